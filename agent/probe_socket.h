@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "common/base/ip_address.h"
+#include "common/base/result.h"
+
+namespace espalier::agent {
+
+// One probe: a RoCEv2 packet with a valid BTH and ICRC that no queue pair accepts, sent with a
+// chosen source port and TTL.
+struct Probe {
+  IpAddress source;
+  IpAddress destination;
+  std::uint16_t source_port = 0;
+  std::uint16_t destination_port = 4791;
+  std::uint32_t destination_qpn = 0;
+  std::uint8_t ttl = 64;
+};
+
+// What came back: ICMP time exceeded (a switch on the way) or port unreachable (the host).
+struct ProbeReply {
+  IpAddress source;       // of the probe that it answers
+  IpAddress destination;
+  std::uint16_t source_port = 0;
+  std::uint16_t destination_port = 0;
+  std::uint8_t ttl = 0;
+  IpAddress responder;
+  bool from_destination = false;
+};
+
+// Sends probes and hears the answers: raw sockets (agent/probe) or a simulated fabric.
+// A switch quotes the probe's UDP header only, so the TTL travels in its length: the payload is
+// padded by 4 * TTL bytes.
+// Thread safety: the agent's loop thread.
+class ProbeSocket {
+ public:
+  virtual ~ProbeSocket() = default;
+  // Errors: kUnavailable when the send buffer is full (try again later), kUnsupported,
+  // kInvalidArgument for a source address that is not this host's.
+  virtual Result<void> Send(const Probe& probe) = 0;
+  virtual void OnReply(std::function<void(const ProbeReply&)> callback) = 0;
+};
+
+}  // namespace espalier::agent

@@ -1,0 +1,59 @@
+include_guard()
+
+# espalier_library(NAME SOURCES ... [DEPS ...] [PRIVATE_DEPS ...])
+# A static library whose headers are included from the project's root. DEPS are part of its
+# headers; PRIVATE_DEPS (Asio, protobuf, ...) are not.
+function(espalier_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_compile_options(${name} PRIVATE ${ESPALIER_WARNINGS})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+endfunction()
+
+# espalier_binary(NAME SOURCES ... [DEPS ...])
+function(espalier_binary name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_options(${name} PRIVATE ${ESPALIER_WARNINGS})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+endfunction()
+
+# espalier_test(NAME SOURCES ... [DEPS ...] [LABELS unit|lab|...] [TIMEOUT s])
+# One GoogleTest binary and one ctest entry. The default label is unit.
+function(espalier_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  espalier_binary(${name} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+endfunction()
+
+# espalier_bench(NAME SOURCES ... [DEPS ...])  Google Benchmark binary; not run by ctest.
+function(espalier_bench name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  espalier_binary(${name} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS} benchmark::benchmark)
+endfunction()
+
+# espalier_fuzzer(NAME SOURCES ... CORPUS dir [DEPS ...])
+# With ESPALIER_FUZZ a libFuzzer binary; always a test that replays the corpus, so that every
+# input that once broke a parser is tried by every compiler and sanitizer.
+function(espalier_fuzzer name)
+  cmake_parse_arguments(ARG "" "CORPUS" "SOURCES;DEPS" ${ARGN})
+  if(ESPALIER_FUZZ)
+    espalier_binary(${name} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS})
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    add_test(NAME ${name} COMMAND ${name} -max_total_time=20 -timeout=5 ${ARG_CORPUS})
+  else()
+    espalier_binary(${name} SOURCES ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cc
+                    DEPS ${ARG_DEPS})
+    add_test(NAME ${name} COMMAND ${name} ${ARG_CORPUS})
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "unit;fuzz" TIMEOUT 120)
+endfunction()

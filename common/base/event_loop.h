@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+namespace espalier {
+
+// A monotonic clock's point in time, real or virtual; only differences mean anything.
+struct MonotonicClock {
+  using duration = std::chrono::nanoseconds;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<MonotonicClock>;
+  static constexpr bool is_steady = true;
+};
+using TimePoint = MonotonicClock::time_point;
+using Duration = std::chrono::nanoseconds;
+
+// A pending call of EventLoop::After. Destroying it on the loop's thread cancels the call.
+class Timer {
+ public:
+  virtual ~Timer() = default;
+};
+using TimerPtr = std::unique_ptr<Timer>;
+
+// One thread and its time: the seam between services and the real (common/io) or virtual
+// (common/sim) world. All callbacks run on the loop's thread, never inside Post or After.
+//
+// Thread safety: Post and Now may be called from any thread; After only on the loop's thread
+// (or before it runs). Callbacks posted by one thread run in the order of posting.
+class EventLoop {
+ public:
+  using Callback = std::function<void()>;
+
+  virtual ~EventLoop() = default;
+  virtual TimePoint Now() const = 0;
+  virtual void Post(Callback callback) = 0;
+  // Runs callback once, no earlier than `delay` from now, unless the Timer is destroyed first.
+  // Timers due at the same time run in the order in which they were made.
+  [[nodiscard]] virtual TimerPtr After(Duration delay, Callback callback) = 0;
+};
+
+}  // namespace espalier

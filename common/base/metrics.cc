@@ -1,0 +1,86 @@
+#include "common/base/metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <deque>
+#include <map>
+#include <mutex>
+
+namespace espalier {
+namespace {
+
+const prometheus::Histogram::BucketBoundaries& LatencyBuckets() {
+  static const prometheus::Histogram::BucketBoundaries buckets = {
+      1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3,
+      5e-3, 1e-2,   2.5e-2, 5e-2, 1e-1, 2.5e-1, 5e-1, 1.0,  2.5,  5.0,  10.0};
+  return buckets;
+}
+
+}  // namespace
+
+struct Metrics::Impl {
+  prometheus::Registry registry;
+  std::mutex mutex;
+  std::map<std::string, Counter*> counters;
+  std::map<std::string, Gauge*> gauges;
+  std::map<std::string, LatencyHistogram*> histograms;
+  std::deque<Counter> counter_storage;
+  std::deque<Gauge> gauge_storage;
+  std::deque<LatencyHistogram> histogram_storage;
+};
+
+void Counter::Add(std::int64_t n) {
+  static_cast<prometheus::Counter*>(impl_)->Increment(static_cast<double>(n));
+}
+std::int64_t Counter::Value() const {
+  return static_cast<std::int64_t>(static_cast<prometheus::Counter*>(impl_)->Value());
+}
+void Gauge::Set(double value) { static_cast<prometheus::Gauge*>(impl_)->Set(value); }
+double Gauge::Value() const { return static_cast<prometheus::Gauge*>(impl_)->Value(); }
+void LatencyHistogram::ObserveSeconds(double seconds) {
+  static_cast<prometheus::Histogram*>(impl_)->Observe(seconds);
+}
+
+Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
+Metrics::~Metrics() = default;
+
+Counter& Metrics::MakeCounter(const std::string& name, const std::string& help) {
+  const std::lock_guard lock(impl_->mutex);
+  Counter*& slot = impl_->counters[name];
+  if (slot == nullptr) {
+    auto& family = prometheus::BuildCounter().Name(name).Help(help).Register(impl_->registry);
+    slot = &impl_->counter_storage.emplace_back(Counter(&family.Add({})));
+  }
+  return *slot;
+}
+
+Gauge& Metrics::MakeGauge(const std::string& name, const std::string& help) {
+  const std::lock_guard lock(impl_->mutex);
+  Gauge*& slot = impl_->gauges[name];
+  if (slot == nullptr) {
+    auto& family = prometheus::BuildGauge().Name(name).Help(help).Register(impl_->registry);
+    slot = &impl_->gauge_storage.emplace_back(Gauge(&family.Add({})));
+  }
+  return *slot;
+}
+
+LatencyHistogram& Metrics::MakeLatency(const std::string& name, const std::string& help) {
+  const std::lock_guard lock(impl_->mutex);
+  LatencyHistogram*& slot = impl_->histograms[name];
+  if (slot == nullptr) {
+    auto& family = prometheus::BuildHistogram().Name(name).Help(help).Register(impl_->registry);
+    slot = &impl_->histogram_storage.emplace_back(
+        LatencyHistogram(&family.Add({}, LatencyBuckets())));
+  }
+  return *slot;
+}
+
+std::string Metrics::Text() const {
+  return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
+}
+
+}  // namespace espalier

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "common/base/ip_address.h"
+#include "common/fabric/paths.h"
+
+namespace espalier::fabric {
+
+// What decides, together with the source port, which path a packet takes.
+struct PortKey {
+  NodeId source;       // NIC
+  NodeId destination;  // NIC
+  std::uint8_t protocol = 17;
+  std::uint16_t destination_port = 4791;
+  std::uint32_t destination_qpn = 0;  // 0 where the fabric does not hash it
+  auto operator<=>(const PortKey&) const = default;
+};
+
+// How sure the map is of one port.
+//   kPredicted  computed by a hash model, not yet seen
+//   kVerified   seen by a probe (or confirmed by one)
+//   kReverify   was known, but the fabric has changed since: usable for the flows that hold it
+//               and for flows whose path is dead, not for new flows until a probe confirms it
+enum class PortTrust : std::uint8_t { kPredicted, kVerified, kReverify };
+
+struct PortEntry {
+  std::uint16_t port = 0;
+  PathIndex path;
+  PortTrust trust = PortTrust::kVerified;
+};
+
+// Which source port takes which path: what was learned or computed, for the keys that anyone
+// asked about. Source ports are those of RoCEv2: 0xC000-0xFFFF (16,384 of them).
+//
+// Thread safety: one thread. Memory: 8 bytes a known port.
+class PathMap {
+ public:
+  // A probe saw this port take this path. False if that contradicts what was known (the caller
+  // counts a mismatch); the map then holds the new truth.
+  bool Observe(const PortKey& key, std::uint16_t port, PathIndex path);
+  // A hash model says so. Never overrides what was seen.
+  void Predict(const PortKey& key, std::uint16_t port, PathIndex path);
+  // A mismatch shows that a model is wrong: forgets all that was predicted for the key.
+  void DropPredictions(const PortKey& key);
+  void Forget(const PortKey& key);
+
+  // The fabric changed: all entries of keys that `affected` accepts become kReverify.
+  template <typename Predicate>
+  void MarkReverify(Predicate affected) {
+    for (auto& [key, entries] : entries_) {
+      if (!affected(key)) continue;
+      for (PortEntry& entry : entries) entry.trust = PortTrust::kReverify;
+    }
+  }
+
+  std::optional<PortEntry> Find(const PortKey& key, std::uint16_t port) const;
+  // All known ports of a key, ascending.
+  const std::vector<PortEntry>& Ports(const PortKey& key) const;
+  std::size_t KeyCount() const { return entries_.size(); }
+  std::size_t PortCount() const;
+
+ private:
+  std::map<PortKey, std::vector<PortEntry>> entries_;  // vectors sorted by port
+};
+
+inline constexpr std::uint16_t kFirstRocePort = 0xC000;
+inline constexpr std::size_t kRocePortCount = 16'384;
+
+}  // namespace espalier::fabric

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/fabric/topology.h"
+
+namespace espalier::fabric {
+
+// Position of a path among those of its pair of attachment switches. Stable for the life of a
+// PathTable whatever the link states are, so that maps and plans can name paths by it.
+using PathIndex = StrongId<struct PathIndexTag>;
+
+// A way through the switches: every hop is a direction of a switch-to-switch link, from the
+// source's switch to the destination's. The hosts' own links are not part of it.
+struct Path {
+  std::vector<DirectedLink> hops;
+};
+
+// Where a NIC is joined to the fabric.
+struct Attachment {
+  NodeId leaf;
+  DirectedLink uplink;  // NIC -> switch
+};
+
+// All shortest ECMP paths (up, then down) between NICs: those a switch that routes by hop count
+// would spread over, counting every link whatever its state; a dead link removes paths from use
+// (IsUsable), not from the numbering. Paths of a pair are ordered by the ids of the nodes they
+// pass in file order (so by spine), then by link: "ties to the lowest spine" is "lowest index".
+//
+// Computed on first use and kept. Complexity: once per pair of switches, O(paths x hops).
+// Thread safety: one thread (the cache is filled on use).
+class PathTable {
+ public:
+  // The topology's graph must stay alive and unchanged; states may change.
+  explicit PathTable(const Topology& topology);
+
+  // The fabric switch that a NIC hangs on; none where it has no switch link or more than one
+  // (each fabric port of a host is a NIC of its own).
+  std::optional<Attachment> FindAttachment(NodeId nic) const;
+
+  // Paths between two switches. Empty where there is none; one empty path where both are one
+  // switch (LOCAL: no port needed).
+  std::span<const Path> Between(NodeId from_switch, NodeId to_switch);
+
+ private:
+  const Topology& topology_;
+  std::vector<std::optional<Attachment>> attachments_;  // by node
+  std::map<std::pair<NodeId, NodeId>, std::vector<Path>> cache_;
+};
+
+// All its links are UP. (DRAINED and DOWN both take no new flow.)
+bool IsUsable(const Topology& topology, const Path& path);
+// None of its links is DOWN: a flow on it still lives.
+bool IsAlive(const Topology& topology, const Path& path);
+// The switches between the two ends: "spine3", or "agg1,core2,agg5" in a 3-tier fabric.
+std::string ViaNames(const Topology& topology, const Path& path);
+
+}  // namespace espalier::fabric

@@ -1,0 +1,153 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "common/base/ip_address.h"
+#include "common/base/result.h"
+#include "common/base/strong_id.h"
+#include "common/base/units.h"
+
+namespace espalier::fabric {
+
+using NodeId = StrongId<struct NodeTag>;  // dense, in the order of the file
+using LinkId = StrongId<struct LinkTag>;  // dense, in the order of the file
+
+// COMPUTE takes part in collectives; NIC is the end point of flows; a COMPUTE joined straight to
+// a switch outside its host is its own NIC (docs/formats.md).
+enum class NodeKind { kCompute, kNic, kSwitch };
+enum class SwitchRole { kNone, kLeaf, kSpine, kCore };
+enum class LinkState { kUp, kDown, kDrained };
+
+// "UP", "DRAINED", "COMPUTE", "LEAF", ...: as in files and on the command line.
+std::string_view NodeKindName(NodeKind kind);
+std::string_view SwitchRoleName(SwitchRole role);
+std::string_view LinkStateName(LinkState state);
+
+// How a switch hashes flows onto equal next hops, where the operator knows it; the names of hash
+// are those of the catalogue (common/fabric/ecmp_hash.h).
+struct EcmpSpec {
+  std::string hash;
+  std::uint64_t seed = 0;
+  bool operator==(const EcmpSpec&) const = default;
+};
+
+struct Node {
+  std::string id;
+  NodeKind kind = NodeKind::kCompute;
+  SwitchRole role = SwitchRole::kNone;
+  std::string host;  // name of the agent that owns the node; empty for fabric switches
+  bool multicast = false;
+  bool reduce = false;
+  std::vector<IpAddress> addresses;
+  std::string device;
+  std::optional<int> gid_index;
+  std::optional<EcmpSpec> ecmp;
+  bool operator==(const Node&) const = default;
+};
+
+struct Link {
+  std::string id;  // "a--b", "a--b#2" for the second parallel one, unless the file names it
+  NodeId a;
+  NodeId b;
+  BitsPerSecond rate;  // each way
+  bool directed = false;  // only a -> b
+  LinkState state = LinkState::kUp;
+  IpAddress a_address;  // none where unknown
+  IpAddress b_address;
+  std::string a_port;
+  std::string b_port;
+  bool operator==(const Link&) const = default;
+};
+
+// One direction of a link: hops of paths, keys of loads.
+struct DirectedLink {
+  LinkId link;
+  bool forward = true;  // a -> b
+
+  // Dense index of the direction: 2 * link + (forward ? 0 : 1).
+  std::size_t Index() const { return 2 * link.Index() + (forward ? 0 : 1); }
+  static DirectedLink FromIndex(std::size_t index) {
+    return {LinkId(static_cast<std::int32_t>(index / 2)), index % 2 == 0};
+  }
+  bool operator==(const DirectedLink&) const = default;
+};
+
+// What a node and its links look like before they are checked: what builders make and what
+// the file reader fills.
+struct TopologySpec {
+  std::string name;
+  std::int64_t version = 1;
+  std::vector<Node> nodes;
+  std::vector<Link> links;  // an empty id means the default
+};
+
+// The fabric as the controller knows it. The graph is fixed; link states change, and every
+// change raises the version by one. A value: copies are snapshots.
+//
+// Invariants: ids are unique; no self-loops; every rate is positive; every address belongs to
+// one place (a NIC's address may be repeated by the link end that carries it).
+// Thread safety: const calls from any thread; SetLinkState by the one owner.
+class Topology {
+ public:
+  // Which part of a TopologySpec an error is about, so that a file reader can name the line.
+  struct SpecError {
+    enum class Part { kTopology, kNode, kLink } part = Part::kTopology;
+    std::size_t index = 0;  // into spec.nodes or spec.links
+    Error error;
+  };
+  // Errors: unknown or duplicate ids, self-loops, rates not positive, addresses used twice.
+  // Not errors: unreachable nodes, unbalanced switches.
+  static tl::expected<Topology, SpecError> Build(TopologySpec spec);
+
+  const std::string& name() const { return name_; }
+  std::int64_t version() const { return version_; }
+  std::span<const Node> nodes() const { return nodes_; }
+  std::span<const Link> links() const { return links_; }
+  const Node& node(NodeId id) const { return nodes_[id.Index()]; }
+  const Link& link(LinkId id) const { return links_[id.Index()]; }
+
+  std::optional<NodeId> FindNode(std::string_view id) const;
+  std::optional<LinkId> FindLink(std::string_view id) const;
+  // The NIC (or single-NIC compute) with this address.
+  std::optional<NodeId> FindNic(const IpAddress& address) const;
+  // The end of a link (or NIC, or switch) with this address: what a probe's answer names.
+  // Gives the node, and the link where the address is a link end's.
+  struct Interface {
+    NodeId node;
+    std::optional<LinkId> link;
+  };
+  std::optional<Interface> FindInterface(const IpAddress& address) const;
+
+  // Directions that leave a node, in the order of the links.
+  std::span<const DirectedLink> Outgoing(NodeId node) const;
+  NodeId From(DirectedLink direction) const;
+  NodeId To(DirectedLink direction) const;
+  // "l17>leaf0": a direction by its link and the node that it leads to.
+  std::string DirectionName(DirectedLink direction) const;
+  bool IsSwitchToSwitch(LinkId link) const;
+
+  // Sets the state; true (and version() grows by one) if it changed.
+  bool SetLinkState(LinkId link, LinkState state);
+
+ private:
+  Topology() = default;
+
+  std::string name_;
+  std::int64_t version_ = 1;
+  std::vector<Node> nodes_;
+  std::vector<Link> links_;
+  std::vector<std::int32_t> outgoing_begin_;  // CSR over outgoing_
+  std::vector<DirectedLink> outgoing_;
+  std::unordered_map<std::string, NodeId> node_by_id_;
+  std::unordered_map<std::string, LinkId> link_by_id_;
+  std::unordered_map<IpAddress, NodeId> nic_by_address_;
+  std::unordered_map<IpAddress, Interface> interface_by_address_;
+};
+
+}  // namespace espalier::fabric

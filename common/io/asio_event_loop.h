@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "common/base/event_loop.h"
+
+namespace espalier::io {
+
+// The real event loop: Boost.Asio on one thread and CLOCK_MONOTONIC.
+class AsioEventLoop : public EventLoop {
+ public:
+  AsioEventLoop();
+  ~AsioEventLoop() override;
+
+  // Runs callbacks on the calling thread until Stop.
+  void Run();
+  // Thread-safe; Run returns after the callback at hand.
+  void Stop();
+
+  TimePoint Now() const override;
+  void Post(Callback callback) override;
+  [[nodiscard]] TimerPtr After(Duration delay, Callback callback) override;
+
+  // Calls back whenever the descriptor (not owned) is readable, until the Timer is destroyed.
+  [[nodiscard]] TimerPtr WatchReadable(int fd, Callback callback);
+  // Calls back once for each of these signals that arrives, until the Timer is destroyed.
+  [[nodiscard]] TimerPtr WatchSignals(std::span<const int> signals,
+                                      std::function<void(int)> callback);
+
+  // For adapters in common/io: a boost::asio::io_context*.
+  void* context();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace espalier::io

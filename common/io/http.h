@@ -1,0 +1,48 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "common/base/event_loop.h"
+#include "common/base/result.h"
+#include "common/io/asio_event_loop.h"
+
+namespace espalier::io {
+
+struct HttpRequest {
+  std::string method;  // "GET", "POST", ...
+  std::string path;    // decoded, without the query
+  std::map<std::string, std::string> query;
+  std::string body;
+  bool from_unix_socket = false;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body;
+};
+
+// HTTP/1.1 on the loop's thread (Boost.Beast). Limits: 1 MiB a request, 64 connections, 30 s idle.
+class HttpServer {
+ public:
+  using Handler = std::function<HttpResponse(const HttpRequest&)>;
+
+  virtual ~HttpServer() = default;
+  // address: "127.0.0.1:9180", "[::1]:9180", port 0 for any, or "unix:/path" (made with mode 0660;
+  // a stale socket file is replaced, one that answers is kUnavailable).
+  static Result<std::unique_ptr<HttpServer>> Listen(AsioEventLoop& loop, const std::string& address,
+                                                    Handler handler);
+  // The address with the port that it got.
+  virtual std::string address() const = 0;
+};
+
+// One blocking request; for command-line tools and tests.
+// Errors: kUnavailable where nothing answers within the timeout, with the address.
+Result<HttpResponse> HttpFetch(const std::string& address, const std::string& method,
+                               const std::string& target, const std::string& body,
+                               Duration timeout);
+
+}  // namespace espalier::io

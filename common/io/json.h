@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace espalier::io {
+
+// A JSON value that knows where it stood. Numbers are kept as their text, so decimals are exact.
+class JsonValue {
+ public:
+  enum class Kind { kNull, kBool, kNumber, kString, kArray, kObject };
+
+  Kind kind = Kind::kNull;
+  bool boolean = false;
+  std::string text;  // of a number (as written) or a string (decoded)
+  std::vector<JsonValue> items;
+  std::vector<std::pair<std::string, JsonValue>> members;  // in file order, keys unique
+  int line = 0;    // 1-based
+  int column = 0;  // 1-based, in bytes
+
+  const JsonValue* Find(std::string_view key) const;
+};
+
+// Reads one JSON document (RFC 8259). At most 64 levels deep.
+// Errors: kInvalidArgument "NAME:LINE:COL: what" for bad syntax, a duplicate key, trailing text.
+Result<JsonValue> ParseJson(std::string_view text, std::string_view name);
+
+// Reads the fields of one object and refuses what it does not know. Every getter names the line
+// and column in its error; the first error is kept and Finish returns it, so that a reader is a
+// list of fields with one check at its end.
+class JsonFields {
+ public:
+  JsonFields(const JsonValue& object, std::string_view name);
+
+  std::string String(std::string_view key, std::string_view fallback = "");
+  std::string RequiredString(std::string_view key);
+  std::int64_t Integer(std::string_view key, std::int64_t fallback, std::int64_t min,
+                       std::int64_t max);
+  bool Bool(std::string_view key, bool fallback);
+  // A number or a string, as its text; none where absent.
+  std::optional<std::string> Decimal(std::string_view key);
+  // The items of an array; empty where absent.
+  const std::vector<JsonValue>& Array(std::string_view key);
+  const JsonValue* Object(std::string_view key);
+  bool Has(std::string_view key) const;
+  // Position of a member (or of the object), for errors of one's own.
+  std::string At(std::string_view key) const;  // "NAME:LINE:COL"
+  void AddError(std::string_view key, std::string message);
+  // The first error; or an unknown field.
+  Result<void> Finish();
+
+ private:
+  const JsonValue* Take(std::string_view key);
+
+  const JsonValue& object_;
+  std::string name_;
+  std::set<std::string, std::less<>> known_;
+  std::optional<Error> error_;
+};
+
+// Writes JSON text; keys in the order of the calls.
+class JsonWriter {
+ public:
+  explicit JsonWriter(bool pretty = false);
+  ~JsonWriter();
+  JsonWriter& BeginObject();
+  JsonWriter& EndObject();
+  JsonWriter& BeginArray();
+  JsonWriter& EndArray();
+  JsonWriter& Key(std::string_view key);
+  JsonWriter& String(std::string_view value);
+  JsonWriter& Integer(std::int64_t value);  // a string where beyond 2^53
+  JsonWriter& Double(double value);
+  JsonWriter& Bool(bool value);
+  JsonWriter& Null();
+  std::string Text() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// A whole file. Errors: kNotFound, kPermissionDenied, kResourceExhausted above 256 MiB.
+Result<std::string> ReadFile(const std::string& path);
+// Replaces the file at once and durably: write beside it, fsync, rename, fsync the folder.
+Result<void> WriteFileDurably(const std::string& path, std::string_view text);
+
+}  // namespace espalier::io

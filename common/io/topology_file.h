@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+#include "common/fabric/topology.h"
+
+namespace espalier::io {
+
+// Topology files (docs/formats.md). Every error says "FILE:LINE:COL: what (remedy)".
+Result<fabric::Topology> ParseTopology(std::string_view text, std::string_view file_name);
+Result<fabric::Topology> ReadTopologyFile(const std::string& path);
+
+// Text that ParseTopology reads back to the same topology.
+std::string FormatTopology(const fabric::TopologySpec& spec);
+
+}  // namespace espalier::io

@@ -1,0 +1,236 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/ip_address.h"
+#include "common/base/strong_id.h"
+
+// What controller and agents say to each other, as plain values: the form in which services use
+// it. Each struct mirrors the message of its name in espalier/v1/messages.proto, which has the
+// comments on meaning; proto/convert.h converts and validates.
+namespace espalier::wire {
+
+inline constexpr std::uint32_t kProtocolMajor = 1;
+inline constexpr std::uint32_t kProtocolMinor = 0;
+
+// A flow by its agent's own number; with the agent it is unique in the cluster.
+using LocalFlowId = StrongId<struct LocalFlowTag, std::uint64_t>;
+
+inline constexpr std::uint8_t kProtocolTcp = 6;
+inline constexpr std::uint8_t kProtocolUdp = 17;
+inline constexpr std::uint16_t kRoceV2Port = 4791;
+
+struct Nic {
+  IpAddress address;
+  std::string device;
+  bool link_up = true;
+  bool operator==(const Nic&) const = default;
+};
+
+struct Hello {
+  std::string name;
+  std::uint32_t protocol_major = kProtocolMajor;
+  std::uint32_t protocol_minor = kProtocolMinor;
+  std::vector<std::string> features;
+  std::uint64_t highest_epoch = 0;
+  std::uint64_t applied_generation = 0;
+  std::vector<Nic> nics;
+  bool operator==(const Hello&) const = default;
+};
+
+struct Welcome {
+  bool accepted = false;
+  std::string reason;
+  std::uint32_t protocol_major = kProtocolMajor;
+  std::uint32_t protocol_minor = kProtocolMinor;
+  std::uint64_t epoch = 0;
+  std::uint64_t heartbeat_interval_us = 0;
+  std::vector<std::string> features;
+  bool operator==(const Welcome&) const = default;
+};
+
+struct Heartbeat {
+  std::uint64_t sequence = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t generation = 0;
+  bool operator==(const Heartbeat&) const = default;
+};
+
+enum class FlowState : std::uint8_t { kActive, kIdle, kStalled };
+
+// What does not change while a flow lives. `job` and the addresses index the report's tables.
+struct OpenedFlow {
+  LocalFlowId id;
+  std::uint32_t job = 0;
+  std::uint32_t source = 0;
+  std::uint32_t destination = 0;
+  std::uint8_t protocol = kProtocolUdp;
+  std::uint16_t destination_port = kRoceV2Port;
+  std::uint32_t local_qpn = 0;
+  std::uint32_t remote_qpn = 0;
+  std::uint8_t max_paths = 1;
+  bool movable = true;
+  std::uint64_t age_us = 0;
+  std::uint16_t source_port = 0;
+  bool operator==(const OpenedFlow&) const = default;
+};
+
+struct FlowProgress {
+  LocalFlowId id;
+  std::uint64_t remaining_bytes = 0;
+  std::uint64_t outstanding_bytes = 0;
+  std::uint64_t achieved_bps = 0;
+  FlowState state = FlowState::kActive;
+  bool operator==(const FlowProgress&) const = default;
+};
+
+struct FlowReport {
+  bool full = false;
+  std::uint64_t sequence = 0;
+  std::vector<std::string> jobs;
+  std::vector<IpAddress> addresses;
+  std::vector<OpenedFlow> opened;
+  std::vector<FlowProgress> progress;
+  std::vector<LocalFlowId> ended;
+  bool operator==(const FlowReport&) const = default;
+};
+
+enum class PathReason : std::uint8_t { kAssigned, kPredicted, kPathDead, kRecomputed, kRemapped };
+
+struct FlowPath {
+  std::uint16_t source_port = 0;
+  std::uint32_t weight = 1;
+  std::uint32_t path_id = 0;
+  std::string encoding;
+  bool operator==(const FlowPath&) const = default;
+};
+
+struct PathSet {
+  LocalFlowId flow;
+  std::vector<FlowPath> paths;
+  std::uint64_t max_rate_bps = 0;
+  PathReason reason = PathReason::kAssigned;
+  bool operator==(const PathSet&) const = default;
+};
+
+struct PathPush {
+  std::uint64_t epoch = 0;
+  std::uint64_t generation = 0;
+  bool full = false;
+  std::vector<PathSet> sets;
+  std::vector<LocalFlowId> withdrawn;
+  bool operator==(const PathPush&) const = default;
+};
+
+enum class AckStatus : std::uint8_t { kApplied, kStaleEpoch, kNeedFull, kFailed };
+
+struct Ack {
+  std::uint64_t epoch = 0;
+  std::uint64_t generation = 0;
+  AckStatus status = AckStatus::kApplied;
+  std::string detail;
+  std::vector<LocalFlowId> failed_flows;
+  bool operator==(const Ack&) const = default;
+};
+
+struct ProbeOrder {
+  std::uint64_t order = 0;
+  IpAddress source;
+  IpAddress destination;
+  std::uint16_t destination_port = kRoceV2Port;
+  std::uint32_t destination_qpn = 0;
+  std::vector<std::uint16_t> source_ports;
+  std::vector<std::uint8_t> ttls;
+  std::uint32_t probes_per_second = 1000;
+  std::uint64_t timeout_us = 100'000;
+  bool operator==(const ProbeOrder&) const = default;
+};
+
+struct ProbeAnswer {
+  std::uint16_t source_port = 0;
+  std::uint8_t ttl = 0;
+  IpAddress responder;
+  std::uint32_t rtt_us = 0;
+  bool operator==(const ProbeAnswer&) const = default;
+};
+
+struct ProbeReport {
+  std::uint64_t order = 0;
+  bool done = false;
+  std::uint32_t sent = 0;
+  std::vector<ProbeAnswer> answers;
+  std::string error;
+  bool operator==(const ProbeReport&) const = default;
+};
+
+enum class PathVerdict : std::uint8_t { kGood, kSlow, kDead, kRedrawn };
+
+struct FlowHealth {
+  LocalFlowId flow;
+  std::uint32_t path_id = 0;
+  std::uint16_t source_port = 0;
+  std::uint64_t achieved_bps = 0;
+  std::uint64_t planned_bps = 0;
+  std::uint32_t retries = 0;
+  std::uint32_t out_of_sequence = 0;
+  std::uint32_t cnp = 0;
+  std::uint32_t rtt_us = 0;
+  PathVerdict verdict = PathVerdict::kGood;
+  bool operator==(const FlowHealth&) const = default;
+};
+
+struct PathHealth {
+  std::vector<FlowHealth> flows;
+  bool operator==(const PathHealth&) const = default;
+};
+
+struct LinkEvent {
+  std::string link;
+  IpAddress address;
+  bool up = true;
+  std::string source;
+  bool operator==(const LinkEvent&) const = default;
+};
+
+struct PeerPorts {
+  std::uint32_t rank = 0;
+  IpAddress address;
+  std::vector<std::uint16_t> source_ports;
+  bool operator==(const PeerPorts&) const = default;
+};
+
+struct RankPlan {
+  std::uint64_t epoch = 0;
+  std::uint64_t generation = 0;
+  std::string job;
+  std::uint32_t rank = 0;
+  std::string program;
+  std::uint32_t program_version = 0;
+  std::vector<PeerPorts> peers;
+  bool operator==(const RankPlan&) const = default;
+};
+
+struct CollectiveReport {
+  std::string job;
+  std::uint32_t rank = 0;
+  std::uint64_t sequence = 0;
+  std::string collective;
+  std::uint64_t bytes = 0;
+  std::uint64_t duration_us = 0;
+  std::string error;
+  bool operator==(const CollectiveReport&) const = default;
+};
+
+using Body = std::variant<Hello, Welcome, Heartbeat, FlowReport, PathPush, Ack, ProbeOrder,
+                          ProbeReport, PathHealth, LinkEvent, RankPlan, CollectiveReport>;
+
+struct Message {
+  std::uint64_t sender_instance = 0;
+  Body body;
+  bool operator==(const Message&) const = default;
+};
+
+}  // namespace espalier::wire

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -31,8 +31,9 @@ enum class PortTrust : std::uint8_t { kPredicted, kVerified, kReverify };
 
 struct PortEntry {
   std::uint16_t port = 0;
-  PathIndex path;
   PortTrust trust = PortTrust::kVerified;
+  PathIndex path;
+  bool operator==(const PortEntry&) const = default;
 };
 
 // Which source port takes which path: what was learned or computed, for the keys that anyone
@@ -41,12 +42,14 @@ struct PortEntry {
 // Thread safety: one thread. Memory: 8 bytes a known port.
 class PathMap {
  public:
-  // A probe saw this port take this path. False if that contradicts what was known (the caller
-  // counts a mismatch); the map then holds the new truth.
+  // A probe saw this port take this path. False if that contradicts what was known to hold (the
+  // caller counts a mismatch; an entry in kReverify was in doubt and contradicts nothing); the
+  // map then holds the new truth.
   bool Observe(const PortKey& key, std::uint16_t port, PathIndex path);
-  // A hash model says so. Never overrides what was seen.
+  // A hash model of the present fabric says so. Never overrides what was seen in it; an entry in
+  // kReverify was seen in an earlier one and gives way.
   void Predict(const PortKey& key, std::uint16_t port, PathIndex path);
-  // A mismatch shows that a model is wrong: forgets all that was predicted for the key.
+  // A mismatch shows that a model is wrong: forgets all that is predicted for the key.
   void DropPredictions(const PortKey& key);
   void Forget(const PortKey& key);
 
@@ -62,6 +65,8 @@ class PathMap {
   std::optional<PortEntry> Find(const PortKey& key, std::uint16_t port) const;
   // All known ports of a key, ascending.
   const std::vector<PortEntry>& Ports(const PortKey& key) const;
+  // Complexity of Observe, Predict and Find: O(log keys + log ports), and a move of the entries
+  // behind where a port is new and not the highest.
   std::size_t KeyCount() const { return entries_.size(); }
   std::size_t PortCount() const;
 

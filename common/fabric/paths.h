@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,13 +31,21 @@ struct Attachment {
 
 // All shortest ECMP paths (up, then down) between NICs: those a switch that routes by hop count
 // would spread over, counting every link whatever its state; a dead link removes paths from use
-// (IsUsable), not from the numbering. Paths of a pair are ordered by the ids of the nodes they
-// pass in file order (so by spine), then by link: "ties to the lowest spine" is "lowest index".
+// (IsUsable), not from the numbering. Paths of a pair are ordered by the nodes they pass in file
+// order (so by spine), then by link: "ties to the lowest spine" is "lowest index".
 //
-// Computed on first use and kept. Complexity: once per pair of switches, O(paths x hops).
+// Up and down are told by tier: 0 for LEAF, 1 for SPINE, 2 for CORE; a switch without a role is
+// as high as its distance, in switch hops, from the nearest switch that NICs hang on (or 0 if
+// none is in reach). A path climbs, then may pass switches of equal tier, then descends; one that
+// climbs again (a valley) is none that routing would take, however short it is.
+//
+// Computed on first use and kept. Complexity: once per pair of switches, O(switch links + paths x
+// hops). At most kMaxPathsPerPair paths of a pair are listed.
 // Thread safety: one thread (the cache is filled on use).
 class PathTable {
  public:
+  static constexpr std::size_t kMaxPathsPerPair = 65'536;
+
   // The topology's graph must stay alive and unchanged; states may change.
   explicit PathTable(const Topology& topology);
 
@@ -49,9 +57,32 @@ class PathTable {
   // switch (LOCAL: no port needed).
   std::span<const Path> Between(NodeId from_switch, NodeId to_switch);
 
+  // The tier of a switch, as above.
+  int Tier(NodeId switch_node) const { return tiers_[switch_node.Index()]; }
+
  private:
+  // What a hop does to the tier; along a path it never goes back.
+  enum Phase : std::uint8_t { kUp, kLevel, kDown, kPhases };
+
+  void FindAttachments();
+  void ComputeTiers();
+  void CollectHops();
+  Phase PhaseOf(DirectedLink hop) const;
+  const std::vector<std::int32_t>& DistancesTo(NodeId target);
+  std::vector<Path> Enumerate(NodeId from, NodeId to);
+  void SortPaths(std::vector<Path>& paths) const;
+
   const Topology& topology_;
   std::vector<std::optional<Attachment>> attachments_;  // by node
+  std::vector<int> tiers_;                              // by node; -1 for what is no switch
+  // Switch-to-switch hops by the node they leave, ordered by the node they enter and then by
+  // link; and by the node they enter.
+  std::vector<std::vector<DirectedLink>> hops_from_;
+  std::vector<std::vector<DirectedLink>> hops_into_;
+  // Hops to go to the last target asked for, by kPhases * node + phase of the hop that led to
+  // the node; -1 where there is no way.
+  std::optional<NodeId> target_;
+  std::vector<std::int32_t> distances_;
   std::map<std::pair<NodeId, NodeId>, std::vector<Path>> cache_;
 };
 

@@ -55,7 +55,7 @@ struct Link {
   std::string id;  // "a--b", "a--b#2" for the second parallel one, unless the file names it
   NodeId a;
   NodeId b;
-  BitsPerSecond rate;  // each way
+  BitsPerSecond rate;     // each way
   bool directed = false;  // only a -> b
   LinkState state = LinkState::kUp;
   IpAddress a_address;  // none where unknown
@@ -98,10 +98,12 @@ class Topology {
   // Which part of a TopologySpec an error is about, so that a file reader can name the line.
   struct SpecError {
     enum class Part { kTopology, kNode, kLink } part = Part::kTopology;
-    std::size_t index = 0;  // into spec.nodes or spec.links
+    std::size_t index = 0;   // into spec.nodes or spec.links
+    std::string_view field;  // as in files: "id", "addresses", "b"; empty for the whole part
     Error error;
   };
-  // Errors: unknown or duplicate ids, self-loops, rates not positive, addresses used twice.
+  // Errors: duplicate or malformed ids, links to no node, self-loops, rates not positive,
+  // addresses used twice, a role or hash of what is no switch.
   // Not errors: unreachable nodes, unbalanced switches.
   static tl::expected<Topology, SpecError> Build(TopologySpec spec);
 
@@ -114,7 +116,7 @@ class Topology {
 
   std::optional<NodeId> FindNode(std::string_view id) const;
   std::optional<LinkId> FindLink(std::string_view id) const;
-  // The NIC (or single-NIC compute) with this address.
+  // The NIC (or compute that is its own NIC) with this address, or with a link end that has it.
   std::optional<NodeId> FindNic(const IpAddress& address) const;
   // The end of a link (or NIC, or switch) with this address: what a probe's answer names.
   // Gives the node, and the link where the address is a link end's.
@@ -131,12 +133,22 @@ class Topology {
   // "l17>leaf0": a direction by its link and the node that it leads to.
   std::string DirectionName(DirectedLink direction) const;
   bool IsSwitchToSwitch(LinkId link) const;
+  // A NIC, or a COMPUTE joined straight to a switch outside its host.
+  bool IsFlowEndpoint(NodeId node) const;
+  // A link to a switch that is not part of the node's own host.
+  bool LeavesHost(DirectedLink direction) const;
 
   // Sets the state; true (and version() grows by one) if it changed.
   bool SetLinkState(LinkId link, LinkState state);
 
  private:
   Topology() = default;
+
+  void IndexOutgoing();
+  // The steps of Build that can fail; each fills the indices that it checks.
+  std::optional<SpecError> IndexNodes();
+  std::optional<SpecError> IndexLinks();
+  std::optional<SpecError> IndexAddresses();
 
   std::string name_;
   std::int64_t version_ = 1;

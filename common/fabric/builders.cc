@@ -1,0 +1,258 @@
+#include "common/fabric/builders.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <utility>
+
+namespace espalier::fabric {
+namespace {
+
+constexpr std::int64_t kMaxTierNodes = 65'536;
+constexpr std::int64_t kMaxLinks = 4'194'304;
+constexpr int kMaxLabCount = 128;  // leaves, spines and hosts a leaf that lab addresses can name
+
+constexpr std::uint32_t kNicAddresses = 10U << 24;                      // 10.0.0.0/8
+constexpr std::uint32_t kFabricAddresses = (172U << 24) | (16U << 16);  // 172.16.0.0/12
+constexpr std::uint32_t kFabricAddressCount = std::uint32_t{1} << (32 - 12);
+
+struct Count {
+  std::string_view name;
+  std::int64_t value;
+  std::int64_t least = 1;
+};
+
+Result<void> CheckCounts(std::initializer_list<Count> counts, std::int64_t links) {
+  for (const Count& count : counts) {
+    if (count.value < count.least || count.value > kMaxTierNodes) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} {} are not possible (give {} to {})", count.value, count.name,
+                              count.least, kMaxTierNodes));
+    }
+  }
+  if (links > kMaxLinks) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("the fabric would have {} links (at most {})", links, kMaxLinks));
+  }
+  return {};
+}
+
+// Makes nodes and links and hands out the default addresses.
+class Builder {
+ public:
+  explicit Builder(std::string name) { spec_.name = std::move(name); }
+
+  NodeId Add(std::string id, NodeKind kind, std::string host) {
+    Node& node = spec_.nodes.emplace_back();
+    node.id = std::move(id);
+    node.kind = kind;
+    node.host = std::move(host);
+    return NodeId(static_cast<std::int32_t>(spec_.nodes.size() - 1));
+  }
+
+  // A host that is one COMPUTE and its own NIC.
+  NodeId AddHost(std::int64_t number) {
+    const std::string id = fmt::format("h{}", number);
+    return Add(id, NodeKind::kCompute, id);
+  }
+
+  // `count` switches, numbered from 0.
+  std::vector<NodeId> AddTier(std::string_view tier, std::int64_t count, SwitchRole role) {
+    std::vector<NodeId> ids;
+    for (std::int64_t i = 0; i < count; ++i) {
+      ids.push_back(Add(fmt::format("{}{}", tier, i), NodeKind::kSwitch, ""));
+      spec_.nodes.back().role = role;
+    }
+    return ids;
+  }
+
+  Link& AddLink(NodeId a, NodeId b, BitsPerSecond rate) {
+    Link& link = spec_.links.emplace_back();
+    link.id = fmt::format("{}--{}", IdOf(a), IdOf(b));
+    link.a = a;
+    link.b = b;
+    link.rate = rate;
+    return link;
+  }
+
+  // Joins a NIC, which gets the address at the link's end a, to its leaf.
+  void AttachNic(NodeId nic, NodeId leaf, BitsPerSecond rate, IpAddress address,
+                 IpAddress leaf_address) {
+    spec_.nodes[nic.Index()].addresses = {address};
+    Link& link = AddLink(nic, leaf, rate);
+    link.a_address = address;
+    link.b_address = leaf_address;
+  }
+
+  void AttachNic(NodeId nic, NodeId leaf, BitsPerSecond rate) {
+    const std::uint32_t even = kNicAddresses + 2 * nics_++;
+    AttachNic(nic, leaf, rate, IpAddress::FromV4(even + 1), IpAddress::FromV4(even));
+  }
+
+  void JoinSwitches(NodeId lower, NodeId upper, BitsPerSecond rate) {
+    Link& link = AddLink(lower, upper, rate);
+    const std::uint32_t offset = 2 * switch_links_++;
+    if (offset + 1 >= kFabricAddressCount) return;
+    link.a_address = IpAddress::FromV4(kFabricAddresses + offset);
+    link.b_address = IpAddress::FromV4(kFabricAddresses + offset + 1);
+  }
+
+  TopologySpec Take() { return std::move(spec_); }
+
+ private:
+  const std::string& IdOf(NodeId id) const { return spec_.nodes[id.Index()].id; }
+
+  TopologySpec spec_;
+  std::uint32_t nics_ = 0;
+  std::uint32_t switch_links_ = 0;
+};
+
+IpAddress LabHostAddress(int leaf, int host, bool host_end) {
+  return IpAddress::FromV4(kNicAddresses | static_cast<std::uint32_t>(leaf) << 16 |
+                           static_cast<std::uint32_t>(host) << 8 | (host_end ? 1U : 0U));
+}
+
+IpAddress LabUplinkAddress(int leaf, int spine, bool spine_end) {
+  return IpAddress::FromV4(kFabricAddresses | static_cast<std::uint32_t>(leaf) << 8 |
+                           static_cast<std::uint32_t>(2 * spine + (spine_end ? 1 : 0)));
+}
+
+bool HasLabShape(const LeafSpineOptions& options) {
+  return std::max({options.spines, options.leaves, options.hosts_per_leaf}) <= kMaxLabCount;
+}
+
+Result<void> CheckRates(std::initializer_list<BitsPerSecond> rates) {
+  for (const BitsPerSecond rate : rates) {
+    if (rate.value <= 0) {
+      return Fail(ErrorCode::kInvalidArgument, "a bandwidth is not positive");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<TopologySpec> BuildLeafSpine(const LeafSpineOptions& options) {
+  const auto [spines, leaves, hosts_per_leaf, host_rate, fabric_rate] = options;
+  const std::int64_t hosts = std::int64_t{leaves} * hosts_per_leaf;
+  const std::int64_t links = hosts + std::int64_t{leaves} * spines;
+  if (auto ok = CheckCounts({{"spines", spines},
+                             {"leaves", leaves},
+                             {"hosts per leaf", hosts_per_leaf},
+                             {"hosts", hosts}},
+                            links);
+      !ok) {
+    return Propagate(ok);
+  }
+  if (auto ok = CheckRates({host_rate, fabric_rate}); !ok) return Propagate(ok);
+
+  Builder builder(fmt::format("leaf-spine-{}x{}x{}", spines, leaves, hosts_per_leaf));
+  std::vector<NodeId> host_ids;
+  for (int h = 0; h < hosts; ++h) host_ids.push_back(builder.AddHost(h));
+  const auto leaf_ids = builder.AddTier("leaf", leaves, SwitchRole::kLeaf);
+  const auto spine_ids = builder.AddTier("spine", spines, SwitchRole::kSpine);
+  const bool lab = HasLabShape(options);
+  for (int h = 0; h < hosts; ++h) {
+    const int leaf = h / hosts_per_leaf;
+    const int place = h % hosts_per_leaf;
+    const NodeId host_id = host_ids[static_cast<std::size_t>(h)];
+    const NodeId leaf_id = leaf_ids[static_cast<std::size_t>(leaf)];
+    if (lab) {
+      builder.AttachNic(host_id, leaf_id, host_rate, LabHostAddress(leaf, place, true),
+                        LabHostAddress(leaf, place, false));
+    } else {
+      builder.AttachNic(host_id, leaf_id, host_rate);
+    }
+  }
+  for (int leaf = 0; leaf < leaves; ++leaf) {
+    for (int spine = 0; spine < spines; ++spine) {
+      const NodeId leaf_id = leaf_ids[static_cast<std::size_t>(leaf)];
+      const NodeId spine_id = spine_ids[static_cast<std::size_t>(spine)];
+      if (lab) {
+        Link& link = builder.AddLink(leaf_id, spine_id, fabric_rate);
+        link.a_address = LabUplinkAddress(leaf, spine, false);
+        link.b_address = LabUplinkAddress(leaf, spine, true);
+      } else {
+        builder.JoinSwitches(leaf_id, spine_id, fabric_rate);
+      }
+    }
+  }
+  return builder.Take();
+}
+
+Result<TopologySpec> BuildFatTree(const FatTreeOptions& options) {
+  const int k = options.k;
+  if (k % 2 != 0) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("k is {}; it must be even", k));
+  }
+  const std::int64_t half = k / 2;
+  if (auto ok =
+          CheckCounts({{"ports a switch", k, 2}, {"hosts", half * half * k}}, 3 * half * half * k);
+      !ok) {
+    return Propagate(ok);
+  }
+  if (auto ok = CheckRates({options.host_rate, options.fabric_rate}); !ok) return Propagate(ok);
+
+  Builder builder(fmt::format("fat-tree-k{}", k));
+  const auto per_pod = static_cast<std::size_t>(half);
+  const auto pods = static_cast<std::size_t>(k);
+  std::vector<NodeId> hosts;
+  for (int h = 0; h < half * half * k; ++h) hosts.push_back(builder.AddHost(h));
+  const auto leaves = builder.AddTier("leaf", half * k, SwitchRole::kLeaf);
+  const auto aggs = builder.AddTier("agg", half * k, SwitchRole::kSpine);
+  const auto cores = builder.AddTier("core", half * half, SwitchRole::kCore);
+  for (std::size_t h = 0; h < hosts.size(); ++h) {
+    builder.AttachNic(hosts[h], leaves[h / per_pod], options.host_rate);
+  }
+  for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
+    const std::size_t pod = leaf / per_pod;
+    for (std::size_t j = 0; j < per_pod; ++j) {
+      builder.JoinSwitches(leaves[leaf], aggs[pod * per_pod + j], options.fabric_rate);
+    }
+  }
+  for (std::size_t agg = 0; agg < pods * per_pod; ++agg) {
+    const std::size_t group = agg % per_pod;
+    for (std::size_t j = 0; j < per_pod; ++j) {
+      builder.JoinSwitches(aggs[agg], cores[group * per_pod + j], options.fabric_rate);
+    }
+  }
+  return builder.Take();
+}
+
+Result<TopologySpec> BuildRails(const RailOptions& options) {
+  const auto [boxes, rails, spines, nic_rate, fabric_rate, nvlink_rate] = options;
+  const std::int64_t gpus = std::int64_t{boxes} * rails;
+  if (auto ok =
+          CheckCounts({{"boxes", boxes}, {"rails", rails}, {"spines", spines, 0}, {"GPUs", gpus}},
+                      3 * gpus + std::int64_t{rails} * spines);
+      !ok) {
+    return Propagate(ok);
+  }
+  if (auto ok = CheckRates({nic_rate, fabric_rate, nvlink_rate}); !ok) return Propagate(ok);
+
+  Builder builder(fmt::format("rails-{}x{}x{}", boxes, rails, spines));
+  std::vector<NodeId> nics;  // by box, then rail
+  for (int b = 0; b < boxes; ++b) {
+    const std::string host = fmt::format("box{}", b);
+    const NodeId inner = builder.Add(host + "/nvswitch", NodeKind::kSwitch, host);
+    for (int r = 0; r < rails; ++r) {
+      const NodeId gpu = builder.Add(fmt::format("{}/gpu{}", host, r), NodeKind::kCompute, host);
+      const NodeId nic = builder.Add(fmt::format("{}/nic{}", host, r), NodeKind::kNic, host);
+      builder.AddLink(gpu, inner, nvlink_rate);
+      builder.AddLink(gpu, nic, nic_rate);
+      nics.push_back(nic);
+    }
+  }
+  const auto leaves = builder.AddTier("leaf", rails, SwitchRole::kLeaf);
+  const auto spine_ids = builder.AddTier("spine", spines, SwitchRole::kSpine);
+  for (std::size_t n = 0; n < nics.size(); ++n) {
+    builder.AttachNic(nics[n], leaves[n % leaves.size()], nic_rate);
+  }
+  for (const NodeId leaf : leaves) {
+    for (const NodeId spine : spine_ids) builder.JoinSwitches(leaf, spine, fabric_rate);
+  }
+  return builder.Take();
+}
+
+}  // namespace espalier::fabric

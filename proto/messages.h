@@ -75,6 +75,7 @@ struct OpenedFlow {
   bool movable = true;
   std::uint64_t age_us = 0;
   std::uint16_t source_port = 0;
+  bool steered = false;
   bool operator==(const OpenedFlow&) const = default;
 };
 

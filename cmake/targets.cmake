@@ -11,6 +11,33 @@ function(espalier_library name)
   target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
 endfunction()
 
+# espalier_proto_library(NAME PROTOS ...)
+# Generated protobuf code, without our warnings. Included from the root, as
+# "proto/espalier/v1/messages.pb.h"; link it as PRIVATE_DEPS: no header of ours includes it.
+function(espalier_proto_library name)
+  cmake_parse_arguments(ARG "" "" "PROTOS" ${ARGN})
+  set(generated_root ${PROJECT_BINARY_DIR}/generated)
+  file(MAKE_DIRECTORY ${generated_root})
+  set(generated)
+  foreach(proto IN LISTS ARG_PROTOS)
+    set(source ${CMAKE_CURRENT_SOURCE_DIR}/${proto})
+    file(RELATIVE_PATH from_root ${PROJECT_SOURCE_DIR} ${source})
+    string(REGEX REPLACE "\\.proto$" ".pb" stem ${generated_root}/${from_root})
+    add_custom_command(
+      OUTPUT ${stem}.cc ${stem}.h
+      COMMAND protobuf::protoc --proto_path=${PROJECT_SOURCE_DIR} --cpp_out=${generated_root}
+              ${source}
+      DEPENDS ${source} protobuf::protoc
+      VERBATIM)
+    list(APPEND generated ${stem}.cc ${stem}.h)
+  endforeach()
+  add_library(${name} STATIC ${generated})
+  target_include_directories(${name} SYSTEM PUBLIC ${generated_root})
+  target_link_libraries(${name} PUBLIC protobuf::libprotobuf)
+  target_compile_options(${name} PRIVATE -w)
+  set_target_properties(${name} PROPERTIES CXX_CLANG_TIDY "")
+endfunction()
+
 # espalier_binary(NAME SOURCES ... [DEPS ...])
 function(espalier_binary name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})

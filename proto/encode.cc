@@ -1,0 +1,238 @@
+#include <functional>
+#include <type_traits>
+#include <unordered_map>
+
+#include "proto/convert.h"
+#include "proto/espalier/v1/messages.pb.h"
+#include "proto/text.h"
+
+namespace espalier::wire {
+namespace {
+
+std::uint64_t ToWire(LocalFlowId id) { return id.value(); }
+
+template <typename Value>
+auto ToWire(Value value) {
+  if constexpr (std::is_enum_v<Value>) {
+    return static_cast<std::underlying_type_t<Value>>(value);
+  } else {
+    return value;
+  }
+}
+
+// IPv4 in 4 bytes, IPv6 in 16, no address in none.
+std::string AddressBytes(const IpAddress& address) {
+  if (address.IsNone()) return {};
+  const IpAddress::Bytes& bytes = address.bytes();
+  return {address.IsV4() ? bytes.end() - 4 : bytes.begin(), bytes.end()};
+}
+
+std::string ForPeople(const std::string& text) { return MakePrintable(text, kMaxTextBytes); }
+
+// The column of one member over all rows.
+template <typename Row, typename Member, typename Column>
+void FillColumn(const std::vector<Row>& rows, Member member, Column* column) {
+  column->Reserve(static_cast<int>(rows.size()));
+  for (const Row& row : rows) column->AddAlreadyReserved(ToWire(std::invoke(member, row)));
+}
+
+template <typename Value, typename Column>
+void FillColumn(const std::vector<Value>& values, Column* column) {
+  FillColumn(values, std::identity(), column);
+}
+
+void EncodeBody(const Hello& from, v1::Hello& to) {
+  to.set_name(from.name);
+  to.set_protocol_major(from.protocol_major);
+  to.set_protocol_minor(from.protocol_minor);
+  to.mutable_features()->Add(from.features.begin(), from.features.end());
+  to.set_highest_epoch(from.highest_epoch);
+  to.set_applied_generation(from.applied_generation);
+  for (const Nic& nic : from.nics) {
+    v1::Nic& added = *to.add_nics();
+    added.set_address(AddressBytes(nic.address));
+    added.set_device(nic.device);
+    added.set_link_up(nic.link_up);
+  }
+}
+
+void EncodeBody(const Welcome& from, v1::Welcome& to) {
+  to.set_accepted(from.accepted);
+  to.set_reason(ForPeople(from.reason));
+  to.set_protocol_major(from.protocol_major);
+  to.set_protocol_minor(from.protocol_minor);
+  to.set_epoch(from.epoch);
+  to.set_heartbeat_interval_us(from.heartbeat_interval_us);
+  to.mutable_features()->Add(from.features.begin(), from.features.end());
+}
+
+void EncodeBody(const Heartbeat& from, v1::Heartbeat& to) {
+  to.set_sequence(from.sequence);
+  to.set_epoch(from.epoch);
+  to.set_generation(from.generation);
+}
+
+void EncodeBody(const FlowReport& from, v1::FlowReport& to) {
+  to.set_full(from.full);
+  to.set_sequence(from.sequence);
+  to.mutable_jobs()->Add(from.jobs.begin(), from.jobs.end());
+  for (const IpAddress& address : from.addresses) to.add_addresses(AddressBytes(address));
+  if (!from.opened.empty()) {
+    v1::OpenedFlows& opened = *to.mutable_opened();
+    FillColumn(from.opened, &OpenedFlow::id, opened.mutable_id());
+    FillColumn(from.opened, &OpenedFlow::job, opened.mutable_job());
+    FillColumn(from.opened, &OpenedFlow::source, opened.mutable_source());
+    FillColumn(from.opened, &OpenedFlow::destination, opened.mutable_destination());
+    FillColumn(from.opened, &OpenedFlow::protocol, opened.mutable_protocol());
+    FillColumn(from.opened, &OpenedFlow::destination_port, opened.mutable_destination_port());
+    FillColumn(from.opened, &OpenedFlow::local_qpn, opened.mutable_local_qpn());
+    FillColumn(from.opened, &OpenedFlow::remote_qpn, opened.mutable_remote_qpn());
+    FillColumn(from.opened, &OpenedFlow::max_paths, opened.mutable_max_paths());
+    FillColumn(from.opened, &OpenedFlow::movable, opened.mutable_movable());
+    FillColumn(from.opened, &OpenedFlow::age_us, opened.mutable_age_us());
+    FillColumn(from.opened, &OpenedFlow::source_port, opened.mutable_source_port());
+  }
+  if (!from.progress.empty()) {
+    v1::FlowProgress& progress = *to.mutable_progress();
+    FillColumn(from.progress, &FlowProgress::id, progress.mutable_id());
+    FillColumn(from.progress, &FlowProgress::remaining_bytes, progress.mutable_remaining_bytes());
+    FillColumn(from.progress, &FlowProgress::outstanding_bytes,
+               progress.mutable_outstanding_bytes());
+    FillColumn(from.progress, &FlowProgress::achieved_bps, progress.mutable_achieved_bps());
+    FillColumn(from.progress, &FlowProgress::state, progress.mutable_state());
+  }
+  FillColumn(from.ended, to.mutable_ended());
+}
+
+void EncodeBody(const PathPush& from, v1::PathPush& to) {
+  to.set_epoch(from.epoch);
+  to.set_generation(from.generation);
+  to.set_full(from.full);
+  for (const PathSet& set : from.sets) {
+    v1::PathSet& added = *to.add_sets();
+    added.set_flow(set.flow.value());
+    added.set_max_rate_bps(set.max_rate_bps);
+    added.set_reason(static_cast<v1::PathReason>(set.reason));
+    for (const FlowPath& path : set.paths) {
+      v1::FlowPath& added_path = *added.add_paths();
+      added_path.set_source_port(path.source_port);
+      added_path.set_weight(path.weight);
+      added_path.set_path_id(path.path_id);
+      added_path.set_encoding(path.encoding);
+    }
+  }
+  FillColumn(from.withdrawn, to.mutable_withdrawn());
+}
+
+void EncodeBody(const Ack& from, v1::Ack& to) {
+  to.set_epoch(from.epoch);
+  to.set_generation(from.generation);
+  to.set_status(static_cast<v1::AckStatus>(from.status));
+  to.set_detail(ForPeople(from.detail));
+  FillColumn(from.failed_flows, to.mutable_failed_flows());
+}
+
+void EncodeBody(const ProbeOrder& from, v1::ProbeOrder& to) {
+  to.set_order(from.order);
+  to.set_source(AddressBytes(from.source));
+  to.set_destination(AddressBytes(from.destination));
+  to.set_destination_port(from.destination_port);
+  to.set_destination_qpn(from.destination_qpn);
+  FillColumn(from.source_ports, to.mutable_source_ports());
+  FillColumn(from.ttls, to.mutable_ttls());
+  to.set_probes_per_second(from.probes_per_second);
+  to.set_timeout_us(from.timeout_us);
+}
+
+void EncodeBody(const ProbeReport& from, v1::ProbeReport& to) {
+  to.set_order(from.order);
+  to.set_done(from.done);
+  to.set_sent(from.sent);
+  FillColumn(from.answers, &ProbeAnswer::source_port, to.mutable_source_port());
+  FillColumn(from.answers, &ProbeAnswer::ttl, to.mutable_ttl());
+  FillColumn(from.answers, &ProbeAnswer::rtt_us, to.mutable_rtt_us());
+  std::unordered_map<IpAddress, std::uint32_t> index;
+  for (const ProbeAnswer& answer : from.answers) {
+    const auto next = static_cast<std::uint32_t>(index.size());
+    const auto [entry, is_new] = index.try_emplace(answer.responder, next);
+    if (is_new) to.add_responders(AddressBytes(answer.responder));
+    to.add_responder(entry->second);
+  }
+  to.set_error(ForPeople(from.error));
+}
+
+void EncodeBody(const PathHealth& from, v1::PathHealth& to) {
+  FillColumn(from.flows, &FlowHealth::flow, to.mutable_flow());
+  FillColumn(from.flows, &FlowHealth::path_id, to.mutable_path_id());
+  FillColumn(from.flows, &FlowHealth::source_port, to.mutable_source_port());
+  FillColumn(from.flows, &FlowHealth::achieved_bps, to.mutable_achieved_bps());
+  FillColumn(from.flows, &FlowHealth::planned_bps, to.mutable_planned_bps());
+  FillColumn(from.flows, &FlowHealth::retries, to.mutable_retries());
+  FillColumn(from.flows, &FlowHealth::out_of_sequence, to.mutable_out_of_sequence());
+  FillColumn(from.flows, &FlowHealth::cnp, to.mutable_cnp());
+  FillColumn(from.flows, &FlowHealth::rtt_us, to.mutable_rtt_us());
+  FillColumn(from.flows, &FlowHealth::verdict, to.mutable_verdict());
+}
+
+void EncodeBody(const LinkEvent& from, v1::LinkEvent& to) {
+  to.set_link(from.link);
+  to.set_address(AddressBytes(from.address));
+  to.set_up(from.up);
+  to.set_source(from.source);
+}
+
+void EncodeBody(const RankPlan& from, v1::RankPlan& to) {
+  to.set_epoch(from.epoch);
+  to.set_generation(from.generation);
+  to.set_job(from.job);
+  to.set_rank(from.rank);
+  to.set_program(from.program);
+  to.set_program_version(from.program_version);
+  for (const PeerPorts& peer : from.peers) {
+    v1::PeerPorts& added = *to.add_peers();
+    added.set_rank(peer.rank);
+    added.set_address(AddressBytes(peer.address));
+    FillColumn(peer.source_ports, added.mutable_source_ports());
+  }
+}
+
+void EncodeBody(const CollectiveReport& from, v1::CollectiveReport& to) {
+  to.set_job(from.job);
+  to.set_rank(from.rank);
+  to.set_sequence(from.sequence);
+  to.set_collective(from.collective);
+  to.set_bytes(from.bytes);
+  to.set_duration_us(from.duration_us);
+  to.set_error(ForPeople(from.error));
+}
+
+// One overload for each kind of body, so that a new kind does not compile without its line.
+struct BodyEncoder {
+  v1::Envelope& to;
+
+  void operator()(const Hello& from) const { EncodeBody(from, *to.mutable_hello()); }
+  void operator()(const Welcome& from) const { EncodeBody(from, *to.mutable_welcome()); }
+  void operator()(const Heartbeat& from) const { EncodeBody(from, *to.mutable_heartbeat()); }
+  void operator()(const FlowReport& from) const { EncodeBody(from, *to.mutable_flow_report()); }
+  void operator()(const PathPush& from) const { EncodeBody(from, *to.mutable_path_push()); }
+  void operator()(const Ack& from) const { EncodeBody(from, *to.mutable_ack()); }
+  void operator()(const ProbeOrder& from) const { EncodeBody(from, *to.mutable_probe_order()); }
+  void operator()(const ProbeReport& from) const { EncodeBody(from, *to.mutable_probe_report()); }
+  void operator()(const PathHealth& from) const { EncodeBody(from, *to.mutable_path_health()); }
+  void operator()(const LinkEvent& from) const { EncodeBody(from, *to.mutable_link_event()); }
+  void operator()(const RankPlan& from) const { EncodeBody(from, *to.mutable_rank_plan()); }
+  void operator()(const CollectiveReport& from) const {
+    EncodeBody(from, *to.mutable_collective_report());
+  }
+};
+
+}  // namespace
+
+std::string Encode(const Message& message) {
+  v1::Envelope envelope;
+  envelope.set_sender_instance(message.sender_instance);
+  std::visit(BodyEncoder{envelope}, message.body);
+  return envelope.SerializeAsString();
+}
+
+}  // namespace espalier::wire

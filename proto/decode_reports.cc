@@ -35,6 +35,7 @@ void CheckOpened(const v1::FlowReport& report, Rules& rules) {
   rules.SameLength("flow_report.opened.movable", from.movable_size(), id, n);
   rules.SameLength("flow_report.opened.age_us", from.age_us_size(), id, n);
   rules.SameLength("flow_report.opened.source_port", from.source_port_size(), id, n);
+  rules.SameLength("flow_report.opened.steered", from.steered_size(), id, n);
   if (!rules.ok()) return;
   rules.Unique(id, Column(from.id()));
   rules.Indexes("flow_report.opened.job", Column(from.job()), "jobs", report.jobs_size());
@@ -71,6 +72,7 @@ void DecodeOpened(const v1::FlowReport& report, Rules& rules, std::vector<Opened
         .movable = from.movable(i),
         .age_us = from.age_us(i),
         .source_port = static_cast<std::uint16_t>(from.source_port(i)),
+        .steered = from.steered(i),
     };
   }
 }

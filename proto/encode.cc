@@ -91,6 +91,7 @@ void EncodeBody(const FlowReport& from, v1::FlowReport& to) {
     FillColumn(from.opened, &OpenedFlow::movable, opened.mutable_movable());
     FillColumn(from.opened, &OpenedFlow::age_us, opened.mutable_age_us());
     FillColumn(from.opened, &OpenedFlow::source_port, opened.mutable_source_port());
+    FillColumn(from.opened, &OpenedFlow::steered, opened.mutable_steered());
   }
   if (!from.progress.empty()) {
     v1::FlowProgress& progress = *to.mutable_progress();

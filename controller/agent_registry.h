@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "common/base/bus.h"
+#include "common/base/event_loop.h"
+#include "controller/flow_table.h"
+#include "proto/messages.h"
+
+namespace espalier::controller {
+
+// One agent name, connected or not.
+struct Agent {
+  std::string name;
+  std::optional<PeerId> peer;  // none: never accepted, or gone
+  std::uint64_t instance = 0;  // nonce of the process that last said Hello
+  std::vector<wire::Nic> nics;
+  std::uint32_t protocol_minor = 0;
+  TimePoint last_heard;
+  bool steered_before = false;  // its Hello shows pushes of an earlier controller
+  bool reported = false;        // its first full report after Hello has come
+
+  // Pushes. Generations count up by one per push in an epoch.
+  std::uint64_t generation = 0;  // last sent
+  std::uint64_t acked_generation = 0;
+  bool needs_full = true;
+  TimePoint hold_until;  // a full push waits for flows being adopted, up to this
+  TimePoint last_push;
+  std::vector<wire::LocalFlowId> dirty;
+};
+
+// Who is connected as which agent. Names are those of the topology's hosts.
+// Thread safety: the controller's loop thread.
+class AgentRegistry {
+ public:
+  // A known name keeps its id for ever.
+  AgentId Intern(const std::string& name);
+  std::optional<AgentId> FindByName(std::string_view name) const;
+  std::optional<AgentId> FindByPeer(PeerId peer) const;
+  Agent& At(AgentId id) { return agents_[id.Index()]; }
+  const Agent& At(AgentId id) const { return agents_[id.Index()]; }
+  std::size_t size() const { return agents_.size(); }
+
+  void Connect(AgentId id, PeerId peer);
+  void Disconnect(AgentId id);
+
+ private:
+  std::vector<Agent> agents_;
+  std::unordered_map<std::string, AgentId> by_name_;
+  std::unordered_map<PeerId, AgentId> by_peer_;
+};
+
+}  // namespace espalier::controller

@@ -1,0 +1,277 @@
+#include "controller/api/views.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "common/io/json.h"
+
+namespace espalier::controller {
+namespace {
+
+using fabric::DirectedLink;
+using fabric::LinkId;
+using io::JsonWriter;
+
+std::string_view ReasonName(wire::PathReason reason) {
+  switch (reason) {
+    case wire::PathReason::kAssigned:
+      return "ASSIGNED";
+    case wire::PathReason::kPredicted:
+      return "PREDICTED";
+    case wire::PathReason::kPathDead:
+      return "PATH_DEAD";
+    case wire::PathReason::kRecomputed:
+      return "RECOMPUTED";
+    case wire::PathReason::kRemapped:
+      return "REMAPPED";
+  }
+  return "?";
+}
+
+std::string_view TrustName(fabric::PortTrust trust) {
+  switch (trust) {
+    case fabric::PortTrust::kPredicted:
+      return "PREDICTED";
+    case fabric::PortTrust::kVerified:
+      return "VERIFIED";
+    case fabric::PortTrust::kReverify:
+      return "REVERIFY";
+  }
+  return "?";
+}
+
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+std::string NicName(const State& state, const IpAddress& address) {
+  const auto nic = state.topology.FindNic(address);
+  return nic ? state.topology.node(*nic).id : address.ToString();
+}
+
+bool IsAcknowledged(const State& state, const Flow& flow) {
+  return !flow.dirty && flow.generation <= state.agents.At(flow.agent).acked_generation;
+}
+
+std::string Via(State& state, const Flow& flow) {
+  return flow.path ? fabric::ViaNames(state.topology, state.PathsOf(flow)[flow.path->Index()]) : "";
+}
+
+void WriteFlow(JsonWriter& json, State& state, const Flow& flow, TimePoint now) {
+  json.BeginObject();
+  json.Key("flow").String(state.FlowName(flow));
+  json.Key("job").String(state.flows.JobName(flow.job));
+  json.Key("source").String(NicName(state, flow.source_address));
+  json.Key("destination").String(NicName(state, flow.destination_address));
+  json.Key("source_address").String(flow.source_address.ToString());
+  json.Key("destination_address").String(flow.destination_address.ToString());
+  json.Key("protocol").Integer(flow.protocol);
+  json.Key("status").String(FlowStatusName(flow.status));
+  json.Key("via").String(Via(state, flow));
+  json.Key("source_port").Integer(flow.port);
+  json.Key("own_port").Integer(flow.own_port);
+  json.Key("reason").String(ReasonName(flow.reason));
+  json.Key("acknowledged").Bool(IsAcknowledged(state, flow));
+  json.Key("remaining_bytes").Integer(static_cast<std::int64_t>(flow.remaining_bytes));
+  json.Key("outstanding_bytes").Integer(static_cast<std::int64_t>(flow.outstanding_bytes));
+  json.Key("achieved_bps").Integer(static_cast<std::int64_t>(flow.achieved_bps));
+  json.Key("age_seconds").Double(Seconds(now - flow.started));
+  json.EndObject();
+}
+
+}  // namespace
+
+std::string StatusView(Controller& controller) {
+  State& state = controller.state();
+  std::int64_t connected = 0;
+  for (std::size_t i = 0; i < state.agents.size(); ++i) {
+    connected += state.agents.At(AgentId(static_cast<std::int32_t>(i))).peer ? 1 : 0;
+  }
+  std::map<std::string_view, std::int64_t> by_status;
+  for (const FlowSlot slot : state.flows.All()) {
+    ++by_status[FlowStatusName(state.flows.At(slot).status)];
+  }
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("topology").String(state.topology.name());
+  json.Key("version").Integer(state.topology.version());
+  json.Key("epoch").Integer(static_cast<std::int64_t>(state.intents.epoch));
+  json.Key("agents_connected").Integer(connected);
+  json.Key("flows").Integer(static_cast<std::int64_t>(state.flows.size()));
+  json.Key("flows_by_status").BeginObject();
+  for (const auto status : {FlowStatus::kNew, FlowStatus::kAdopting, FlowStatus::kLearning,
+                            FlowStatus::kRouted, FlowStatus::kLocal, FlowStatus::kUnroutable}) {
+    json.Key(FlowStatusName(status)).Integer(by_status[FlowStatusName(status)]);
+  }
+  json.EndObject();
+  json.Key("unacknowledged_flows")
+      .Integer(static_cast<std::int64_t>(controller.UnacknowledgedFlows()));
+  json.Key("max_link_flows").Integer(state.loads.Max());
+  json.Key("path_map_pairs").Integer(static_cast<std::int64_t>(state.path_map.KeyCount()));
+  json.Key("path_map_ports").Integer(static_cast<std::int64_t>(state.path_map.PortCount()));
+  json.Key("failed_links").Integer(static_cast<std::int64_t>(state.intents.failed_links.size()));
+  json.Key("drained_links").Integer(static_cast<std::int64_t>(state.intents.drained_links.size()));
+  json.Key("failed_nodes").Integer(static_cast<std::int64_t>(state.intents.failed_nodes.size()));
+  json.EndObject();
+  return json.Text();
+}
+
+std::string FlowsView(Controller& controller) {
+  State& state = controller.state();
+  JsonWriter json;
+  json.BeginObject().Key("flows").BeginArray();
+  for (std::size_t i = 0; i < state.agents.size(); ++i) {
+    for (const FlowSlot slot : state.flows.OfAgent(AgentId(static_cast<std::int32_t>(i)))) {
+      WriteFlow(json, state, state.flows.At(slot), controller.Now());
+    }
+  }
+  json.EndArray().EndObject();
+  return json.Text();
+}
+
+std::string LinksView(Controller& controller) {
+  const State& state = controller.state();
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("version").Integer(state.topology.version());
+  json.Key("max_link_flows").Integer(state.loads.Max());
+  json.Key("links").BeginArray();
+  for (std::size_t i = 0; i < state.topology.links().size(); ++i) {
+    const LinkId id(static_cast<std::int32_t>(i));
+    const fabric::Link& link = state.topology.link(id);
+    const auto reason = [&](const std::map<std::string, std::string>& intents) {
+      const auto found = intents.find(link.id);
+      return found == intents.end() ? std::string() : found->second;
+    };
+    json.BeginObject();
+    json.Key("id").String(link.id);
+    json.Key("a").String(state.topology.node(link.a).id);
+    json.Key("b").String(state.topology.node(link.b).id);
+    json.Key("gbps").String(FormatGbps(link.rate));
+    json.Key("state").String(LinkStateName(link.state));
+    json.Key("failed_by_operator").Bool(state.intents.failed_links.contains(link.id));
+    json.Key("reason").String(reason(state.intents.failed_links) +
+                              reason(state.intents.drained_links));
+    json.Key("flows_a_to_b").Integer(state.loads.Flows(DirectedLink{id, true}));
+    json.Key("flows_b_to_a").Integer(state.loads.Flows(DirectedLink{id, false}));
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
+  return json.Text();
+}
+
+std::string AgentsView(Controller& controller) {
+  const State& state = controller.state();
+  JsonWriter json;
+  json.BeginObject().Key("agents").BeginArray();
+  for (std::size_t i = 0; i < state.agents.size(); ++i) {
+    const AgentId id(static_cast<std::int32_t>(i));
+    const Agent& agent = state.agents.At(id);
+    json.BeginObject();
+    json.Key("name").String(agent.name);
+    json.Key("connected").Bool(agent.peer.has_value());
+    json.Key("nics").BeginArray();
+    for (const wire::Nic& nic : agent.nics) json.String(nic.address.ToString());
+    json.EndArray();
+    json.Key("flows").Integer(static_cast<std::int64_t>(state.flows.CountOfAgent(id)));
+    json.Key("generation").Integer(static_cast<std::int64_t>(agent.generation));
+    json.Key("acknowledged_generation").Integer(static_cast<std::int64_t>(agent.acked_generation));
+    json.Key("silent_seconds").Double(Seconds(controller.Now() - agent.last_heard));
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
+  return json.Text();
+}
+
+std::string EventsView(Controller& controller, std::uint64_t since) {
+  constexpr std::size_t kMostEvents = 1'000;
+  const State& state = controller.state();
+  const auto wall_now = std::chrono::system_clock::now();
+  JsonWriter json;
+  json.BeginObject().Key("events").BeginArray();
+  for (const HistoryEvent& event : state.history.Since(since, kMostEvents)) {
+    const auto age =
+        std::chrono::duration_cast<std::chrono::milliseconds>(controller.Now() - event.time);
+    const auto time = std::chrono::time_point_cast<std::chrono::milliseconds>(wall_now - age);
+    const auto seconds = std::chrono::time_point_cast<std::chrono::seconds>(time);
+    json.BeginObject();
+    json.Key("sequence").Integer(static_cast<std::int64_t>(event.sequence));
+    json.Key("time").String(
+        fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(seconds), (time - seconds).count()));
+    json.Key("kind").String(event.kind);
+    json.Key("text").String(event.text);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("last_sequence").Integer(static_cast<std::int64_t>(state.history.last_sequence()));
+  json.EndObject();
+  return json.Text();
+}
+
+Result<std::string> ExplainView(Controller& controller, const std::string& name) {
+  State& state = controller.state();
+  const std::size_t colon = name.rfind(':');
+  const auto agent = state.agents.FindByName(name.substr(0, colon));
+  std::optional<FlowSlot> slot;
+  if (agent && colon != std::string::npos) {
+    slot = state.flows.Find(
+        *agent, wire::LocalFlowId(std::strtoull(name.c_str() + colon + 1, nullptr, 10)));
+  }
+  if (!slot || state.FlowName(state.flows.At(*slot)) != name) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("there is no flow \"{}\" (`espalier flows` lists them)", name));
+  }
+  const Flow& flow = state.flows.At(*slot);
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("flow");
+  WriteFlow(json, state, flow, controller.Now());
+  const auto entry = flow.port != 0 ? state.path_map.Find(flow.key, flow.port) : std::nullopt;
+  json.Key("port_trust").String(entry ? TrustName(entry->trust) : "UNKNOWN");
+  json.Key("known_ports").Integer(static_cast<std::int64_t>(state.path_map.Ports(flow.key).size()));
+  json.Key("paths").BeginArray();
+  if (flow.source_leaf != flow.destination_leaf) {
+    const auto paths = state.PathsOf(flow);
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      json.BeginObject();
+      json.Key("via").String(fabric::ViaNames(state.topology, paths[i]));
+      json.Key("usable").Bool(fabric::IsUsable(state.topology, paths[i]));
+      json.Key("chosen").Bool(flow.path && flow.path->Index() == i);
+      json.Key("busiest_link_flows").Integer(state.loads.Busiest(paths[i]));
+      json.Key("links").BeginArray();
+      for (const DirectedLink hop : paths[i].hops) {
+        json.BeginObject();
+        json.Key("direction").String(state.topology.DirectionName(hop));
+        json.Key("state").String(LinkStateName(state.topology.link(hop.link).state));
+        json.Key("flows").Integer(state.loads.Flows(hop));
+        json.EndObject();
+      }
+      json.EndArray();
+      json.EndObject();
+    }
+  }
+  json.EndArray();
+  json.EndObject();
+  return json.Text();
+}
+
+std::string OutcomeView(const ActionOutcome& outcome, bool dry_run) {
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("dry_run").Bool(dry_run);
+  json.Key("version").Integer(outcome.version);
+  json.Key("moved").Integer(static_cast<std::int64_t>(outcome.moves.size()));
+  json.Key("moves").BeginArray();
+  for (const FlowMove& move : outcome.moves) {
+    json.BeginObject();
+    json.Key("flow").String(move.flow);
+    json.Key("job").String(move.job);
+    json.Key("from").String(move.from);
+    json.Key("to").String(move.to);
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
+  return json.Text();
+}
+
+}  // namespace espalier::controller

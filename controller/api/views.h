@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "common/base/result.h"
+#include "controller/controller.h"
+
+namespace espalier::controller {
+
+// The controller's state as JSON objects, for the operator's API.
+std::string StatusView(Controller& controller);
+std::string FlowsView(Controller& controller);
+std::string LinksView(Controller& controller);
+std::string AgentsView(Controller& controller);
+std::string EventsView(Controller& controller, std::uint64_t since);
+// Why a flow is on its path: what every path of its pair carries, and what the map knows.
+// Errors: kNotFound.
+Result<std::string> ExplainView(Controller& controller, const std::string& flow);
+std::string OutcomeView(const ActionOutcome& outcome, bool dry_run);
+
+}  // namespace espalier::controller

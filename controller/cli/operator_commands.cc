@@ -1,0 +1,254 @@
+#include "controller/cli/operator_commands.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "common/io/http.h"
+#include "common/io/json.h"
+#include "controller/cli/table.h"
+
+namespace espalier::cli {
+namespace {
+
+constexpr const char* kDefaultController = "unix:/run/espalier/controller.sock";
+constexpr Duration kTimeout = std::chrono::seconds(10);
+
+// Options that all these commands share, and where their exit code goes.
+struct Session {
+  explicit Session(int& code) : exit_code(code) {}
+
+  std::string controller;
+  bool json = false;
+  bool dry_run = false;
+  std::string reason;
+  std::string id;
+  int& exit_code;
+};
+using SessionPtr = std::shared_ptr<Session>;
+
+std::string ControllerAddress(const Session& session) {
+  if (!session.controller.empty()) return session.controller;
+  const char* address = std::getenv("ESPALIER_CONTROLLER");
+  return address != nullptr && *address != '\0' ? address : kDefaultController;
+}
+
+std::string UrlEncode(std::string_view text) {
+  std::string encoded;
+  for (const char c : text) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' ||
+                       c == '.' || c == '~';
+    encoded += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return encoded;
+}
+
+int Complain(const std::string& message, int code) {
+  fmt::print(stderr, "espalier: {}\n", message);
+  return code;
+}
+
+// The answer's JSON, or none after the error was told and the exit code set.
+std::optional<io::JsonValue> Ask(Session& session, const std::string& method,
+                                 const std::string& target, bool print_json = true) {
+  const std::string address = ControllerAddress(session);
+  const auto response = io::HttpFetch(address, method, target, "", kTimeout);
+  if (!response) {
+    session.exit_code = Complain(
+        fmt::format("{} (is the controller running? --controller or ESPALIER_CONTROLLER names it)",
+                    response.error().message),
+        1);
+    return std::nullopt;
+  }
+  auto parsed = io::ParseJson(response->body, address);
+  if (!parsed) {
+    session.exit_code = Complain(parsed.error().message, 1);
+    return std::nullopt;
+  }
+  if (response->status != 200) {
+    const io::JsonValue* error = parsed->Find("error");
+    const io::JsonValue* message = error != nullptr ? error->Find("message") : nullptr;
+    session.exit_code = Complain(
+        message != nullptr ? message->text : fmt::format("{} says {}", address, response->status),
+        response->status == 400 ? 2 : 1);
+    return std::nullopt;
+  }
+  session.exit_code = 0;
+  if (session.json && print_json) fmt::print("{}\n", response->body);
+  return std::move(*parsed);
+}
+
+CLI::App* AddCommand(CLI::App& app, const SessionPtr& session, const std::string& name,
+                     const std::string& help) {
+  CLI::App* command = app.add_subcommand(name, help);
+  command->add_option("--controller", session->controller,
+                      "Its API: unix:/path or host:port (default $ESPALIER_CONTROLLER, else " +
+                          std::string(kDefaultController) + ")");
+  command->add_flag("--json", session->json, "One JSON object on standard output");
+  return command;
+}
+
+// A command that shows one array of the API as a table.
+void AddList(CLI::App& app, const SessionPtr& session, const std::string& name,
+             const std::string& help, std::vector<Column> columns) {
+  CLI::App* command = AddCommand(app, session, name, help);
+  command->callback([session, name, columns = std::move(columns)] {
+    const auto answer = Ask(*session, "GET", "/api/v1/" + name);
+    if (!answer || session->json) return;
+    if (const io::JsonValue* rows = answer->Find(name)) PrintTable(columns, rows->items);
+  });
+}
+
+void AddStatus(CLI::App& app, const SessionPtr& session) {
+  CLI::App* command = AddCommand(app, session, "status", "The controller at a glance");
+  command->callback([session] {
+    const auto answer = Ask(*session, "GET", "/api/v1/status");
+    if (!answer || session->json) return;
+    for (const auto& [key, value] : answer->members) {
+      if (value.kind != io::JsonValue::Kind::kObject) fmt::print("{:22} {}\n", key, value.text);
+      for (const auto& [name, count] : value.members) {
+        fmt::print("{:22} {}\n", "  " + name, count.text);
+      }
+    }
+  });
+}
+
+void PrintMoves(const Session& session, const io::JsonValue& answer) {
+  if (const io::JsonValue* moves = answer.Find("moves"); moves && !moves->items.empty()) {
+    PrintTable({{"FLOW", "flow"}, {"JOB", "job"}, {"FROM", "from"}, {"TO", "to"}}, moves->items);
+  }
+  const io::JsonValue* moved = answer.Find("moved");
+  const io::JsonValue* version = answer.Find("version");
+  fmt::print("{} {} flows (topology version {})\n", session.dry_run ? "would move" : "moved",
+             moved != nullptr ? moved->text : "?", version != nullptr ? version->text : "?");
+}
+
+void Act(Session& session, const std::string& action) {
+  std::string target = "/api/v1/" + action + "?dry_run=" + (session.dry_run ? "true" : "false");
+  if (!session.id.empty()) target += "&id=" + UrlEncode(session.id);
+  if (!session.reason.empty()) target += "&reason=" + UrlEncode(session.reason);
+  const auto answer = Ask(session, "POST", target);
+  if (answer && !session.json) PrintMoves(session, *answer);
+}
+
+// "fail link ID", "fail node ID", ...
+void AddAction(CLI::App& app, const SessionPtr& session, const std::string& verb,
+               const std::string& help, const std::vector<std::string>& kinds) {
+  CLI::App* group = app.add_subcommand(verb, help);
+  group->require_subcommand(1);
+  for (const std::string& kind : kinds) {
+    CLI::App* command = AddCommand(*group, session, kind, help);
+    command->add_option("ID", session->id, "The " + kind + "'s id in the topology")->required();
+    command->add_flag("--dry-run", session->dry_run, "Only tell which flows would move");
+    command->add_option("--reason", session->reason, "Kept with it, and shown to others");
+    command->callback([session, action = kind + "s/" + verb] { Act(*session, action); });
+  }
+}
+
+void AddRecompute(CLI::App& app, const SessionPtr& session) {
+  CLI::App* command = AddCommand(app, session, "recompute", "Assign all flows anew");
+  command->add_flag("--dry-run", session->dry_run, "Only tell which flows would move");
+  command->callback([session] { Act(*session, "recompute"); });
+}
+
+void PrintExplanation(const io::JsonValue& answer) {
+  if (const io::JsonValue* flow = answer.Find("flow")) {
+    for (const auto& [key, value] : flow->members) {
+      fmt::print("{:20} {}\n", key,
+                 value.kind == io::JsonValue::Kind::kBool ? (value.boolean ? "true" : "false")
+                                                          : value.text);
+    }
+  }
+  for (const char* key : {"port_trust", "known_ports"}) {
+    if (const io::JsonValue* value = answer.Find(key)) fmt::print("{:20} {}\n", key, value->text);
+  }
+  if (const io::JsonValue* paths = answer.Find("paths")) {
+    fmt::print("paths of the pair, and the flows on the busiest link of each:\n");
+    PrintTable({{"VIA", "via"},
+                {"USABLE", "usable"},
+                {"CHOSEN", "chosen"},
+                {"FLOWS", "busiest_link_flows"}},
+               paths->items);
+  }
+}
+
+void AddExplain(CLI::App& app, const SessionPtr& session) {
+  CLI::App* command = AddCommand(app, session, "explain", "Why a flow is on its path");
+  command->add_option("FLOW", session->id, "As `flows` names it: AGENT:NUMBER")->required();
+  command->callback([session] {
+    const auto answer =
+        Ask(*session, "GET", "/api/v1/flows/explain?flow=" + UrlEncode(session->id));
+    if (answer && !session->json) PrintExplanation(*answer);
+  });
+}
+
+volatile std::sig_atomic_t g_interrupted = 0;
+
+void AddEvents(CLI::App& app, const SessionPtr& session) {
+  CLI::App* command = AddCommand(app, session, "events", "What has happened, oldest first");
+  const auto follow = std::make_shared<bool>(false);
+  command->add_flag("--follow", *follow, "Go on with what happens from now, until Ctrl-C");
+  command->callback([session, follow] {
+    if (*follow) std::signal(SIGINT, [](int) { g_interrupted = 1; });
+    std::string since = "0";
+    do {
+      const auto answer = Ask(*session, "GET", "/api/v1/events?since=" + since, !*follow);
+      if (!answer) return;
+      const io::JsonValue* events = answer->Find("events");
+      for (const io::JsonValue& event : events->items) {
+        if (session->json && !*follow) break;
+        fmt::print("{} {} {}\n", event.Find("time")->text, event.Find("kind")->text,
+                   event.Find("text")->text);
+        since = event.Find("sequence")->text;
+      }
+      std::fflush(stdout);
+      if (*follow) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    } while (*follow && g_interrupted == 0);
+  });
+}
+
+}  // namespace
+
+void AddOperatorCommands(CLI::App& app, int& exit_code) {
+  const auto session = std::make_shared<Session>(exit_code);
+  AddStatus(app, session);
+  AddList(app, session, "flows", "Every elephant flow, its path and its port",
+          {{"FLOW", "flow"},
+           {"JOB", "job"},
+           {"SOURCE", "source"},
+           {"DESTINATION", "destination"},
+           {"STATUS", "status"},
+           {"VIA", "via"},
+           {"PORT", "source_port"},
+           {"REASON", "reason"},
+           {"REMAINING", "remaining_bytes"}});
+  AddList(app, session, "links", "Every link, its state and the flows on it",
+          {{"LINK", "id"},
+           {"GBPS", "gbps"},
+           {"STATE", "state"},
+           {"A>B", "flows_a_to_b"},
+           {"B>A", "flows_b_to_a"},
+           {"REASON", "reason"}});
+  AddList(app, session, "agents", "Every agent that has ever connected",
+          {{"AGENT", "name"},
+           {"CONNECTED", "connected"},
+           {"FLOWS", "flows"},
+           {"PUSHED", "generation"},
+           {"ACKNOWLEDGED", "acknowledged_generation"},
+           {"SILENT", "silent_seconds"}});
+  AddExplain(app, session);
+  AddEvents(app, session);
+  AddAction(app, session, "fail", "Take it as failed: its flows move at once", {"link", "node"});
+  AddAction(app, session, "restore", "It works again: new flows may use it", {"link", "node"});
+  AddAction(app, session, "drain", "Move its flows away at their next message", {"link"});
+  AddAction(app, session, "undrain", "Use it again", {"link"});
+  AddRecompute(app, session);
+}
+
+}  // namespace espalier::cli

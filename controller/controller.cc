@@ -1,0 +1,219 @@
+#include "controller/controller.h"
+
+#include <fmt/format.h>
+
+#include <random>
+#include <utility>
+
+namespace espalier::controller {
+namespace {
+
+constexpr Duration kTickInterval = std::chrono::milliseconds(100);
+
+std::uint64_t RandomInstance() {
+  std::random_device device;
+  return (static_cast<std::uint64_t>(device()) << 32) | device();
+}
+
+std::vector<fabric::LinkState> InitialStates(const fabric::Topology& topology) {
+  std::vector<fabric::LinkState> states;
+  for (const fabric::Link& link : topology.links()) states.push_back(link.state);
+  return states;
+}
+
+}  // namespace
+
+Controller::Controller(fabric::Topology topology, ControllerOptions options, EventLoop& loop,
+                       Bus& bus, IntentStore& store, Metrics& metrics)
+    : options_(options),
+      loop_(loop),
+      bus_(bus),
+      store_(store),
+      state_(std::move(topology)),
+      initial_states_(InitialStates(state_.topology)),
+      learner_(state_.topology, state_.paths, state_.path_map, options_.learner, metrics),
+      placement_(state_, learner_, options_),
+      publisher_(
+          state_, options_,
+          [this](AgentId id, wire::Body body) { return Send(id, std::move(body)); }, metrics),
+      instance_(RandomInstance()),
+      messages_(metrics.MakeCounter("espalier_controller_messages_total",
+                                    "Messages received from agents")),
+      bad_messages_(metrics.MakeCounter("espalier_controller_bad_messages_total",
+                                        "Messages refused as malformed or out of place")),
+      assignments_(metrics.MakeCounter("espalier_controller_assignments_total",
+                                       "Times that new flows were assigned paths")),
+      flows_placed_(metrics.MakeCounter("espalier_controller_flows_placed_total",
+                                        "Flows that were assigned a path when new")),
+      assignment_seconds_(metrics.MakeLatency("espalier_controller_assignment_seconds",
+                                              "Duration of one assignment of new flows")),
+      flows_open_(metrics.MakeGauge("espalier_controller_flows_open", "Elephant flows open now")),
+      agents_connected_(
+          metrics.MakeGauge("espalier_controller_agents_connected", "Agents connected now")),
+      topology_version_(metrics.MakeGauge("espalier_controller_topology_version",
+                                          "Grows with every change of a link's state")) {}
+
+Controller::~Controller() = default;
+
+Result<void> Controller::Start() {
+  Result<Intents> stored = store_.Load();
+  if (!stored) return Propagate(stored);
+  state_.intents = std::move(*stored);
+  Result<void> raised = RaiseEpoch(state_.intents.epoch);
+  if (!raised) return Propagate(raised);
+  const auto changed = ApplyIntents();
+  state_.history.Record(loop_.Now(), "controller_started",
+                        fmt::format("epoch={} links_not_up={} topology={}", state_.intents.epoch,
+                                    changed.size(), state_.topology.name()));
+  bus_.SetHandlers(
+      {.on_message = [this](PeerId peer, std::string_view bytes) { HandleMessage(peer, bytes); },
+       .on_peer_gone =
+           [this](PeerId peer) {
+             if (const auto id = state_.agents.FindByPeer(peer)) {
+               state_.agents.Disconnect(*id);
+             }
+           }});
+  last_heartbeat_ = last_verify_ = loop_.Now();
+  tick_ = loop_.After(kTickInterval, [this] { Tick(); });
+  return {};
+}
+
+Result<void> Controller::RaiseEpoch(std::uint64_t at_least) {
+  Intents raised = state_.intents;
+  raised.epoch = std::max(raised.epoch, at_least) + 1;
+  Result<void> saved = store_.Save(raised);
+  if (!saved) return Propagate(saved);
+  state_.intents = std::move(raised);
+  for (std::size_t i = 0; i < state_.agents.size(); ++i) {
+    Agent& agent = state_.agents.At(AgentId(static_cast<std::int32_t>(i)));
+    agent.generation = agent.acked_generation = 0;
+    agent.needs_full = true;
+  }
+  return {};
+}
+
+void Controller::RequestTurn() {
+  if (std::exchange(turn_pending_, true)) return;
+  loop_.Post([this] { Turn(); });
+}
+
+void Controller::Turn() {
+  turn_pending_ = false;
+  if (!state_.unplaced.empty()) {
+    const TimePoint start = loop_.Now();
+    const std::size_t placed = placement_.PlaceNew();
+    if (placed > 0) {
+      assignments_.Add();
+      flows_placed_.Add(static_cast<std::int64_t>(placed));
+      assignment_seconds_.ObserveSeconds(
+          std::chrono::duration<double>(loop_.Now() - start).count());
+    }
+  }
+  const auto can_probe = [this](fabric::NodeId nic) { return ProbeAgent(nic).has_value(); };
+  for (PathLearner::Order& order : learner_.TakeOrders(loop_.Now(), can_probe)) {
+    Send(*ProbeAgent(order.source), std::move(order.order));
+  }
+  publisher_.PushChanges(loop_.Now());
+  flows_open_.Set(static_cast<double>(state_.flows.size()));
+}
+
+std::optional<AgentId> Controller::ProbeAgent(fabric::NodeId nic) const {
+  const fabric::Node& node = state_.topology.node(nic);
+  const auto id = state_.agents.FindByName(node.host.empty() ? node.id : node.host);
+  if (!id || !state_.agents.At(*id).peer) return std::nullopt;
+  return id;
+}
+
+void Controller::Tick() {
+  tick_ = loop_.After(kTickInterval, [this] { Tick(); });
+  const TimePoint now = loop_.Now();
+  DropSilentAgents();
+  TakeFindings(learner_.ExpireOrders(now));
+  publisher_.ResendUnacknowledged(now);
+  if (options_.verify_interval > Duration::zero() &&
+      now - last_verify_ >= options_.verify_interval) {
+    last_verify_ = now;
+    VerifyOnePort();
+  }
+  if (now - last_heartbeat_ >= options_.heartbeat_interval) {
+    last_heartbeat_ = now;
+    ++heartbeats_;
+    for (std::size_t i = 0; i < state_.agents.size(); ++i) {
+      const AgentId id(static_cast<std::int32_t>(i));
+      Send(id, wire::Heartbeat{heartbeats_, state_.intents.epoch, state_.agents.At(id).generation});
+    }
+  }
+  RequestTurn();
+}
+
+void Controller::DropSilentAgents() {
+  const TimePoint now = loop_.Now();
+  int connected = 0;
+  for (std::size_t i = 0; i < state_.agents.size(); ++i) {
+    const AgentId id(static_cast<std::int32_t>(i));
+    Agent& agent = state_.agents.At(id);
+    const Duration silence = now - agent.last_heard;
+    if (agent.peer && silence > options_.heartbeat_interval * options_.missed_heartbeats) {
+      state_.history.Record(now, "agent_gone", fmt::format("agent={}", agent.name));
+      bus_.Disconnect(*agent.peer);
+      state_.agents.Disconnect(id);
+    }
+    if (!agent.peer && silence > options_.lease && state_.flows.CountOfAgent(id) > 0) {
+      const auto slots = state_.flows.OfAgent(id);
+      for (const FlowSlot slot : slots) CloseFlow(slot);
+      state_.history.Record(now, "agent_flows_dropped",
+                            fmt::format("agent={} flows={}", agent.name, slots.size()));
+    }
+    if (agent.peer && agent.reported && agent.needs_full && now >= agent.hold_until) {
+      placement_.EndAdoption(id);
+    }
+    connected += agent.peer ? 1 : 0;
+  }
+  agents_connected_.Set(connected);
+  topology_version_.Set(static_cast<double>(state_.topology.version()));
+}
+
+void Controller::VerifyOnePort() {
+  const std::vector<FlowSlot> slots = state_.flows.All();
+  for (std::size_t tried = 0; tried < slots.size(); ++tried) {
+    const Flow& flow = state_.flows.At(slots[verify_cursor_++ % slots.size()]);
+    if (flow.status != FlowStatus::kRouted) continue;
+    learner_.Verify(flow.key, flow.port);
+    return;
+  }
+}
+
+void Controller::TakeFindings(const PathLearner::Findings& findings) {
+  for (const PathLearner::Mismatch& mismatch : findings.mismatches) {
+    state_.history.Record(
+        loop_.Now(), "path_map_mismatch",
+        fmt::format("source={} destination={} port={}",
+                    state_.topology.node(mismatch.key.source).id,
+                    state_.topology.node(mismatch.key.destination).id, mismatch.port));
+    placement_.HandleMismatch(mismatch);
+  }
+  for (const fabric::PortKey& key : findings.changed) placement_.RetryWaiting(key);
+  if (!findings.changed.empty()) RequestTurn();
+}
+
+std::size_t Controller::UnacknowledgedFlows() {
+  std::size_t count = 0;
+  for (const FlowSlot slot : state_.flows.All()) {
+    const Flow& flow = state_.flows.At(slot);
+    const Agent& agent = state_.agents.At(flow.agent);
+    if (flow.dirty || flow.generation > agent.acked_generation) ++count;
+  }
+  return count;
+}
+
+bool Controller::Send(AgentId id, wire::Body body) {
+  const Agent& agent = state_.agents.At(id);
+  if (!agent.peer) return false;
+  return bus_.Send(*agent.peer, wire::Encode({instance_, std::move(body)}));
+}
+
+void Controller::SendTo(PeerId peer, wire::Body body) {
+  bus_.Send(peer, wire::Encode({instance_, std::move(body)}));
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "common/base/event_loop.h"
+#include "common/base/strong_id.h"
+#include "common/fabric/path_map.h"
+#include "proto/messages.h"
+
+namespace espalier::controller {
+
+using AgentId = StrongId<struct AgentTag>;                 // dense; one per agent name ever seen
+using FlowSlot = StrongId<struct FlowTag, std::uint32_t>;  // place in the table; reused
+
+enum class FlowStatus : std::uint8_t {
+  kNew,         // to be placed by the next assignment
+  kAdopting,    // steered before this controller knew it: its path is being found by a probe
+  kLearning,    // has a path; on ECMP until a port is known that takes it
+  kRouted,      // has a path and a port
+  kLocal,       // both ends on one switch: no port needed
+  kUnroutable,  // an end is unknown, or no path is usable: on ECMP
+};
+std::string_view FlowStatusName(FlowStatus status);  // "ROUTED", ...
+
+struct Flow {
+  // As reported.
+  AgentId agent;
+  wire::LocalFlowId local;
+  std::uint32_t job = 0;  // index into FlowTable::JobName
+  IpAddress source_address;
+  IpAddress destination_address;
+  std::uint16_t own_port = 0;  // the port that it was opened with
+  std::uint32_t local_qpn = 0;
+  std::uint32_t remote_qpn = 0;
+  std::uint8_t protocol = 0;
+  std::uint8_t max_paths = 1;
+  bool movable = true;
+  TimePoint started;
+  std::uint64_t remaining_bytes = 0;
+  std::uint64_t outstanding_bytes = 0;
+  std::uint64_t achieved_bps = 0;
+  wire::FlowState state = wire::FlowState::kActive;
+
+  // As decided. `key` holds where both ends are known.
+  FlowStatus status = FlowStatus::kNew;
+  fabric::PortKey key;
+  fabric::NodeId source_leaf;
+  fabric::NodeId destination_leaf;
+  std::optional<fabric::PathIndex> path;  // counted in the loads
+  std::uint16_t port = 0;                 // given to the agent; 0: none
+  wire::PathReason reason = wire::PathReason::kAssigned;
+  std::uint64_t generation = 0;  // of the push that carried the present decision; 0: none yet
+  bool dirty = false;            // decided anew since that push
+  bool urgent = false;           // its path died under it
+};
+
+// The elephants that are open now, of all agents.
+// Thread safety: the controller's loop thread. References are valid until the next Open.
+class FlowTable {
+ public:
+  // The flow must not be open.
+  FlowSlot Open(Flow flow);
+  void Close(FlowSlot slot);
+
+  bool IsOpen(FlowSlot slot) const { return slots_[slot.Index()].has_value(); }
+  std::optional<FlowSlot> Find(AgentId agent, wire::LocalFlowId local) const;
+  Flow& At(FlowSlot slot) { return *slots_[slot.Index()]; }
+  const Flow& At(FlowSlot slot) const { return *slots_[slot.Index()]; }
+  // Ascending by local id.
+  std::vector<FlowSlot> OfAgent(AgentId agent) const;
+  std::vector<FlowSlot> All() const;  // ascending by slot
+  std::size_t size() const { return size_; }
+  std::size_t CountOfAgent(AgentId agent) const;
+
+  // Interned job names.
+  std::uint32_t JobIndex(const std::string& name);
+  const std::string& JobName(std::uint32_t index) const { return jobs_[index]; }
+
+ private:
+  std::vector<std::optional<Flow>> slots_;
+  std::vector<FlowSlot> free_;
+  std::vector<std::unordered_map<wire::LocalFlowId, FlowSlot>> by_agent_;
+  std::vector<std::string> jobs_;
+  std::unordered_map<std::string, std::uint32_t> job_index_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace espalier::controller

@@ -1,0 +1,235 @@
+// What the controller does on each message of an agent.
+#include <fmt/format.h>
+
+#include <unordered_set>
+#include <variant>
+
+#include "common/base/log.h"
+#include "controller/controller.h"
+
+namespace espalier::controller {
+namespace {
+
+template <typename... Handlers>
+struct Overloaded : Handlers... {
+  using Handlers::operator()...;
+};
+template <typename... Handlers>
+Overloaded(Handlers...) -> Overloaded<Handlers...>;
+
+std::uint64_t Microseconds(Duration duration) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
+}
+
+}  // namespace
+
+void Controller::HandleMessage(PeerId peer, std::string_view bytes) {
+  messages_.Add();
+  const Result<const wire::Message*> decoded = decoder_.Decode(bytes);
+  if (!decoded) {
+    bad_messages_.Add();
+    Log(LogLevel::kWarning, "event=bad_message peer={} bytes={} error=\"{}\"", peer.value(),
+        bytes.size(), decoded.error().message);
+    return;
+  }
+  const wire::Message& message = **decoded;
+  if (const auto* hello = std::get_if<wire::Hello>(&message.body)) {
+    HandleHello(peer, message.sender_instance, *hello);
+    return;
+  }
+  const auto id = state_.agents.FindByPeer(peer);
+  if (!id || state_.agents.At(*id).instance != message.sender_instance) {
+    // It takes us for a controller that knows it: after a restart, or after its time was up.
+    bad_messages_.Add();
+    Refuse(peer, "", "say Hello first");
+    return;
+  }
+  state_.agents.At(*id).last_heard = loop_.Now();
+  std::visit(Overloaded{
+                 [&](const wire::FlowReport& report) { HandleFlowReport(*id, report); },
+                 [&](const wire::Ack& ack) {
+                   publisher_.HandleAck(*id, ack, loop_.Now());
+                   if (state_.agents.At(*id).needs_full) RequestTurn();
+                 },
+                 [&](const wire::ProbeReport& report) { HandleProbeReport(*id, report); },
+                 [&](const wire::PathHealth& health) { HandleHealth(*id, health); },
+                 [&](const wire::LinkEvent& event) { HandleLinkEvent(*id, event); },
+                 [&](const wire::Heartbeat&) {}, [&](const wire::CollectiveReport&) {},
+                 [&](const auto&) { bad_messages_.Add(); },  // only a controller says these
+             },
+             message.body);
+}
+
+void Controller::Refuse(PeerId peer, const std::string& name, const std::string& reason) {
+  wire::Welcome welcome;
+  welcome.accepted = false;
+  welcome.reason = reason;
+  welcome.epoch = state_.intents.epoch;
+  SendTo(peer, std::move(welcome));
+  if (name.empty()) return;
+  state_.history.Record(loop_.Now(), "agent_refused",
+                        fmt::format("agent={} reason=\"{}\"", name, reason));
+}
+
+void Controller::HandleHello(PeerId peer, std::uint64_t instance, const wire::Hello& hello) {
+  if (hello.protocol_major != wire::kProtocolMajor) {
+    Refuse(peer, hello.name,
+           fmt::format("protocol {} is not spoken here, {} is (upgrade the older side)",
+                       hello.protocol_major, wire::kProtocolMajor));
+    return;
+  }
+  const AgentId id = state_.agents.Intern(hello.name);
+  Agent& agent = state_.agents.At(id);
+  const TimePoint now = loop_.Now();
+  if (agent.peer && agent.instance != instance &&
+      now - agent.last_heard <= options_.heartbeat_interval * options_.missed_heartbeats) {
+    Refuse(peer, hello.name, "another agent of this name is connected (names must be unique)");
+    return;
+  }
+  if (hello.highest_epoch >= state_.intents.epoch && agent.instance != instance) {
+    const Result<void> raised = RaiseEpoch(hello.highest_epoch);
+    if (!raised) {
+      Refuse(peer, hello.name, "the controller cannot save its epoch: " + raised.error().message);
+      return;
+    }
+  }
+  if (agent.instance != instance) {
+    for (const FlowSlot slot : state_.flows.OfAgent(id)) CloseFlow(slot);
+    agent.steered_before = hello.highest_epoch > 0;
+  }
+  state_.agents.Connect(id, peer);
+  agent.instance = instance;
+  agent.nics = hello.nics;
+  agent.protocol_minor = hello.protocol_minor;
+  agent.last_heard = now;
+  agent.reported = false;
+  agent.needs_full = true;
+  agent.hold_until = now + options_.adoption_timeout;
+  wire::Welcome welcome;
+  welcome.accepted = true;
+  welcome.epoch = state_.intents.epoch;
+  welcome.heartbeat_interval_us = Microseconds(options_.heartbeat_interval);
+  SendTo(peer, std::move(welcome));
+  state_.history.Record(now, "agent_up",
+                        fmt::format("agent={} nics={}", hello.name, hello.nics.size()));
+}
+
+void Controller::HandleFlowReport(AgentId id, const wire::FlowReport& report) {
+  if (report.full) CloseMissingFlows(id, report);
+  OpenFlows(id, report);
+  for (const wire::FlowProgress& progress : report.progress) {
+    const auto slot = state_.flows.Find(id, progress.id);
+    if (!slot) continue;
+    Flow& flow = state_.flows.At(*slot);
+    flow.remaining_bytes = progress.remaining_bytes;
+    flow.outstanding_bytes = progress.outstanding_bytes;
+    flow.achieved_bps = progress.achieved_bps;
+    flow.state = progress.state;
+  }
+  for (const wire::LocalFlowId local : report.ended) {
+    if (const auto slot = state_.flows.Find(id, local)) CloseFlow(*slot);
+  }
+  Agent& agent = state_.agents.At(id);
+  if (report.full && !agent.reported) {
+    agent.reported = true;
+    RequestTurn();
+  }
+  if (!report.opened.empty() || !report.ended.empty()) RequestTurn();
+}
+
+void Controller::OpenFlows(AgentId id, const wire::FlowReport& report) {
+  const Agent& agent = state_.agents.At(id);
+  std::size_t refused = 0;
+  for (const wire::OpenedFlow& opened : report.opened) {
+    if (state_.flows.Find(id, opened.id)) continue;  // a full report repeats what is known
+    if (state_.flows.CountOfAgent(id) >= options_.max_flows_per_agent) {
+      ++refused;
+      continue;
+    }
+    Flow flow;
+    flow.agent = id;
+    flow.local = opened.id;
+    flow.job = state_.flows.JobIndex(report.jobs[opened.job]);
+    flow.source_address = report.addresses[opened.source];
+    flow.destination_address = report.addresses[opened.destination];
+    flow.own_port = opened.source_port;
+    flow.local_qpn = opened.local_qpn;
+    flow.remote_qpn = opened.remote_qpn;
+    flow.protocol = opened.protocol;
+    flow.key.destination_port = opened.destination_port;
+    flow.max_paths = opened.max_paths;
+    flow.movable = opened.movable;
+    flow.started = loop_.Now() - std::chrono::microseconds(opened.age_us);
+    const bool steered = agent.steered_before && !agent.reported && opened.steered;
+    placement_.Admit(state_.flows.Open(std::move(flow)), steered);
+  }
+  if (refused > 0) {
+    state_.history.Record(loop_.Now(), "flows_refused",
+                          fmt::format("agent={} flows={} limit={}", agent.name, refused,
+                                      options_.max_flows_per_agent));
+  }
+}
+
+void Controller::CloseFlow(FlowSlot slot) {
+  placement_.Release(slot);
+  state_.flows.Close(slot);
+}
+
+void Controller::CloseMissingFlows(AgentId id, const wire::FlowReport& report) {
+  std::unordered_set<wire::LocalFlowId> present;
+  for (const wire::OpenedFlow& opened : report.opened) present.insert(opened.id);
+  for (const FlowSlot slot : state_.flows.OfAgent(id)) {
+    if (!present.contains(state_.flows.At(slot).local)) CloseFlow(slot);
+  }
+}
+
+void Controller::HandleHealth(AgentId id, const wire::PathHealth& health) {
+  for (const wire::FlowHealth& report : health.flows) {
+    const auto slot = state_.flows.Find(id, report.flow);
+    if (!slot || report.verdict == wire::PathVerdict::kGood) continue;
+    if (report.verdict == wire::PathVerdict::kRedrawn) {
+      state_.history.Record(loop_.Now(), "flow_redrawn",
+                            fmt::format("flow={} port={}", state_.FlowName(state_.flows.At(*slot)),
+                                        report.source_port));
+      placement_.HandleRedraw(*slot, report.source_port);
+      RequestTurn();
+    } else if (report.verdict == wire::PathVerdict::kDead) {
+      state_.history.Record(loop_.Now(), "flow_path_dead",
+                            fmt::format("flow={} port={}", state_.FlowName(state_.flows.At(*slot)),
+                                        report.source_port));
+    }
+  }
+}
+
+void Controller::HandleProbeReport(AgentId id, const wire::ProbeReport& report) {
+  const auto is_own = [&](fabric::NodeId nic) { return ProbeAgent(nic) == id; };
+  if (!report.error.empty()) {
+    state_.history.Record(loop_.Now(), "probe_failed",
+                          fmt::format("agent={} order={} error=\"{}\"", state_.agents.At(id).name,
+                                      report.order, report.error));
+  }
+  TakeFindings(learner_.HandleReport(report, is_own));
+}
+
+void Controller::HandleLinkEvent(AgentId id, const wire::LinkEvent& event) {
+  // An agent may speak of its own NICs only.
+  const auto nic = state_.topology.FindNic(event.address);
+  const auto attachment =
+      nic && ProbeAgent(*nic) == id ? state_.paths.FindAttachment(*nic) : std::nullopt;
+  if (!attachment) {
+    bad_messages_.Add();
+    return;
+  }
+  const fabric::LinkId link = attachment->uplink.link;
+  const bool changed =
+      event.up ? state_.reported_down.erase(link) > 0 : state_.reported_down.insert(link).second;
+  if (!changed) return;
+  state_.history.Record(
+      loop_.Now(), event.up ? "nic_up" : "nic_down",
+      fmt::format("agent={} link={}", state_.agents.At(id).name, state_.topology.link(link).id));
+  ReactToLinkChanges(ApplyIntents());
+  RequestTurn();
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+
+#include "common/base/event_loop.h"
+#include "controller/path_learner.h"
+
+namespace espalier::controller {
+
+struct ControllerOptions {
+  // Agents and controller each send a heartbeat at this interval; an agent that is silent for
+  // `missed_heartbeats` of them is gone (its flows keep their paths for the lease).
+  Duration heartbeat_interval = std::chrono::seconds(1);
+  int missed_heartbeats = 3;
+  // How long the flows of an agent that is gone keep their places; as long as agents keep their
+  // ports without a controller.
+  Duration lease = std::chrono::minutes(10);
+  // A push that is not acknowledged by then is followed by a full one.
+  Duration resend_after = std::chrono::seconds(1);
+  // After a restart: how long the first push to an agent waits for the paths of its flows that an
+  // earlier controller steered to be found by probes.
+  Duration adoption_timeout = std::chrono::seconds(2);
+  // One port in use is verified by a probe at this interval, for ever; 0: never.
+  Duration verify_interval = std::chrono::seconds(1);
+  // Whether the switches hash the protocol number and the destination QP. Where they do not hash
+  // the protocol, what UDP probes learn holds for TCP too.
+  bool fabric_hashes_protocol = true;
+  bool fabric_hashes_qpn = false;
+  std::size_t max_flows_per_agent = 16'384;
+  PathLearnerOptions learner;
+};
+
+}  // namespace espalier::controller

@@ -1,0 +1,312 @@
+#include "controller/path_learner.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+
+namespace espalier::controller {
+namespace {
+
+using fabric::DirectedLink;
+using fabric::Path;
+using fabric::PathIndex;
+using fabric::PortEntry;
+using fabric::PortKey;
+using fabric::PortTrust;
+
+constexpr std::uint8_t kFirstTtl = 2;  // TTL 1 ends at the source's own leaf
+
+// The n-th port to try for a key: a walk through all RoCE ports from a start of the key's own, so
+// that two keys do not crowd the same ports. The step is odd, so no port comes twice.
+std::uint16_t NthPort(const PortKey& key, std::uint32_t n) {
+  constexpr std::uint32_t kStep = 10'007;
+  const auto start =
+      static_cast<std::uint32_t>(key.source.value() * 7919 + key.destination.value() * 104'729);
+  const std::uint32_t offset = (start + n * kStep) % fabric::kRocePortCount;
+  return static_cast<std::uint16_t>(fabric::kFirstRocePort + offset);
+}
+
+bool SameUpTo(const Path& a, const Path& b, std::size_t hops) {
+  return std::equal(a.hops.begin(), a.hops.begin() + static_cast<std::ptrdiff_t>(hops),
+                    b.hops.begin());
+}
+
+// Could this answer come from a probe on this path?
+bool Fits(const fabric::Topology& topology, const Path& path, const wire::ProbeAnswer& answer,
+          const fabric::Topology::Interface& interface) {
+  if (answer.ttl < kFirstTtl) return false;
+  const std::size_t hop = static_cast<std::size_t>(answer.ttl - kFirstTtl);
+  if (hop >= path.hops.size()) return false;
+  if (topology.To(path.hops[hop]) != interface.node) return false;
+  if (!interface.link) return true;
+  // Another interface of the right switch (not the one the probe came in on) tells only the
+  // switch, unless it is that of a parallel link.
+  const DirectedLink in = path.hops[hop];
+  const fabric::Link& named = topology.link(*interface.link);
+  const bool parallel = (named.a == topology.From(in) && named.b == topology.To(in)) ||
+                        (named.b == topology.From(in) && named.a == topology.To(in));
+  return !parallel || *interface.link == in.link;
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> DistinguishingTtls(std::span<const Path> paths) {
+  std::vector<std::uint8_t> ttls;
+  if (paths.size() < 2) return ttls;
+  const std::size_t length = paths[0].hops.size();
+  for (std::size_t hops = 1; hops <= length; ++hops) {
+    ttls.push_back(static_cast<std::uint8_t>(hops - 1 + kFirstTtl));
+    bool distinct = true;
+    for (std::size_t i = 0; i < paths.size() && distinct; ++i) {
+      for (std::size_t j = i + 1; j < paths.size() && distinct; ++j) {
+        distinct = !SameUpTo(paths[i], paths[j], hops);
+      }
+    }
+    if (distinct) break;
+  }
+  return ttls;
+}
+
+std::optional<PathIndex> PathOfAnswers(const fabric::Topology& topology,
+                                       std::span<const Path> paths,
+                                       std::span<const wire::ProbeAnswer> answers) {
+  std::optional<PathIndex> only;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const bool fits = std::all_of(answers.begin(), answers.end(), [&](const auto& answer) {
+      const auto interface = topology.FindInterface(answer.responder);
+      return interface && Fits(topology, paths[i], answer, *interface);
+    });
+    if (!fits) continue;
+    if (only) return std::nullopt;
+    only = PathIndex(static_cast<std::int32_t>(i));
+  }
+  return only;
+}
+
+PathLearner::PathLearner(const fabric::Topology& topology, fabric::PathTable& paths,
+                         fabric::PathMap& map, PathLearnerOptions options, Metrics& metrics)
+    : topology_(topology),
+      paths_(paths),
+      map_(map),
+      options_(options),
+      probes_metric_(metrics.MakeCounter("espalier_controller_probes_ordered_total",
+                                         "Probes that agents were asked to send")),
+      answers_metric_(metrics.MakeCounter("espalier_controller_probe_answers_total",
+                                          "Probe answers that named a hop of a path")),
+      unexpected_metric_(metrics.MakeCounter("espalier_controller_probe_answers_unexpected_total",
+                                             "Probe answers that nobody had asked for, or that "
+                                             "came from an address on none of the paths")),
+      mismatch_metric_(metrics.MakeCounter("espalier_controller_path_map_mismatches_total",
+                                           "Ports seen on another path than the map said")) {}
+
+std::span<const Path> PathLearner::PathsOf(const PortKey& key) {
+  const auto from = paths_.FindAttachment(key.source);
+  const auto to = paths_.FindAttachment(key.destination);
+  if (!from || !to) return {};
+  return paths_.Between(from->leaf, to->leaf);
+}
+
+void PathLearner::Queue(const PortKey& key, KeyState& state) {
+  if (state.queued || state.ordered) return;
+  const auto [source, inserted] = sources_.try_emplace(key.source);
+  if (inserted) source->second.pace = options_.max_probes_per_second;
+  source->second.queue.push_back(key);
+  state.queued = true;
+}
+
+void PathLearner::Want(const PortKey& key) {
+  KeyState& state = keys_[key];
+  if (PredictPorts(key, state)) return;
+  if (key.protocol != wire::kProtocolUdp) return;  // probes are UDP
+  state.wanted = true;
+  Queue(key, state);
+}
+
+void PathLearner::Verify(const PortKey& key, std::uint16_t port) {
+  if (key.protocol != wire::kProtocolUdp) return;
+  KeyState& state = keys_[key];
+  if (std::find(state.verify.begin(), state.verify.end(), port) == state.verify.end()) {
+    state.verify.push_back(port);
+  }
+  Queue(key, state);
+}
+
+bool PathLearner::PredictPorts(const PortKey& /*key*/, KeyState& /*state*/) { return false; }
+
+std::vector<std::uint16_t> PathLearner::NextPorts(const PortKey& key, KeyState& state,
+                                                  std::size_t limit) {
+  std::vector<std::uint16_t> ports;
+  while (!state.verify.empty() && ports.size() < limit) {
+    ports.push_back(state.verify.front());
+    state.verify.pop_front();
+  }
+  if (!state.wanted) return ports;
+  state.wanted = false;
+  const std::size_t wanted = std::min(limit, ports.size() + 3 * PathsOf(key).size() + 4);
+  for (const PortEntry& entry : map_.Ports(key)) {
+    if (ports.size() >= wanted) break;
+    if (entry.trust == PortTrust::kReverify) ports.push_back(entry.port);
+  }
+  while (ports.size() < wanted && state.cursor < fabric::kRocePortCount) {
+    const std::uint16_t port = NthPort(key, state.cursor++);
+    if (!map_.Find(key, port)) ports.push_back(port);
+  }
+  std::sort(ports.begin(), ports.end());
+  ports.erase(std::unique(ports.begin(), ports.end()), ports.end());
+  return ports;
+}
+
+PathLearner::Order PathLearner::MakeOrder(const PortKey& key, KeyState& state, SourceState& source,
+                                          TimePoint now) {
+  // No more than about half a second of probing an order, so that a slow pace shows early.
+  const std::vector<std::uint8_t> ttls = DistinguishingTtls(PathsOf(key));
+  const std::size_t affordable = source.pace / 2 / std::max<std::size_t>(ttls.size(), 1);
+  const std::size_t limit = std::clamp<std::size_t>(affordable, 2, options_.max_ports_per_order);
+
+  Order order{key.source, {}};
+  wire::ProbeOrder& wire_order = order.order;
+  wire_order.source_ports = NextPorts(key, state, limit);
+  if (ttls.empty() || wire_order.source_ports.empty()) return order;
+  wire_order.order = next_order_++;
+  wire_order.source = topology_.node(key.source).addresses.front();
+  wire_order.destination = topology_.node(key.destination).addresses.front();
+  wire_order.destination_port = key.destination_port;
+  wire_order.destination_qpn = key.destination_qpn;
+  wire_order.ttls = ttls;
+  wire_order.probes_per_second = source.pace;
+  wire_order.timeout_us = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(options_.answer_timeout).count());
+
+  const std::size_t probes = wire_order.source_ports.size() * ttls.size();
+  const Duration pacing =
+      std::chrono::nanoseconds(1'000'000'000LL * static_cast<std::int64_t>(probes) / source.pace);
+  orders_[wire_order.order] = {
+      .key = key,
+      .ports = {wire_order.source_ports.begin(), wire_order.source_ports.end()},
+      .ttls = ttls,
+      .answers = {},
+      .resolved = 0,
+      .deadline = now + pacing * static_cast<int>(source.open_orders + 1) +
+                  options_.answer_timeout + options_.order_grace};
+  state.ordered = true;
+  ++source.open_orders;
+  probes_ordered_ += probes;
+  probes_metric_.Add(static_cast<std::int64_t>(probes));
+  return order;
+}
+
+std::vector<PathLearner::Order> PathLearner::TakeOrders(
+    TimePoint now, const std::function<bool(fabric::NodeId)>& can_probe) {
+  std::vector<Order> orders;
+  for (auto& [node, source] : sources_) {
+    if (source.queue.empty() || !can_probe(node)) continue;
+    while (!source.queue.empty() && source.open_orders < options_.max_orders_per_source) {
+      const PortKey key = source.queue.front();
+      source.queue.pop_front();
+      KeyState& state = keys_[key];
+      state.queued = false;
+      Order order = MakeOrder(key, state, source, now);
+      if (order.order.order != 0) orders.push_back(std::move(order));
+    }
+  }
+  return orders;
+}
+
+void PathLearner::TakeAnswer(OpenOrder& order, const wire::ProbeAnswer& answer,
+                             Findings& findings) {
+  const bool asked =
+      order.ports.contains(answer.source_port) &&
+      std::find(order.ttls.begin(), order.ttls.end(), answer.ttl) != order.ttls.end();
+  if (!asked) {
+    unexpected_metric_.Add();
+    return;
+  }
+  auto& answers = order.answers[answer.source_port];
+  answers.push_back(answer);
+  const auto path = PathOfAnswers(topology_, PathsOf(order.key), answers);
+  if (!path) {
+    const bool names_none =
+        answers.size() >= order.ttls.size() || !topology_.FindInterface(answer.responder);
+    if (names_none) unexpected_metric_.Add();
+    return;
+  }
+  answers_metric_.Add();
+  ++order.resolved;
+  const auto known = map_.Find(order.key, answer.source_port);
+  if (!map_.Observe(order.key, answer.source_port, *path)) {
+    ESPALIER_CHECK(known.has_value(), "a mismatch with nothing");
+    mismatch_metric_.Add();
+    findings.mismatches.push_back({order.key, answer.source_port, known->path, *path});
+    if (known->trust == PortTrust::kPredicted) {
+      map_.DropPredictions(order.key);
+      keys_[order.key].model_failed = true;
+    }
+  }
+  findings.changed.insert(order.key);
+}
+
+PathLearner::Findings PathLearner::HandleReport(const wire::ProbeReport& report,
+                                                const std::function<bool(fabric::NodeId)>& is_own) {
+  Findings findings;
+  const auto order = orders_.find(report.order);
+  if (order == orders_.end() || !is_own(order->second.key.source)) {
+    unexpected_metric_.Add(static_cast<std::int64_t>(report.answers.size()));
+    return findings;
+  }
+  for (const wire::ProbeAnswer& answer : report.answers) {
+    TakeAnswer(order->second, answer, findings);
+  }
+  if (report.done) Finish(order, findings);
+  return findings;
+}
+
+void PathLearner::Finish(std::map<std::uint64_t, OpenOrder>::iterator order, Findings& findings) {
+  const OpenOrder& open = order->second;
+  SourceState& source = sources_.at(open.key.source);
+  --source.open_orders;
+  const std::size_t half = open.ports.size() / 2;
+  if (open.resolved <= half) {
+    source.pace = std::max(options_.min_probes_per_second, source.pace / 2);
+  } else {
+    source.pace = std::min(options_.max_probes_per_second, source.pace * 2);
+  }
+  KeyState& state = keys_[open.key];
+  state.ordered = false;
+  if (state.wanted || !state.verify.empty()) Queue(open.key, state);
+  findings.changed.insert(open.key);
+  orders_.erase(order);
+}
+
+PathLearner::Findings PathLearner::ExpireOrders(TimePoint now) {
+  Findings findings;
+  for (auto order = orders_.begin(); order != orders_.end();) {
+    const auto next = std::next(order);
+    if (order->second.deadline <= now) Finish(order, findings);
+    order = next;
+  }
+  return findings;
+}
+
+std::optional<TimePoint> PathLearner::NextExpiry() const {
+  std::optional<TimePoint> earliest;
+  for (const auto& [id, order] : orders_) {
+    if (!earliest || order.deadline < *earliest) earliest = order.deadline;
+  }
+  return earliest;
+}
+
+void PathLearner::HandleLinkChange(fabric::LinkId link) {
+  const auto affected = [&](const PortKey& key) {
+    const auto paths = PathsOf(key);
+    return std::any_of(paths.begin(), paths.end(), [&](const Path& path) {
+      return std::any_of(path.hops.begin(), path.hops.end(),
+                         [&](DirectedLink hop) { return hop.link == link; });
+    });
+  };
+  map_.MarkReverify(affected);
+  for (auto& [key, state] : keys_) {
+    if (affected(key)) state.cursor = 0;
+  }
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "common/base/event_loop.h"
+#include "common/base/metrics.h"
+#include "common/fabric/path_map.h"
+#include "common/fabric/paths.h"
+#include "proto/messages.h"
+
+namespace espalier::controller {
+
+struct PathLearnerOptions {
+  std::uint32_t max_probes_per_second = 20'000;  // per source NIC; where ICMP answers keep up
+  std::uint32_t min_probes_per_second = 4;       // where switches limit their ICMP answers
+  Duration answer_timeout = std::chrono::milliseconds(100);
+  // Beyond answer_timeout and the pacing itself: an agent that has not reported by then is
+  // taken to have lost the order.
+  Duration order_grace = std::chrono::seconds(3);
+  std::size_t max_orders_per_source = 8;
+  std::uint32_t max_ports_per_order = 64;
+};
+
+// Fills the path map on demand: turns "a flow needs a port" and "is this port still there?" into
+// probe orders for agents, and their reports into observations. Where the hash models of all
+// switches on the way are known, predicts instead, and probes only to verify.
+//
+// A probe of TTL t is answered by the switch that hop t-2 of the path enters, with the address of
+// the interface it came in on (or any of that switch): enough TTLs are sent to tell the paths of
+// the pair apart. Silence is unknown, never down: unanswered ports are passed over, and the pace
+// of their source is halved, down to what ICMP limits let through.
+//
+// Thread safety: the controller's loop thread. The references must outlive it.
+class PathLearner {
+ public:
+  PathLearner(const fabric::Topology& topology, fabric::PathTable& paths, fabric::PathMap& map,
+              PathLearnerOptions options, Metrics& metrics);
+
+  // More ports of this key are needed. Level-triggered: the caller repeats it for as long as a
+  // flow waits. Nothing happens where all 16,384 ports were tried since the fabric last changed.
+  void Want(const fabric::PortKey& key);
+  // This port is in use or about to be: look whether it still takes its path.
+  void Verify(const fabric::PortKey& key, std::uint16_t port);
+
+  struct Order {
+    fabric::NodeId source;  // whose agent must probe
+    wire::ProbeOrder order;
+  };
+  // What to send now to agents that `can_probe` (source NIC) says are there.
+  std::vector<Order> TakeOrders(TimePoint now,
+                                const std::function<bool(fabric::NodeId)>& can_probe);
+
+  // A port that did not take the path that the map said.
+  struct Mismatch {
+    fabric::PortKey key;
+    std::uint16_t port = 0;
+    fabric::PathIndex expected;
+    fabric::PathIndex seen;
+  };
+  struct Findings {
+    std::set<fabric::PortKey> changed;  // keys with new ports, or an order that came to its end
+    std::vector<Mismatch> mismatches;
+  };
+  // A report of the agent that owns `sources`. Answers to orders that are not its own, ports or
+  // TTLs that were not asked, and addresses that are on none of the paths are counted and
+  // otherwise ignored.
+  Findings HandleReport(const wire::ProbeReport& report,
+                        const std::function<bool(fabric::NodeId)>& is_own);
+  // Gives up orders that were never reported.
+  Findings ExpireOrders(TimePoint now);
+  // The earliest time at which ExpireOrders has something to do.
+  std::optional<TimePoint> NextExpiry() const;
+
+  // A link changed its state: keys with paths over it must be verified again.
+  void HandleLinkChange(fabric::LinkId link);
+
+  std::uint64_t probes_ordered() const { return probes_ordered_; }
+
+ private:
+  struct KeyState {
+    bool wanted = false;
+    std::deque<std::uint16_t> verify;
+    std::uint32_t cursor = 0;  // ports tried since the fabric last changed
+    bool ordered = false;      // one order at a time
+    bool queued = false;
+    bool model_failed = false;
+  };
+  struct OpenOrder {
+    fabric::PortKey key;
+    std::set<std::uint16_t> ports;
+    std::vector<std::uint8_t> ttls;
+    std::map<std::uint16_t, std::vector<wire::ProbeAnswer>> answers;
+    std::size_t resolved = 0;
+    TimePoint deadline;
+  };
+  struct SourceState {
+    std::deque<fabric::PortKey> queue;
+    std::size_t open_orders = 0;
+    std::uint32_t pace;
+  };
+
+  void Queue(const fabric::PortKey& key, KeyState& state);
+  std::span<const fabric::Path> PathsOf(const fabric::PortKey& key);
+  // Fills the map from hash models; false where a switch's model is unknown or proved wrong.
+  bool PredictPorts(const fabric::PortKey& key, KeyState& state);
+  std::vector<std::uint16_t> NextPorts(const fabric::PortKey& key, KeyState& state,
+                                       std::size_t limit);
+  Order MakeOrder(const fabric::PortKey& key, KeyState& state, SourceState& source, TimePoint now);
+  void TakeAnswer(OpenOrder& order, const wire::ProbeAnswer& answer, Findings& findings);
+  void Finish(std::map<std::uint64_t, OpenOrder>::iterator order, Findings& findings);
+
+  const fabric::Topology& topology_;
+  fabric::PathTable& paths_;
+  fabric::PathMap& map_;
+  PathLearnerOptions options_;
+  Counter& probes_metric_;
+  Counter& answers_metric_;
+  Counter& unexpected_metric_;
+  Counter& mismatch_metric_;
+
+  std::map<fabric::PortKey, KeyState> keys_;
+  std::map<fabric::NodeId, SourceState> sources_;
+  std::map<std::uint64_t, OpenOrder> orders_;
+  std::uint64_t next_order_ = 1;
+  std::uint64_t probes_ordered_ = 0;
+};
+
+// The TTLs whose answers tell these paths (of equal length) apart; empty where one path or none.
+std::vector<std::uint8_t> DistinguishingTtls(std::span<const fabric::Path> paths);
+
+// The path that fits all these answers; none where several do, or no answer fits any.
+std::optional<fabric::PathIndex> PathOfAnswers(const fabric::Topology& topology,
+                                               std::span<const fabric::Path> paths,
+                                               std::span<const wire::ProbeAnswer> answers);
+
+}  // namespace espalier::controller

@@ -1,0 +1,129 @@
+#include "controller/publisher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace espalier::controller {
+
+Publisher::Publisher(State& state, const ControllerOptions& options, SendFunction send,
+                     Metrics& metrics)
+    : state_(state),
+      options_(options),
+      send_(std::move(send)),
+      pushes_(metrics.MakeCounter("espalier_controller_pushes_total",
+                                  "Path pushes sent to agents, full ones included")),
+      full_pushes_(metrics.MakeCounter("espalier_controller_full_pushes_total",
+                                       "Path pushes that carried everything")),
+      ack_latency_(metrics.MakeLatency("espalier_controller_push_to_ack_seconds",
+                                       "From a push to its acknowledgement")) {}
+
+void Publisher::PushChanges(TimePoint now) {
+  for (std::size_t i = 0; i < state_.agents.size(); ++i) {
+    const AgentId id(static_cast<std::int32_t>(i));
+    const Agent& agent = state_.agents.At(id);
+    const bool changed = !agent.dirty.empty() || agent.needs_full;
+    if (changed && agent.peer && agent.reported && !IsHeld(id, now)) Push(id, now);
+  }
+}
+
+bool Publisher::IsHeld(AgentId id, TimePoint now) const {
+  const Agent& agent = state_.agents.At(id);
+  if (!agent.needs_full || now >= agent.hold_until) return false;
+  const std::vector<FlowSlot> slots = state_.flows.OfAgent(id);
+  return std::any_of(slots.begin(), slots.end(), [&](FlowSlot slot) {
+    return state_.flows.At(slot).status == FlowStatus::kAdopting;
+  });
+}
+
+void Publisher::Push(AgentId id, TimePoint now) {
+  Agent& agent = state_.agents.At(id);
+  wire::PathPush push = Compose(id, agent.needs_full);
+  agent.dirty.clear();
+  // An agent that was never given anything needs no empty first push.
+  if (push.sets.empty() && push.withdrawn.empty() && !push.full) return;
+  push.epoch = state_.intents.epoch;
+  push.generation = ++agent.generation;
+  for (const wire::PathSet& set : push.sets) {
+    state_.flows.At(*state_.flows.Find(id, set.flow)).generation = agent.generation;
+  }
+  pushes_.Add();
+  if (push.full) full_pushes_.Add();
+  agent.needs_full = false;
+  agent.last_push = now;
+  // A push that is dropped is found missing by its acknowledgement: everything goes again.
+  if (!send_(id, std::move(push))) agent.needs_full = true;
+}
+
+wire::PathPush Publisher::Compose(AgentId id, bool full) {
+  wire::PathPush push;
+  push.full = full;
+  if (full) {
+    for (const FlowSlot slot : state_.flows.OfAgent(id)) {
+      Describe(id, state_.flows.At(slot).local, push);
+    }
+    return push;
+  }
+  const Agent& agent = state_.agents.At(id);
+  for (const wire::LocalFlowId local : agent.dirty) Describe(id, local, push);
+  return push;
+}
+
+void Publisher::Describe(AgentId id, wire::LocalFlowId local, wire::PathPush& push) {
+  const auto slot = state_.flows.Find(id, local);
+  if (!slot) return;  // it has ended meanwhile; the agent knows
+  Flow& flow = state_.flows.At(*slot);
+  const bool was_given = flow.generation != 0;
+  flow.dirty = false;
+  if (flow.port != 0 && flow.path) {
+    wire::PathSet& set = push.sets.emplace_back();
+    set.flow = local;
+    set.reason = flow.reason;
+    set.paths.push_back({.source_port = flow.port,
+                         .weight = 1,
+                         .path_id = static_cast<std::uint32_t>(flow.path->value()),
+                         .encoding = {}});
+  } else if (was_given && flow.status != FlowStatus::kAdopting) {
+    push.withdrawn.push_back(local);
+    flow.generation = 0;
+  }
+}
+
+void Publisher::HandleAck(AgentId id, const wire::Ack& ack, TimePoint now) {
+  Agent& agent = state_.agents.At(id);
+  if (ack.epoch == state_.intents.epoch && ack.generation <= agent.generation) {
+    agent.acked_generation = std::max(agent.acked_generation, ack.generation);
+    if (ack.generation == agent.generation) {
+      ack_latency_.ObserveSeconds(std::chrono::duration<double>(now - agent.last_push).count());
+    }
+  }
+  switch (ack.status) {
+    case wire::AckStatus::kApplied:
+      return;
+    case wire::AckStatus::kFailed:
+      state_.history.Record(now, "push_failed",
+                            fmt::format("agent={} flows={} detail=\"{}\"", agent.name,
+                                        ack.failed_flows.size(), ack.detail));
+      return;
+    case wire::AckStatus::kNeedFull:
+      if (ack.generation >= agent.generation) agent.needs_full = true;
+      return;
+    case wire::AckStatus::kStaleEpoch:
+      state_.history.Record(
+          now, "stale_epoch",
+          fmt::format("agent={} ours={} its={}", agent.name, state_.intents.epoch, ack.epoch));
+      return;
+  }
+}
+
+void Publisher::ResendUnacknowledged(TimePoint now) {
+  for (std::size_t i = 0; i < state_.agents.size(); ++i) {
+    Agent& agent = state_.agents.At(AgentId(static_cast<std::int32_t>(i)));
+    const bool late =
+        agent.acked_generation < agent.generation && now - agent.last_push > options_.resend_after;
+    if (agent.peer && late) agent.needs_full = true;
+  }
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "common/base/metrics.h"
+#include "controller/options.h"
+#include "controller/state.h"
+#include "proto/messages.h"
+
+namespace espalier::controller {
+
+// Brings every agent from what it has acknowledged to what is decided: differences where the
+// agent is in step, everything where it is not (new connection, lost push). One code path for
+// reconnects, losses, restarts and plain changes.
+// Thread safety: the controller's loop thread.
+class Publisher {
+ public:
+  // False: the message was dropped (no room, peer gone).
+  using SendFunction = std::function<bool(AgentId, wire::Body)>;
+
+  Publisher(State& state, const ControllerOptions& options, SendFunction send, Metrics& metrics);
+
+  // Pushes what has changed for these flows' agents; agents whose adoption is not over wait.
+  void PushChanges(TimePoint now);
+  void HandleAck(AgentId id, const wire::Ack& ack, TimePoint now);
+  // An agent that has not acknowledged its last push for long gets everything again.
+  void ResendUnacknowledged(TimePoint now);
+
+ private:
+  void Push(AgentId id, TimePoint now);
+  wire::PathPush Compose(AgentId id, bool full);
+  void Describe(AgentId id, wire::LocalFlowId local, wire::PathPush& push);
+  bool IsHeld(AgentId id, TimePoint now) const;
+
+  State& state_;
+  const ControllerOptions& options_;
+  SendFunction send_;
+  Counter& pushes_;
+  Counter& full_pushes_;
+  LatencyHistogram& ack_latency_;
+};
+
+}  // namespace espalier::controller

@@ -1,0 +1,57 @@
+#include "controller/routing/port_chooser.h"
+
+namespace espalier::controller {
+
+using fabric::PortEntry;
+using fabric::PortKey;
+using fabric::PortTrust;
+
+bool PortsInUse::Take(const PortKey& key, std::uint16_t port) {
+  return ports_[key].insert(port).second;
+}
+
+void PortsInUse::Release(const PortKey& key, std::uint16_t port) {
+  const auto found = ports_.find(key);
+  if (found == ports_.end()) return;
+  found->second.erase(port);
+  if (found->second.empty()) ports_.erase(found);
+}
+
+bool PortsInUse::IsTaken(const PortKey& key, std::uint16_t port) const {
+  const auto found = ports_.find(key);
+  return found != ports_.end() && found->second.contains(port);
+}
+
+namespace {
+
+// Lower is better.
+int Rank(const PortEntry& entry, std::uint16_t current) {
+  if (entry.port == current && entry.trust != PortTrust::kReverify) return 0;
+  switch (entry.trust) {
+    case PortTrust::kVerified:
+      return 1;
+    case PortTrust::kPredicted:
+      return 2;
+    case PortTrust::kReverify:
+      return 3;
+  }
+  return 4;
+}
+
+}  // namespace
+
+std::optional<PortEntry> ChoosePort(const fabric::PathMap& map, const PortKey& key,
+                                    fabric::PathIndex path, const PortsInUse& in_use, PortNeed need,
+                                    std::uint16_t current) {
+  std::optional<PortEntry> best;
+  for (const PortEntry& entry : map.Ports(key)) {
+    if (entry.path != path) continue;
+    if (entry.trust == PortTrust::kReverify && need == PortNeed::kSure) continue;
+    if (best && Rank(entry, current) >= Rank(*best, current)) continue;
+    if (in_use.IsTaken(key, entry.port)) continue;
+    best = entry;
+  }
+  return best;
+}
+
+}  // namespace espalier::controller

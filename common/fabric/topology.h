@@ -138,6 +138,9 @@ class Topology {
   // A link to a switch that is not part of the node's own host.
   bool LeavesHost(DirectedLink direction) const;
 
+  // What Build makes this topology from, in its present state.
+  TopologySpec Spec() const { return {name_, version_, nodes_, links_}; }
+
   // Sets the state; true (and version() grows by one) if it changed.
   bool SetLinkState(LinkId link, LinkState state);
 

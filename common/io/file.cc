@@ -71,6 +71,14 @@ Result<void> WriteAndSync(const std::string& path, std::string_view text) {
 Result<std::string> ReadFile(const std::string& path) {
   const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.IsOpen()) return SystemError(path, "open");
+  const auto too_large = [&] {
+    return Fail(ErrorCode::kResourceExhausted,
+                fmt::format("{}: is larger than 256 MiB (split it)", path));
+  };
+  struct stat status {};
+  if (::fstat(file.Get(), &status) != 0) return SystemError(path, "look at the file");
+  if (status.st_size > static_cast<off_t>(kMaxFileBytes)) return too_large();
+
   std::string text;
   std::size_t used = 0;
   for (;;) {
@@ -84,10 +92,7 @@ Result<std::string> ReadFile(const std::string& path) {
     }
     if (got == 0) break;
     used += static_cast<std::size_t>(got);
-    if (used > kMaxFileBytes) {
-      return Fail(ErrorCode::kResourceExhausted,
-                  fmt::format("{}: is larger than 256 MiB (split it)", path));
-    }
+    if (used > kMaxFileBytes) return too_large();
   }
   text.resize(used);
   return text;

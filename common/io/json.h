@@ -23,14 +23,17 @@ class JsonValue {
   std::string text;  // of a number (as written) or a string (decoded)
   std::vector<JsonValue> items;
   std::vector<std::pair<std::string, JsonValue>> members;  // in file order, keys unique
-  int line = 0;    // 1-based
-  int column = 0;  // 1-based, in bytes
+  int line = 0;                                            // where it begins; 1-based
+  int column = 0;                                          // 1-based, in bytes
+  int key_line = 0;  // where its key begins; 0 if it is no member
+  int key_column = 0;
 
   const JsonValue* Find(std::string_view key) const;
 };
 
 // Reads one JSON document (RFC 8259). At most 64 levels deep.
-// Errors: kInvalidArgument "NAME:LINE:COL: what" for bad syntax, a duplicate key, trailing text.
+// Errors: kInvalidArgument "NAME:LINE:COL: what" for bad syntax, text that is not UTF-8, a
+// duplicate key, trailing text, a number that no double could hold (1e400).
 Result<JsonValue> ParseJson(std::string_view text, std::string_view name);
 
 // Reads the fields of one object and refuses what it does not know. Every getter names the line
@@ -38,10 +41,12 @@ Result<JsonValue> ParseJson(std::string_view text, std::string_view name);
 // list of fields with one check at its end.
 class JsonFields {
  public:
+  // `object` must live longer; if it is no object, that is the first error.
   JsonFields(const JsonValue& object, std::string_view name);
 
   std::string String(std::string_view key, std::string_view fallback = "");
   std::string RequiredString(std::string_view key);
+  // A number without fraction or exponent; a string only where it is beyond 2^53.
   std::int64_t Integer(std::string_view key, std::int64_t fallback, std::int64_t min,
                        std::int64_t max);
   bool Bool(std::string_view key, bool fallback);
@@ -49,16 +54,21 @@ class JsonFields {
   std::optional<std::string> Decimal(std::string_view key);
   // The items of an array; empty where absent.
   const std::vector<JsonValue>& Array(std::string_view key);
+  const std::vector<JsonValue>& RequiredArray(std::string_view key);
+  // An object; null where absent.
   const JsonValue* Object(std::string_view key);
   bool Has(std::string_view key) const;
-  // Position of a member (or of the object), for errors of one's own.
+  // Position of a member's value (of the object, where absent), for errors of one's own.
   std::string At(std::string_view key) const;  // "NAME:LINE:COL"
+  // An error of one's own about a member; kept if it is the first.
   void AddError(std::string_view key, std::string message);
   // The first error; or an unknown field.
   Result<void> Finish();
 
  private:
-  const JsonValue* Take(std::string_view key);
+  // The member, now known, if it is of that kind; null (and an error) if it is of another.
+  const JsonValue* Take(std::string_view key, JsonValue::Kind kind);
+  void RequireKey(std::string_view key);
 
   const JsonValue& object_;
   std::string name_;

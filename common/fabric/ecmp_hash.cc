@@ -1,0 +1,173 @@
+#include "common/fabric/ecmp_hash.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "common/base/check.h"
+#include "common/fabric/ecmp_linux.h"
+#include "common/fabric/hash_functions.h"
+
+namespace espalier::fabric {
+namespace {
+
+constexpr std::uint64_t kMax32 = std::numeric_limits<std::uint32_t>::max();
+
+// The hashed fields one after the other, in network order: addresses, ports, protocol and, where
+// the fabric hashes it, the 24 bits of the queue pair.
+class TupleBytes {
+ public:
+  enum class Fields { kAll, kAddressesAndPorts };
+
+  TupleBytes(const FlowTuple& tuple, Fields fields) {
+    const std::size_t skipped = tuple.source.IsV4() && tuple.destination.IsV4() ? 12 : 0;
+    for (const IpAddress& address : {tuple.source, tuple.destination}) {
+      for (std::size_t i = skipped; i < address.bytes().size(); ++i) Add(address.bytes()[i]);
+    }
+    for (const unsigned port : {tuple.source_port, tuple.destination_port}) {
+      Add(port >> 8);
+      Add(port);
+    }
+    if (fields == Fields::kAddressesAndPorts) return;
+    Add(tuple.protocol);
+    if (tuple.destination_qpn == 0) return;
+    for (const int shift : {16, 8, 0}) Add(tuple.destination_qpn >> shift);
+  }
+
+  ByteView View() const { return ByteView(bytes_).first(size_); }
+
+ private:
+  void Add(std::uint32_t byte) { bytes_[size_++] = static_cast<std::uint8_t>(byte & 0xff); }
+
+  std::array<std::uint8_t, 40> bytes_{};
+  std::size_t size_ = 0;
+};
+
+// A hash of the tuple's bytes, then the remainder by the number of members: for a power of two,
+// the low bits.
+template <typename Function>
+class ByteHash final : public EcmpHash {
+ public:
+  ByteHash(Function function, bool is_linear, TupleBytes::Fields fields)
+      : function_(function), is_linear_(is_linear), fields_(fields) {}
+
+  std::size_t Choose(const FlowTuple& tuple, std::size_t members) const override {
+    ESPALIER_CHECK(members > 0);
+    return function_(TupleBytes(tuple, fields_).View()) % members;
+  }
+  bool IsLinear() const override { return is_linear_; }
+
+ private:
+  Function function_;  // ByteView -> std::uint32_t
+  bool is_linear_;
+  TupleBytes::Fields fields_;
+};
+
+template <typename Function>
+std::unique_ptr<EcmpHash> Make(Function function, bool is_linear,
+                               TupleBytes::Fields fields = TupleBytes::Fields::kAll) {
+  return std::make_unique<ByteHash<Function>>(function, is_linear, fields);
+}
+
+std::unique_ptr<EcmpHash> MakeCrc16Ccitt(std::uint64_t seed) {
+  const auto initial = static_cast<std::uint16_t>(seed);
+  return Make([=](ByteView b) { return std::uint32_t{Crc16Ccitt(initial, b)}; }, true);
+}
+
+std::unique_ptr<EcmpHash> MakeCrc16Bisync(std::uint64_t seed) {
+  const auto initial = static_cast<std::uint16_t>(seed);
+  return Make([=](ByteView b) { return std::uint32_t{Crc16Bisync(initial, b)}; }, true);
+}
+
+std::unique_ptr<EcmpHash> MakeCrc32(std::uint64_t seed) {
+  const auto initial = static_cast<std::uint32_t>(seed);
+  return Make([=](ByteView b) { return Crc32(initial, b); }, true);
+}
+
+std::unique_ptr<EcmpHash> MakeCrc32High(std::uint64_t seed) {
+  const auto initial = static_cast<std::uint32_t>(seed);
+  return Make([=](ByteView b) { return Crc32(initial, b) >> 16; }, true);
+}
+
+template <unsigned kBits>
+std::unique_ptr<EcmpHash> MakeXor(std::uint64_t seed) {
+  const auto constant = static_cast<std::uint32_t>(seed);
+  const auto fold = [=](ByteView bytes) {
+    std::uint32_t value = XorFold16(bytes);
+    for (unsigned width = 8; width >= kBits; width /= 2) value ^= value >> width;
+    return (value ^ constant) & ((std::uint32_t{1} << kBits) - 1);
+  };
+  return Make(fold, true);
+}
+
+std::unique_ptr<EcmpHash> MakeJenkins(std::uint64_t seed) {
+  const auto initial = static_cast<std::uint32_t>(seed);
+  return Make([=](ByteView b) { return JenkinsLookup3(initial, b); }, false);
+}
+
+std::unique_ptr<EcmpHash> MakeToeplitz(std::uint64_t seed) {
+  const auto constant = static_cast<std::uint32_t>(seed);
+  return Make([=](ByteView b) { return Toeplitz(b) ^ constant; }, true,
+              TupleBytes::Fields::kAddressesAndPorts);
+}
+
+std::unique_ptr<EcmpHash> MakeLinux(std::uint64_t seed) {
+  return MakeLinuxEcmpHash(static_cast<std::uint32_t>(seed), LinuxHashFields::kNoProtocol);
+}
+
+std::unique_ptr<EcmpHash> MakeLinuxL4(std::uint64_t seed) {
+  return MakeLinuxEcmpHash(static_cast<std::uint32_t>(seed), LinuxHashFields::kFiveTuple);
+}
+
+struct Model {
+  std::string_view name;
+  std::uint64_t least_seed;
+  std::uint64_t greatest_seed;
+  std::unique_ptr<EcmpHash> (*make)(std::uint64_t seed);
+};
+
+// Linux with seed 0 draws its own at boot, which nobody can know.
+constexpr std::array kModels = {
+    Model{"linux", 1, kMax32, MakeLinux},
+    Model{"linux-l4", 1, kMax32, MakeLinuxL4},
+    Model{"crc16-ccitt", 0, 0xffff, MakeCrc16Ccitt},
+    Model{"crc16-bisync", 0, 0xffff, MakeCrc16Bisync},
+    Model{"crc32", 0, kMax32, MakeCrc32},
+    Model{"crc32-high", 0, kMax32, MakeCrc32High},
+    Model{"xor1", 0, 0x1, MakeXor<1>},
+    Model{"xor2", 0, 0x3, MakeXor<2>},
+    Model{"xor4", 0, 0xf, MakeXor<4>},
+    Model{"xor8", 0, 0xff, MakeXor<8>},
+    Model{"xor16", 0, 0xffff, MakeXor<16>},
+    Model{"jenkins", 0, kMax32, MakeJenkins},
+    Model{"toeplitz", 0, kMax32, MakeToeplitz},
+};
+
+constexpr auto kNames = [] {
+  std::array<std::string_view, kModels.size()> names;
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = kModels[i].name;
+  return names;
+}();
+
+}  // namespace
+
+Result<std::unique_ptr<EcmpHash>> MakeEcmpHash(const EcmpSpec& spec) {
+  const auto model = std::find_if(kModels.begin(), kModels.end(),
+                                  [&](const Model& known) { return known.name == spec.hash; });
+  if (model == kModels.end()) {
+    return Fail(ErrorCode::kNotFound, fmt::format("unknown hash \"{}\" (write one of {})",
+                                                  spec.hash, fmt::join(kNames, ", ")));
+  }
+  if (spec.seed < model->least_seed || spec.seed > model->greatest_seed) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("seed {} of hash \"{}\" is not possible (give {} to {})", spec.seed,
+                            spec.hash, model->least_seed, model->greatest_seed));
+  }
+  return model->make(spec.seed);
+}
+
+std::span<const std::string_view> EcmpHashNames() { return kNames; }
+
+}  // namespace espalier::fabric

@@ -1,6 +1,7 @@
 # Build switches; CMakePresets.json sets them, nobody needs to by hand.
 set(ESPALIER_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
 option(ESPALIER_FUZZ "Build the fuzzers with libFuzzer (clang only)" OFF)
+set(ESPALIER_FUZZ_SECONDS 20 CACHE STRING "How long ctest runs each libFuzzer binary")
 option(ESPALIER_COVERAGE "Instrument for coverage" OFF)
 option(ESPALIER_TIDY "Run clang-tidy while compiling" OFF)
 

@@ -73,14 +73,22 @@ endfunction()
 # input that once broke a parser is tried by every compiler and sanitizer.
 function(espalier_fuzzer name)
   cmake_parse_arguments(ARG "" "CORPUS" "SOURCES;DEPS" ${ARGN})
+  get_filename_component(corpus ${ARG_CORPUS} ABSOLUTE)
   if(ESPALIER_FUZZ)
     espalier_binary(${name} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS})
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-    add_test(NAME ${name} COMMAND ${name} -max_total_time=20 -timeout=5 ${ARG_CORPUS})
+    # What it finds goes to the build folder; the corpus is only read.
+    set(found ${PROJECT_BINARY_DIR}/fuzz/${name})
+    file(MAKE_DIRECTORY ${found})
+    add_test(NAME ${name}
+             COMMAND ${name} -max_total_time=${ESPALIER_FUZZ_SECONDS} -timeout=5
+                     -artifact_prefix=${found}- ${found} ${corpus})
+    math(EXPR timeout "${ESPALIER_FUZZ_SECONDS} + 120")
   else()
     espalier_binary(${name} SOURCES ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cc
                     DEPS ${ARG_DEPS})
-    add_test(NAME ${name} COMMAND ${name} ${ARG_CORPUS})
+    add_test(NAME ${name} COMMAND ${name} ${corpus})
+    set(timeout 120)
   endif()
-  set_tests_properties(${name} PROPERTIES LABELS "unit;fuzz" TIMEOUT 120)
+  set_tests_properties(${name} PROPERTIES LABELS "unit;fuzz" TIMEOUT ${timeout})
 endfunction()

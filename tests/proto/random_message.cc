@@ -122,7 +122,8 @@ OpenedFlow Generator::MakeOpened(LocalFlowId id, const FlowReport& report) {
           .max_paths = Number<std::uint8_t>(1, kMaxPathsPerFlow),
           .movable = Bool(),
           .age_us = Number(0, kYearUs),
-          .source_port = Number<std::uint16_t>(0, 65'535)};
+          .source_port = Number<std::uint16_t>(0, 65'535),
+          .steered = Bool()};
 }
 
 void Generator::Fill(FlowReport& to) {

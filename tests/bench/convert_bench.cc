@@ -1,0 +1,45 @@
+#include <benchmark/benchmark.h>
+
+#include "proto/convert.h"
+#include "tests/proto/random_message.h"
+
+// Messages a second of one core, and flows a second, for reports of 1, 16 and 64 flows.
+namespace espalier::wire {
+namespace {
+
+using MakeReport = Message (*)(std::size_t flows);
+
+void CountFlows(benchmark::State& state, std::size_t bytes) {
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+  state.counters["bytes"] = static_cast<double>(bytes);
+}
+
+void BM_Encode(benchmark::State& state, MakeReport make) {
+  const Message message = make(static_cast<std::size_t>(state.range(0)));
+  std::string bytes;
+  for (auto _ : state) {
+    bytes = Encode(message);
+    benchmark::DoNotOptimize(bytes.data());
+  }
+  CountFlows(state, bytes.size());
+}
+BENCHMARK_CAPTURE(BM_Encode, progress, &MakeProgressReport)->Arg(1)->Arg(16)->Arg(64);
+BENCHMARK_CAPTURE(BM_Encode, opened, &MakeOpenedReport)->Arg(1)->Arg(16)->Arg(64);
+
+void BM_Decode(benchmark::State& state, MakeReport make) {
+  const std::string bytes = Encode(make(static_cast<std::size_t>(state.range(0))));
+  Decoder decoder;
+  for (auto _ : state) {
+    const auto message = decoder.Decode(bytes);
+    if (!message.has_value()) state.SkipWithError(message.error().message.c_str());
+    benchmark::DoNotOptimize(message);
+  }
+  CountFlows(state, bytes.size());
+}
+BENCHMARK_CAPTURE(BM_Decode, progress, &MakeProgressReport)->Arg(1)->Arg(16)->Arg(64);
+BENCHMARK_CAPTURE(BM_Decode, opened, &MakeOpenedReport)->Arg(1)->Arg(16)->Arg(64);
+
+}  // namespace
+}  // namespace espalier::wire
+
+BENCHMARK_MAIN();

@@ -1,0 +1,23 @@
+#include <cstddef>
+#include <cstdint>
+
+#include "common/base/check.h"
+#include "proto/convert.h"
+
+// Bytes from a peer: whatever they are, the decoder says what is wrong with them or gives a
+// message that is valid, so that encoding and decoding it again gives the same.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using espalier::wire::Decoder;
+  using espalier::wire::Message;
+  static Decoder first;
+  static Decoder second;
+  const auto message = first.Decode({reinterpret_cast<const char*>(data), size});
+  if (!message.has_value()) {
+    ESPALIER_CHECK(!message.error().message.empty());
+    return 0;
+  }
+  const auto again = second.Decode(espalier::wire::Encode(**message));
+  ESPALIER_CHECK(again.has_value(), "{}", again.error().message);
+  ESPALIER_CHECK(**again == **message);
+  return 0;
+}

@@ -1,0 +1,152 @@
+#include "tests/proto/examples.h"
+
+namespace espalier::wire {
+namespace {
+
+IpAddress Address(const char* text) { return IpAddress::Parse(text).value(); }
+
+Hello MakeHello() {
+  return {.name = "host7",
+          .protocol_minor = 2,
+          .features = {"probe", "verbs"},
+          .highest_epoch = 5,
+          .applied_generation = 41,
+          .nics = {{.address = Address("10.0.0.7"), .device = "mlx5_0", .link_up = true},
+                   {.address = Address("fd00::7"), .device = "mlx5_1", .link_up = false}}};
+}
+
+Welcome MakeWelcome() {
+  return {.accepted = true,
+          .reason = "welcome back",
+          .protocol_minor = 1,
+          .epoch = 6,
+          .heartbeat_interval_us = 500'000,
+          .features = {"probe"}};
+}
+
+FlowReport MakeFlowReport() {
+  return {.full = true,
+          .sequence = 9,
+          .jobs = {"", "train-1"},
+          .addresses = {Address("10.0.0.7"), Address("10.0.1.7"), Address("fd00::9")},
+          .opened = {{.id = LocalFlowId(11),
+                      .job = 1,
+                      .source = 0,
+                      .destination = 1,
+                      .local_qpn = 0x111,
+                      .remote_qpn = 0x222,
+                      .max_paths = 4,
+                      .age_us = 1'500,
+                      .source_port = 50'000,
+                      .steered = true},
+                     {.id = LocalFlowId(12),
+                      .source = 0,
+                      .destination = 2,
+                      .protocol = kProtocolTcp,
+                      .destination_port = 5'201,
+                      .movable = false}},
+          .progress = {{.id = LocalFlowId(11),
+                        .remaining_bytes = 1'000'000,
+                        .outstanding_bytes = 65'536,
+                        .achieved_bps = 12'500'000'000,
+                        .state = FlowState::kActive},
+                       {.id = LocalFlowId(12), .state = FlowState::kStalled}},
+          .ended = {LocalFlowId(3), LocalFlowId(4)}};
+}
+
+PathPush MakePathPush() {
+  return {.epoch = 6,
+          .generation = 42,
+          .full = true,
+          .sets = {{.flow = LocalFlowId(11),
+                    .paths = {{.source_port = 50'001, .weight = 3, .path_id = 5},
+                              {.weight = 1, .path_id = 6, .encoding = "segment"}},
+                    .max_rate_bps = 25'000'000'000,
+                    .reason = PathReason::kPathDead},
+                   {.flow = LocalFlowId(12), .paths = {{.source_port = 50'002}}}},
+          .withdrawn = {LocalFlowId(3)}};
+}
+
+Ack MakeAck() {
+  return {.epoch = 6,
+          .generation = 42,
+          .status = AckStatus::kFailed,
+          .detail = "no such queue pair",
+          .failed_flows = {LocalFlowId(11), LocalFlowId(12)}};
+}
+
+ProbeOrder MakeProbeOrder() {
+  return {.order = 77,
+          .source = Address("10.0.0.7"),
+          .destination = Address("10.0.1.7"),
+          .destination_qpn = 0x333,
+          .source_ports = {49'152, 49'153},
+          .ttls = {1, 2, 3},
+          .probes_per_second = 200,
+          .timeout_us = 250'000};
+}
+
+ProbeReport MakeProbeReport() {
+  return {.order = 77,
+          .done = true,
+          .sent = 6,
+          .answers =
+              {{.source_port = 49'152, .ttl = 1, .responder = Address("10.1.0.1"), .rtt_us = 80},
+               {.source_port = 49'153, .ttl = 2, .responder = Address("fd00::1"), .rtt_us = 120}},
+          .error = "cut short"};
+}
+
+PathHealth MakePathHealth() {
+  return {.flows = {{.flow = LocalFlowId(11),
+                     .path_id = 5,
+                     .source_port = 50'001,
+                     .achieved_bps = 1'000'000,
+                     .planned_bps = 2'000'000,
+                     .retries = 1,
+                     .out_of_sequence = 2,
+                     .cnp = 3,
+                     .rtt_us = 90,
+                     .verdict = PathVerdict::kSlow},
+                    {.flow = LocalFlowId(11), .path_id = 6, .verdict = PathVerdict::kRedrawn}}};
+}
+
+RankPlan MakeRankPlan() {
+  return {.epoch = 6,
+          .generation = 43,
+          .job = "train-1",
+          .rank = 2,
+          .program = std::string("\x01\x00\xff", 3),
+          .program_version = 8,
+          .peers = {{.rank = 3, .address = Address("10.0.1.7"), .source_ports = {50'003, 50'004}}}};
+}
+
+}  // namespace
+
+std::vector<Message> MakeExamples() {
+  const std::vector<Body> bodies = {MakeHello(),
+                                    MakeWelcome(),
+                                    Heartbeat{.sequence = 100, .epoch = 6, .generation = 42},
+                                    MakeFlowReport(),
+                                    MakePathPush(),
+                                    MakeAck(),
+                                    MakeProbeOrder(),
+                                    MakeProbeReport(),
+                                    MakePathHealth(),
+                                    LinkEvent{.link = "leaf2--spine1",
+                                              .address = Address("10.0.0.7"),
+                                              .up = false,
+                                              .source = "netlink"},
+                                    MakeRankPlan(),
+                                    CollectiveReport{.job = "train-1",
+                                                     .rank = 2,
+                                                     .sequence = 12,
+                                                     .collective = "allreduce",
+                                                     .bytes = 1'048'576,
+                                                     .duration_us = 900,
+                                                     .error = "timed out"}};
+  std::vector<Message> examples;
+  for (const Body& body : bodies) examples.push_back({.sender_instance = 0x1234, .body = body});
+  return examples;
+}
+
+}  // namespace espalier::wire

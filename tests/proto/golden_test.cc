@@ -1,0 +1,67 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "proto/convert.h"
+#include "tests/proto/examples.h"
+
+// The bytes of one message of each kind, kept in golden/: what one release writes every later one
+// must read, and bytes that change without being meant to show here.
+namespace espalier::wire {
+namespace {
+
+constexpr const char* kNames[] = {"hello",       "welcome",    "heartbeat",   "flow_report",
+                                  "path_push",   "ack",        "probe_order", "probe_report",
+                                  "path_health", "link_event", "rank_plan",   "collective_report"};
+static_assert(std::size(kNames) == std::variant_size_v<Body>);
+
+// Hexadecimal text, 32 bytes a line.
+std::string ToHex(std::string_view bytes) {
+  std::string hex;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    hex += fmt::format("{:02x}", static_cast<unsigned char>(bytes[i]));
+    if (i % 32 == 31 || i + 1 == bytes.size()) hex += '\n';
+  }
+  return hex;
+}
+
+std::string FromHex(std::string_view hex) {
+  std::string digits;
+  for (const char c : hex) {
+    if (c != '\n') digits += c;
+  }
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < digits.size(); i += 2) {
+    bytes += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
+  }
+  return bytes;
+}
+
+std::string ReadGolden(const std::string& name) {
+  std::ifstream file(std::filesystem::path(ESPALIER_GOLDEN_DIR) / (name + ".hex"));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(Golden, BytesStayWhatTheyWere) {
+  const std::vector<Message> examples = MakeExamples();
+  ASSERT_EQ(examples.size(), std::size(kNames));
+  for (std::size_t kind = 0; kind < examples.size(); ++kind) {
+    ASSERT_EQ(examples[kind].body.index(), kind);
+    EXPECT_EQ(ReadGolden(kNames[kind]), ToHex(Encode(examples[kind]))) << kNames[kind];
+  }
+}
+
+TEST(Golden, OldBytesAreRead) {
+  const std::vector<Message> examples = MakeExamples();
+  Decoder decoder;
+  for (std::size_t kind = 0; kind < examples.size(); ++kind) {
+    const auto decoded = decoder.Decode(FromHex(ReadGolden(kNames[kind])));
+    ASSERT_TRUE(decoded.has_value()) << kNames[kind] << ": " << decoded.error().message;
+    EXPECT_TRUE(**decoded == examples[kind]) << kNames[kind];
+  }
+}
+
+}  // namespace
+}  // namespace espalier::wire

@@ -147,7 +147,8 @@ std::vector<std::uint16_t> PathLearner::NextPorts(const PortKey& key, KeyState& 
     if (ports.size() >= wanted) break;
     if (entry.trust == PortTrust::kReverify) ports.push_back(entry.port);
   }
-  while (ports.size() < wanted && state.cursor < fabric::kRocePortCount) {
+  // Unknown ports in turn; those that stayed unanswered come round again.
+  for (std::size_t tried = 0; ports.size() < wanted && tried < fabric::kRocePortCount; ++tried) {
     const std::uint16_t port = NthPort(key, state.cursor++);
     if (!map_.Find(key, port)) ports.push_back(port);
   }
@@ -304,9 +305,6 @@ void PathLearner::HandleLinkChange(fabric::LinkId link) {
     });
   };
   map_.MarkReverify(affected);
-  for (auto& [key, state] : keys_) {
-    if (affected(key)) state.cursor = 0;
-  }
 }
 
 }  // namespace espalier::controller

@@ -43,7 +43,7 @@ class PathLearner {
               PathLearnerOptions options, Metrics& metrics);
 
   // More ports of this key are needed. Level-triggered: the caller repeats it for as long as a
-  // flow waits. Nothing happens where all 16,384 ports were tried since the fabric last changed.
+  // flow waits. Nothing happens where all 16,384 ports are known already.
   void Want(const fabric::PortKey& key);
   // This port is in use or about to be: look whether it still takes its path.
   void Verify(const fabric::PortKey& key, std::uint16_t port);
@@ -86,7 +86,7 @@ class PathLearner {
   struct KeyState {
     bool wanted = false;
     std::deque<std::uint16_t> verify;
-    std::uint32_t cursor = 0;  // ports tried since the fabric last changed
+    std::uint32_t cursor = 0;  // ports tried, round and round
     bool ordered = false;      // one order at a time
     bool queued = false;
     bool model_failed = false;

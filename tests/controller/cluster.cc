@@ -1,0 +1,248 @@
+#include "tests/controller/cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace espalier::controller {
+
+struct ManualLoop::Pending {
+  Callback callback;
+  bool cancelled = false;
+};
+
+class ManualLoop::Handle : public Timer {
+ public:
+  explicit Handle(std::shared_ptr<Pending> pending) : pending_(std::move(pending)) {}
+  ~Handle() override { pending_->cancelled = true; }
+
+ private:
+  std::shared_ptr<Pending> pending_;
+};
+
+TimerPtr ManualLoop::After(Duration delay, Callback callback) {
+  auto pending = std::make_shared<Pending>(Pending{std::move(callback)});
+  timers_.emplace(now_ + delay, pending);
+  return std::make_unique<Handle>(pending);
+}
+
+void ManualLoop::RunPosted() {
+  while (!posted_.empty()) {
+    for (Callback& callback : std::exchange(posted_, {})) callback();
+  }
+}
+
+void ManualLoop::Advance(Duration by) {
+  const TimePoint end = now_ + by;
+  while (!timers_.empty() && timers_.begin()->first <= end) {
+    const auto first = timers_.begin();
+    now_ = first->first;
+    const std::shared_ptr<Pending> pending = first->second;
+    timers_.erase(first);
+    if (!pending->cancelled) pending->callback();
+    RunPosted();
+  }
+  now_ = end;
+}
+
+Cluster::Cluster(const fabric::LeafSpineOptions& shape, ControllerOptions options)
+    : spec_(*fabric::BuildLeafSpine(shape)),
+      topology_(*fabric::Topology::Build(spec_)),
+      paths_(topology_),
+      options_(options) {
+  hash = [spines = shape.spines](int from, int to, std::uint16_t port) {
+    return (from * 5 + to * 3 + port * 7 + port / 64) % spines;
+  };
+  hosts_.resize(static_cast<std::size_t>(shape.leaves * shape.hosts_per_leaf));
+  for (std::size_t i = 0; i < hosts_.size(); ++i) hosts_[i].name = "h" + std::to_string(i);
+  StartController();
+}
+
+void Cluster::StartController() {
+  controller_.reset();
+  metrics_ = std::make_unique<Metrics>();
+  controller_ = std::make_unique<Controller>(*fabric::Topology::Build(spec_), options_, loop_,
+                                             static_cast<Bus&>(*this), store, *metrics_);
+  const auto started = controller_->Start();
+  ESPALIER_CHECK(started.has_value(), "{}", started.error().message);
+}
+
+void Cluster::RestartController() {
+  in_flight_.clear();
+  StartController();
+  for (Host& host : hosts_) host.peer = PeerId(0);
+}
+
+void Cluster::ConnectAll() {
+  for (int i = 0; i < hosts(); ++i) Connect(i);
+}
+
+void Cluster::SayHello(int number, wire::Hello hello) {
+  Host& own = host(number);
+  own.peer = PeerId(next_peer_++);
+  if (own.instance == 0) own.instance = 1'000 + static_cast<std::uint64_t>(number);
+  Deliver(own.peer, own.instance, std::move(hello));
+}
+
+void Cluster::Connect(int number) {
+  wire::Hello hello;
+  hello.name = host(number).name;
+  hello.highest_epoch = host(number).epoch;
+  hello.applied_generation = host(number).generation;
+  hello.nics = {{Address(number), "eth0", true}};
+  SayHello(number, std::move(hello));
+  Report(number, Opening(*this, number, {}, /*full=*/true));
+  Settle();
+}
+
+wire::FlowReport Cluster::Opening(const Cluster& cluster, int from,
+                                  const std::vector<NewFlow>& flows, bool full) {
+  wire::FlowReport report;
+  report.full = full;
+  report.addresses.push_back(cluster.Address(from));
+  for (const NewFlow& flow : flows) {
+    wire::OpenedFlow& opened = report.opened.emplace_back();
+    opened.id = wire::LocalFlowId(flow.id);
+    opened.job = static_cast<std::uint32_t>(report.jobs.size());
+    report.jobs.push_back(flow.job);
+    opened.destination = static_cast<std::uint32_t>(report.addresses.size());
+    report.addresses.push_back(cluster.Address(flow.to));
+    opened.source_port = flow.port;
+    opened.steered = flow.steered;
+    report.progress.push_back({.id = opened.id, .remaining_bytes = 1 << 30});
+  }
+  return report;
+}
+
+void Cluster::Report(int number, wire::FlowReport report) {
+  Deliver(host(number).peer, host(number).instance, std::move(report));
+}
+
+void Cluster::Open(int from, const std::vector<NewFlow>& flows) {
+  Report(from, Opening(*this, from, flows));
+}
+
+void Cluster::End(int from, std::uint64_t id) {
+  wire::FlowReport report;
+  report.ended = {wire::LocalFlowId(id)};
+  Report(from, std::move(report));
+}
+
+void Cluster::Deliver(PeerId peer, std::uint64_t instance, wire::Body body) {
+  DeliverBytes(peer, wire::Encode({instance, std::move(body)}));
+}
+
+void Cluster::DeliverBytes(PeerId peer, std::string_view bytes) {
+  handlers_.on_message(peer, bytes);
+}
+
+bool Cluster::Send(PeerId to, std::string bytes) {
+  if (gone_.contains(to)) return false;
+  in_flight_.emplace_back(to, std::move(bytes));
+  return true;
+}
+
+void Cluster::Settle() {
+  loop_.RunPosted();
+  while (!in_flight_.empty()) {
+    for (const auto& [peer, bytes] : std::exchange(in_flight_, {})) {
+      const auto decoded = decoder_.Decode(bytes);
+      ASSERT_TRUE(decoded.has_value()) << decoded.error().message;
+      const wire::Message message = **decoded;
+      for (Host& host : hosts_) {
+        if (host.peer == peer) HandleAtHost(host, message);
+      }
+    }
+    loop_.RunPosted();
+  }
+}
+
+void Cluster::Advance(Duration by) {
+  constexpr Duration kStep = std::chrono::milliseconds(50);
+  for (Duration done{}; done < by; done += kStep) {
+    loop_.Advance(std::min(kStep, by - done));
+    Settle();
+  }
+}
+
+void Cluster::HandleAtHost(Host& host, const wire::Message& message) {
+  if (const auto* welcome = std::get_if<wire::Welcome>(&message.body)) host.welcome = *welcome;
+  if (const auto* order = std::get_if<wire::ProbeOrder>(&message.body)) AnswerProbes(host, *order);
+  if (const auto* beat = std::get_if<wire::Heartbeat>(&message.body)) {
+    Deliver(host.peer, host.instance, wire::Heartbeat{beat->sequence, host.epoch, host.generation});
+  }
+  const auto* push = std::get_if<wire::PathPush>(&message.body);
+  if (push == nullptr) return;
+  host.pushes.push_back(*push);
+  if (!host.acknowledges) return;
+  if (push->full) host.ports.clear();
+  for (const wire::PathSet& set : push->sets) {
+    host.ports[set.flow.value()] = set.paths[0].source_port;
+  }
+  for (const wire::LocalFlowId flow : push->withdrawn) host.ports.erase(flow.value());
+  host.epoch = push->epoch;
+  host.generation = push->generation;
+  Deliver(host.peer, host.instance,
+          wire::Ack{.epoch = push->epoch, .generation = push->generation});
+}
+
+void Cluster::AnswerProbes(Host& host, const wire::ProbeOrder& order) {
+  wire::ProbeReport report{.order = order.order, .done = true};
+  const auto number = [&](const IpAddress& address) {
+    for (int i = 0; i < hosts(); ++i) {
+      if (Address(i) == address) return i;
+    }
+    return -1;
+  };
+  const int from = number(order.source);
+  const int to = number(order.destination);
+  const auto leaf = [&](int i) {
+    return paths_.FindAttachment(*topology_.FindNic(Address(i)))->leaf;
+  };
+  const auto between = paths_.Between(leaf(from), leaf(to));
+  for (const std::uint16_t port : order.source_ports) {
+    for (const std::uint8_t ttl : order.ttls) {
+      ++report.sent;
+      ++host.probes;
+      if (!host.answers_probes) continue;
+      const auto hop = between[static_cast<std::size_t>(SpineOf(from, to, port))]
+                           .hops[static_cast<std::size_t>(ttl - 2)];
+      const fabric::Link& link = topology_.link(hop.link);
+      report.answers.push_back({port, ttl, hop.forward ? link.b_address : link.a_address, 100});
+    }
+  }
+  if (host.answers_probes) return Deliver(host.peer, host.instance, std::move(report));
+  // Nobody answers: the agent sends them all at the pace that it was given, and waits.
+  const Duration pacing = std::chrono::seconds(report.sent) / order.probes_per_second;
+  const Duration timeout = std::chrono::microseconds(order.timeout_us);
+  waits_.push_back(loop_.After(
+      pacing + timeout, [this, &host, report] { Deliver(host.peer, host.instance, report); }));
+}
+
+int Cluster::SpineOf(int from, int to, std::uint16_t port) const { return hash(from, to, port); }
+
+int Cluster::AppliedSpine(int from, std::uint64_t flow, int to) const {
+  const Host& own = hosts_[static_cast<std::size_t>(from)];
+  const auto port = own.ports.find(flow);
+  return port == own.ports.end() ? -1 : SpineOf(from, to, port->second);
+}
+
+const Flow& Cluster::FlowOf(int from, std::uint64_t id) {
+  const auto agent = state().agents.FindByName(host(from).name);
+  ESPALIER_CHECK(agent.has_value());
+  const auto slot = state().flows.Find(*agent, wire::LocalFlowId(id));
+  ESPALIER_CHECK(slot.has_value(), "flow={}", id);
+  return state().flows.At(*slot);
+}
+
+std::int64_t Cluster::CounterValue(const std::string& name) {
+  return metrics_->MakeCounter(name, "").Value();
+}
+
+IpAddress Cluster::Address(int number) const {
+  return topology_.node(*topology_.FindNode("h" + std::to_string(number))).addresses.front();
+}
+
+}  // namespace espalier::controller

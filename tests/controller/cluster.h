@@ -1,0 +1,135 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/metrics.h"
+#include "common/fabric/builders.h"
+#include "controller/controller.h"
+#include "proto/convert.h"
+
+namespace espalier::controller {
+
+// Time that stands still until it is told to move on.
+class ManualLoop : public EventLoop {
+ public:
+  TimePoint Now() const override { return now_; }
+  void Post(Callback callback) override { posted_.push_back(std::move(callback)); }
+  TimerPtr After(Duration delay, Callback callback) override;
+
+  void RunPosted();
+  void Advance(Duration by);  // timers that fall due run at their own times
+
+ private:
+  struct Pending;
+  class Handle;
+
+  TimePoint now_{std::chrono::hours(1)};
+  std::vector<Callback> posted_;
+  std::multimap<TimePoint, std::shared_ptr<Pending>> timers_;
+};
+
+class MemoryStore : public IntentStore {
+ public:
+  Result<Intents> Load() override { return saved; }
+  Result<void> Save(const Intents& intents) override {
+    if (broken) return Fail(ErrorCode::kUnavailable, "the disk is full");
+    saved = intents;
+    return {};
+  }
+  Intents saved;
+  bool broken = false;
+};
+
+// A controller and hosts with as much of an agent as its messages: each says Hello, opens flows,
+// answers probes as its fabric would, applies and acknowledges pushes.
+class Cluster : private Bus {
+ public:
+  explicit Cluster(const fabric::LeafSpineOptions& shape, ControllerOptions options = {});
+
+  // One agent a host, "h0", "h1", ...
+  struct Host {
+    std::string name;
+    PeerId peer;
+    std::uint64_t instance = 0;
+    std::uint64_t epoch = 0;
+    std::uint64_t generation = 0;
+    std::map<std::uint64_t, std::uint16_t> ports;  // applied, by flow
+    std::vector<wire::PathPush> pushes;
+    std::optional<wire::Welcome> welcome;
+    bool answers_probes = true;
+    bool acknowledges = true;
+    int probes = 0;
+  };
+  Host& host(int number) { return hosts_[static_cast<std::size_t>(number)]; }
+
+  void ConnectAll();
+  void Connect(int number);  // Hello on a new connection, then a full report without flows
+  void SayHello(int number, wire::Hello hello);
+  void Report(int number, wire::FlowReport report);
+  // A report that opens (and gives progress to) one flow.
+  struct NewFlow {
+    std::uint64_t id = 1;
+    int to = 0;
+    std::string job = "job";
+    std::uint16_t port = 0;
+    bool steered = false;
+  };
+  static wire::FlowReport Opening(const Cluster& cluster, int from,
+                                  const std::vector<NewFlow>& flows, bool full = false);
+  void Open(int from, const std::vector<NewFlow>& flows);
+  void End(int from, std::uint64_t id);
+  void Deliver(PeerId peer, std::uint64_t instance, wire::Body body);
+  void DeliverBytes(PeerId peer, std::string_view bytes);
+
+  // Runs all that is due and delivers all messages, until nothing is left.
+  void Settle();
+  void Advance(Duration by);
+
+  // The spine that the fabric sends this port to; the truth that probes report.
+  int SpineOf(int from, int to, std::uint16_t port) const;
+  std::function<int(int from, int to, std::uint16_t port)> hash;
+  // The spine of the port that the host has applied for a flow; -1: ECMP.
+  int AppliedSpine(int from, std::uint64_t flow, int to) const;
+
+  // Ends the controller without a word, and starts another with what the store kept.
+  void RestartController();
+  Controller& controller() { return *controller_; }
+  State& state() { return controller_->state(); }
+  const Flow& FlowOf(int from, std::uint64_t id);
+  std::int64_t CounterValue(const std::string& name);
+  IpAddress Address(int host) const;
+  int hosts() const { return static_cast<int>(hosts_.size()); }
+
+  MemoryStore store;
+
+ private:
+  void SetHandlers(Handlers handlers) override { handlers_ = std::move(handlers); }
+  bool Send(PeerId to, std::string bytes) override;
+  void Disconnect(PeerId peer) override { gone_.insert(peer); }
+  void HandleAtHost(Host& host, const wire::Message& message);
+  void AnswerProbes(Host& host, const wire::ProbeOrder& order);
+  void StartController();
+
+  fabric::TopologySpec spec_;
+  fabric::Topology topology_;
+  fabric::PathTable paths_;
+  ControllerOptions options_;
+  ManualLoop loop_;
+  std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<Controller> controller_;
+  Handlers handlers_;
+  std::vector<Host> hosts_;
+  std::vector<std::pair<PeerId, std::string>> in_flight_;  // controller -> hosts
+  std::set<PeerId> gone_;
+  std::vector<TimerPtr> waits_;  // of agents for probe answers
+  std::uint64_t next_peer_ = 1;
+  wire::Decoder decoder_;
+};
+
+}  // namespace espalier::controller

@@ -1,0 +1,443 @@
+#include "controller/controller.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/controller/cluster.h"
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr fabric::LeafSpineOptions kShape{.spines = 4, .leaves = 4, .hosts_per_leaf = 4};
+constexpr const char* kAssignments = "espalier_controller_assignments_total";
+constexpr const char* kBadMessages = "espalier_controller_bad_messages_total";
+constexpr const char* kMismatches = "espalier_controller_path_map_mismatches_total";
+
+// Four flows from leaf 0 to leaf 1, which plain ECMP may put on one spine.
+void OpenFourFlows(Cluster& cluster) {
+  for (int i = 0; i < 4; ++i) cluster.Open(i, {{.id = 1, .to = 4 + i}});
+  cluster.Settle();
+}
+
+std::set<int> SpinesOfFourFlows(const Cluster& cluster) {
+  std::set<int> spines;
+  for (int i = 0; i < 4; ++i) spines.insert(cluster.AppliedSpine(i, 1, 4 + i));
+  return spines;
+}
+
+TEST(Controller, LearnsAPortAndPushesIt) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  cluster.Open(0, {{.id = 7, .to = 4}});
+  EXPECT_EQ(cluster.host(0).ports.size(), 0U);
+  cluster.Settle();
+  EXPECT_EQ(cluster.FlowOf(0, 7).status, FlowStatus::kRouted);
+  EXPECT_EQ(cluster.AppliedSpine(0, 7, 4), 0);
+  EXPECT_EQ(cluster.controller().UnacknowledgedFlows(), 0U);
+}
+
+TEST(Controller, KeepsFlowsApart) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
+  EXPECT_EQ(cluster.state().loads.Max(), 1);
+}
+
+TEST(Controller, AssignsABurstOfAThousandStartsOnce) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  for (int from = 0; from < 16; ++from) {
+    std::vector<Cluster::NewFlow> flows;
+    for (std::uint64_t id = 1; id <= 63; ++id) {
+      flows.push_back({.id = id, .to = (from + 4 + static_cast<int>(id % 8)) % 16});
+    }
+    cluster.Open(from, flows);
+  }
+  const std::int64_t before = cluster.CounterValue(kAssignments);
+  cluster.Settle();
+  EXPECT_EQ(cluster.CounterValue(kAssignments), before + 1);
+  EXPECT_EQ(cluster.state().flows.size(), 16U * 63U);
+}
+
+TEST(Controller, LeavesLiveFlowsWhereTheyAre) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  const auto before = cluster.host(3).ports;
+  cluster.End(0, 1);
+  cluster.Open(0, {{.id = 2, .to = 8, .job = "another"}});
+  cluster.Settle();
+  EXPECT_EQ(cluster.host(3).ports, before);
+  EXPECT_EQ(cluster.AppliedSpine(0, 2, 8), 0);
+  EXPECT_EQ(cluster.state().loads.Max(), 1);
+}
+
+TEST(Controller, GivesLocalFlowsAndUnknownEndsNoPort) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  cluster.Open(0, {{.id = 1, .to = 1}});
+  wire::FlowReport stranger = Cluster::Opening(cluster, 0, {{.id = 2, .to = 5}});
+  stranger.addresses[1] = *IpAddress::Parse("192.0.2.1");
+  cluster.Report(0, stranger);
+  wire::FlowReport not_its_own = Cluster::Opening(cluster, 3, {{.id = 3, .to = 5}});
+  cluster.Report(0, not_its_own);
+  cluster.Settle();
+  EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kLocal);
+  EXPECT_EQ(cluster.FlowOf(0, 2).status, FlowStatus::kUnroutable);
+  EXPECT_EQ(cluster.FlowOf(0, 3).status, FlowStatus::kUnroutable);
+  EXPECT_TRUE(cluster.host(0).ports.empty());
+}
+
+TEST(Controller, MovesExactlyTheFlowsOfAFailedFarLink) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  std::vector<std::size_t> pushes;
+  for (int i = 0; i < 4; ++i) pushes.push_back(cluster.host(i).pushes.size());
+  const auto outcome =
+      cluster.controller().ChangeLink("leaf1--spine2", LinkAction::kFail, "", false);
+  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
+  ASSERT_EQ(outcome->moves.size(), 1U);
+  EXPECT_EQ(outcome->moves[0].flow, "h2:1");
+  EXPECT_EQ(outcome->moves[0].from, "spine2");
+  EXPECT_EQ(outcome->version, 2);
+  cluster.Settle();
+  for (int i : {0, 1, 3}) {
+    EXPECT_EQ(cluster.host(i).pushes.size(), pushes[static_cast<std::size_t>(i)]) << i;
+  }
+  EXPECT_EQ(cluster.host(2).pushes.back().sets[0].reason, wire::PathReason::kPathDead);
+  EXPECT_NE(cluster.AppliedSpine(2, 1, 6), 2);
+  EXPECT_NE(cluster.AppliedSpine(2, 1, 6), -1);
+}
+
+TEST(Controller, NeverPlacesAFlowOnALinkThatIsFailedAlready) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  for (const char* link : {"leaf1--spine0", "leaf0--spine1", "leaf1--spine3"}) {
+    ASSERT_TRUE(cluster.controller().ChangeLink(link, LinkAction::kFail, "", false).has_value());
+  }
+  OpenFourFlows(cluster);
+  EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{2}));
+  cluster.controller().Recompute(false);
+  cluster.Settle();
+  EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{2}));
+}
+
+TEST(Controller, PlacesUnroutableFlowsWhenALinkIsRestored) {
+  Cluster cluster({.spines = 1, .leaves = 2, .hosts_per_leaf = 1});
+  cluster.ConnectAll();
+  ASSERT_TRUE(
+      cluster.controller().ChangeLink("leaf0--spine0", LinkAction::kFail, "", false).has_value());
+  cluster.Open(0, {{.id = 1, .to = 1}});
+  cluster.Settle();
+  EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kUnroutable);
+  ASSERT_TRUE(cluster.controller()
+                  .ChangeLink("leaf0--spine0", LinkAction::kRestore, "", false)
+                  .has_value());
+  EXPECT_TRUE(cluster.FlowOf(0, 1).path.has_value());
+}
+
+TEST(Controller, DryRunsChangeNothing) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  const Intents before = cluster.store.saved;
+  const auto outcome =
+      cluster.controller().ChangeLink("leaf1--spine2", LinkAction::kFail, "", true);
+  ASSERT_EQ(outcome->moves.size(), 1U);
+  EXPECT_EQ(outcome->version, 1);
+  cluster.controller().Recompute(true);
+  cluster.Settle();
+  EXPECT_EQ(cluster.store.saved, before);
+  EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
+}
+
+TEST(Controller, RefusesOperatorCommandsThatMakeNoSense) {
+  Cluster cluster(kShape);
+  Controller& controller = cluster.controller();
+  EXPECT_EQ(controller.ChangeLink("leaf9--spine9", LinkAction::kFail, "", false).error().code,
+            ErrorCode::kNotFound);
+  EXPECT_EQ(controller.ChangeLink("leaf0--spine0", LinkAction::kRestore, "", false).error().code,
+            ErrorCode::kAlreadyExists);
+  EXPECT_TRUE(controller.ChangeLink("leaf0--spine0", LinkAction::kFail, "", false).has_value());
+  EXPECT_EQ(controller.ChangeLink("leaf0--spine0", LinkAction::kFail, "", false).error().code,
+            ErrorCode::kAlreadyExists);
+  EXPECT_EQ(controller.ChangeNode("spine77", NodeAction::kFail, "", false).error().code,
+            ErrorCode::kNotFound);
+}
+
+TEST(Controller, MovesNothingWhenTheIntentCannotBeSaved) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  cluster.store.broken = true;
+  const auto outcome =
+      cluster.controller().ChangeLink("leaf1--spine2", LinkAction::kFail, "", false);
+  EXPECT_EQ(outcome.error().code, ErrorCode::kUnavailable);
+  cluster.Settle();
+  EXPECT_EQ(cluster.state().topology.version(), 1);
+  EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
+}
+
+TEST(Controller, FailsAllLinksOfANode) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  const auto outcome = cluster.controller().ChangeNode("spine1", NodeAction::kFail, "", false);
+  EXPECT_EQ(outcome->moves.size(), 1U);
+  EXPECT_EQ(outcome->version, 1 + 4);
+  cluster.Settle();
+  EXPECT_FALSE(SpinesOfFourFlows(cluster).contains(1));
+  EXPECT_FALSE(SpinesOfFourFlows(cluster).contains(-1));
+}
+
+TEST(Controller, DrainsAtAMessageBoundary) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  ASSERT_TRUE(cluster.controller()
+                  .ChangeLink("leaf0--spine3", LinkAction::kDrain, "optics", false)
+                  .has_value());
+  cluster.Settle();
+  EXPECT_EQ(cluster.host(3).pushes.back().sets[0].reason, wire::PathReason::kRecomputed);
+  EXPECT_FALSE(SpinesOfFourFlows(cluster).contains(3));
+}
+
+TEST(Controller, RecomputesAllFlowsOnTheOperatorsWord) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  ASSERT_TRUE(cluster.controller().ChangeNode("spine0", NodeAction::kFail, "", false).has_value());
+  OpenFourFlows(cluster);
+  EXPECT_EQ(cluster.state().loads.Max(), 2);
+  ASSERT_TRUE(
+      cluster.controller().ChangeNode("spine0", NodeAction::kRestore, "", false).has_value());
+  cluster.Settle();
+  EXPECT_EQ(cluster.state().loads.Max(), 2);  // live flows stay
+  EXPECT_GT(cluster.controller().Recompute(false).moves.size(), 0U);
+  cluster.Settle();
+  EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
+}
+
+TEST(Controller, RestartMovesNothingAndForgetsNoFailedLink) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  ASSERT_TRUE(
+      cluster.controller().ChangeLink("leaf1--spine2", LinkAction::kFail, "", false).has_value());
+  cluster.Settle();
+  const std::uint64_t epoch = cluster.store.saved.epoch;
+  std::vector<std::map<std::uint64_t, std::uint16_t>> before;
+  for (int i = 0; i < 4; ++i) before.push_back(cluster.host(i).ports);
+
+  cluster.RestartController();
+  for (int i = 0; i < 4; ++i) {
+    wire::Hello hello;
+    hello.name = cluster.host(i).name;
+    hello.highest_epoch = cluster.host(i).epoch;
+    cluster.SayHello(i, hello);
+    cluster.Report(
+        i, Cluster::Opening(
+               cluster, i,
+               {{.id = 1, .to = 4 + i, .port = cluster.host(i).ports.at(1), .steered = true}},
+               /*full=*/true));
+  }
+  cluster.Advance(3s);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(cluster.host(i).ports, before[static_cast<std::size_t>(i)]) << i;
+    EXPECT_EQ(cluster.FlowOf(i, 1).status, FlowStatus::kRouted);
+  }
+  EXPECT_GT(cluster.store.saved.epoch, epoch);
+  const auto link = *cluster.state().topology.FindLink("leaf1--spine2");
+  EXPECT_EQ(cluster.state().topology.link(link).state, fabric::LinkState::kDown);
+}
+
+TEST(Controller, RaisesItsEpochAboveThatOfAnyAgent) {
+  Cluster cluster(kShape);
+  wire::Hello hello;
+  hello.name = "h0";
+  hello.highest_epoch = 41;
+  cluster.SayHello(0, hello);
+  EXPECT_EQ(cluster.store.saved.epoch, 42U);
+}
+
+TEST(Controller, PlacesFlowsThatNoProbeCouldAdopt) {
+  Cluster cluster(kShape);
+  cluster.host(0).answers_probes = false;
+  wire::Hello hello;
+  hello.name = "h0";
+  hello.highest_epoch = 1;
+  cluster.SayHello(0, hello);
+  cluster.Report(0,
+                 Cluster::Opening(cluster, 0, {{.id = 1, .to = 4, .port = 50'000, .steered = true}},
+                                  /*full=*/true));
+  cluster.Settle();
+  EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kAdopting);
+  EXPECT_TRUE(cluster.host(0).pushes.empty());
+  cluster.host(0).answers_probes = true;
+  cluster.Advance(10s);
+  EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kRouted);
+}
+
+TEST(Controller, SendsEverythingAgainWhenAPushIsNotAcknowledged) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  cluster.host(0).acknowledges = false;
+  cluster.Open(0, {{.id = 1, .to = 4}});
+  cluster.Settle();
+  EXPECT_EQ(cluster.controller().UnacknowledgedFlows(), 1U);
+  cluster.host(0).acknowledges = true;
+  cluster.Advance(2s);
+  EXPECT_TRUE(cluster.host(0).pushes.back().full);
+  EXPECT_EQ(cluster.AppliedSpine(0, 1, 4), 0);
+  EXPECT_EQ(cluster.controller().UnacknowledgedFlows(), 0U);
+}
+
+TEST(Controller, RefusesASecondAgentOfOneName) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  cluster.host(5).instance = 99;
+  wire::Hello hello;
+  hello.name = "h0";
+  cluster.SayHello(5, hello);
+  cluster.Settle();
+  ASSERT_TRUE(cluster.host(5).welcome.has_value());
+  EXPECT_FALSE(cluster.host(5).welcome->accepted);
+  EXPECT_NE(cluster.host(5).welcome->reason.find("another agent of this name"), std::string::npos);
+  cluster.Open(0, {{.id = 1, .to = 4}});
+  cluster.Settle();
+  EXPECT_EQ(cluster.AppliedSpine(0, 1, 4), 0);
+}
+
+TEST(Controller, RefusesAnotherProtocolMajor) {
+  Cluster cluster(kShape);
+  wire::Hello hello;
+  hello.name = "h0";
+  hello.protocol_major = wire::kProtocolMajor + 1;
+  cluster.SayHello(0, hello);
+  cluster.Settle();
+  EXPECT_FALSE(cluster.host(0).welcome->accepted);
+  hello.protocol_major = wire::kProtocolMajor;
+  hello.protocol_minor = wire::kProtocolMinor + 7;
+  cluster.SayHello(0, hello);
+  cluster.Settle();
+  EXPECT_TRUE(cluster.host(0).welcome->accepted);
+}
+
+TEST(Controller, LivesOnThroughMessagesThatMakeNoSense) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  const std::int64_t before = cluster.CounterValue(kBadMessages);
+  cluster.DeliverBytes(cluster.host(0).peer, "no protobuf at all");
+  cluster.Deliver(PeerId(4'711), 1, wire::FlowReport{});  // never said Hello
+  cluster.Deliver(cluster.host(0).peer, cluster.host(0).instance, wire::PathPush{.epoch = 99});
+  cluster.Deliver(cluster.host(0).peer, cluster.host(0).instance,
+                  wire::ProbeReport{.order = 12'345, .done = true});
+  cluster.Deliver(cluster.host(0).peer, cluster.host(0).instance,
+                  wire::LinkEvent{.address = cluster.Address(9), .up = false});
+  cluster.Settle();
+  EXPECT_GE(cluster.CounterValue(kBadMessages), before + 3);
+  EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
+  EXPECT_EQ(cluster.state().topology.version(), 1);
+}
+
+TEST(Controller, TakesTenThousandReportsOfOneAgentInABurst) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  for (std::uint64_t i = 1; i <= 10'000; ++i) {
+    cluster.Open(0, {{.id = i, .to = 4}});
+    if (i > 1) cluster.End(0, i - 1);
+  }
+  const std::int64_t before = cluster.CounterValue(kAssignments);
+  cluster.Settle();
+  EXPECT_EQ(cluster.CounterValue(kAssignments), before + 1);
+  EXPECT_EQ(cluster.state().flows.size(), 1U);
+  EXPECT_EQ(cluster.AppliedSpine(0, 10'000, 4), 0);
+}
+
+TEST(Controller, LimitsTheFlowsOfOneAgent) {
+  Cluster cluster(kShape, {.max_flows_per_agent = 2});
+  cluster.ConnectAll();
+  cluster.Open(0, {{.id = 1, .to = 4}, {.id = 2, .to = 5}, {.id = 3, .to = 6}});
+  cluster.Settle();
+  EXPECT_EQ(cluster.state().flows.size(), 2U);
+}
+
+TEST(Controller, DropsTheFlowsOfAnAgentOnlyAfterTheLease) {
+  Cluster cluster(kShape, {.lease = 20s});
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  cluster.host(0).peer = PeerId(0);  // it hears nothing any more, and says nothing
+  cluster.Advance(10s);
+  EXPECT_EQ(cluster.state().flows.size(), 4U);
+  EXPECT_FALSE(cluster.state().agents.At(*cluster.state().agents.FindByName("h0")).peer);
+  cluster.Advance(15s);
+  EXPECT_EQ(cluster.state().flows.size(), 3U);
+}
+
+TEST(Controller, FindsOutWhenAPortLeadsElsewhere) {
+  Cluster cluster(kShape, {.verify_interval = 100ms});
+  cluster.ConnectAll();
+  cluster.Open(0, {{.id = 1, .to = 4}});
+  cluster.Settle();
+  ASSERT_EQ(cluster.AppliedSpine(0, 1, 4), 0);
+  const auto before = cluster.hash;
+  cluster.hash = [before](int from, int to, std::uint16_t port) {
+    return (before(from, to, port) + 1) % 4;
+  };
+  cluster.Advance(3s);
+  EXPECT_GE(cluster.CounterValue(kMismatches), 1);
+  EXPECT_EQ(cluster.AppliedSpine(0, 1, 4), 0);
+}
+
+TEST(Controller, LeavesFlowsOnEcmpWhereSwitchesDoNotAnswer) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  cluster.host(0).answers_probes = false;
+  cluster.Open(0, {{.id = 1, .to = 4}});
+  cluster.Advance(5s);
+  EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kLearning);
+  EXPECT_TRUE(cluster.host(0).ports.empty());
+  // The pace goes down to what limited switches let through: a few a second, not thousands.
+  const int early = cluster.host(0).probes;
+  cluster.Advance(5s);
+  EXPECT_LT(cluster.host(0).probes - early, 200);
+  cluster.host(0).answers_probes = true;
+  cluster.Advance(5s);
+  EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kRouted);
+}
+
+TEST(Controller, FollowsAnAgentThatLeftADeadPathByItself) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  cluster.Open(0, {{.id = 1, .to = 4}});
+  cluster.Settle();
+  std::uint16_t port = 60'000;
+  while (cluster.SpineOf(0, 4, port) != 3) ++port;
+  cluster.host(0).ports[1] = port;
+  cluster.Deliver(cluster.host(0).peer, cluster.host(0).instance,
+                  wire::PathHealth{.flows = {{.flow = wire::LocalFlowId(1),
+                                              .source_port = port,
+                                              .verdict = wire::PathVerdict::kRedrawn}}});
+  cluster.Settle();
+  EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kRouted);
+  EXPECT_EQ(cluster.FlowOf(0, 1).port, port);
+  EXPECT_EQ(cluster.FlowOf(0, 1).path, fabric::PathIndex(3));
+  EXPECT_EQ(cluster.state().loads.Max(), 1);
+}
+
+TEST(Controller, TakesTheWordOfAnAgentForItsOwnNic) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  cluster.Deliver(cluster.host(0).peer, cluster.host(0).instance,
+                  wire::LinkEvent{.address = cluster.Address(0), .up = false, .source = "nic"});
+  EXPECT_EQ(cluster.state().topology.version(), 2);
+  cluster.Deliver(cluster.host(0).peer, cluster.host(0).instance,
+                  wire::LinkEvent{.address = cluster.Address(0), .up = true, .source = "nic"});
+  EXPECT_EQ(cluster.state().topology.version(), 3);
+}
+
+}  // namespace
+}  // namespace espalier::controller

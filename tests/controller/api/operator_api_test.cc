@@ -1,0 +1,103 @@
+#include "controller/api/operator_api.h"
+
+#include <gtest/gtest.h>
+
+#include "common/io/json.h"
+#include "tests/controller/cluster.h"
+
+namespace espalier::controller {
+namespace {
+
+constexpr fabric::LeafSpineOptions kShape{.spines = 2, .leaves = 2, .hosts_per_leaf = 2};
+
+class OperatorApiTest : public testing::Test {
+ protected:
+  OperatorApiTest() : cluster_(kShape), api_(cluster_.controller(), metrics_) {
+    cluster_.ConnectAll();
+    cluster_.Open(0, {{.id = 5, .to = 2, .job = "A"}});
+    cluster_.Open(1, {{.id = 6, .to = 3, .job = "A"}});
+    cluster_.Settle();
+  }
+
+  io::HttpResponse Call(const std::string& method, const std::string& path,
+                        std::map<std::string, std::string> query = {}) {
+    return api_.Handle({.method = method, .path = path, .query = std::move(query), .body = {}});
+  }
+  io::JsonValue Json(const io::HttpResponse& response) {
+    auto parsed = io::ParseJson(response.body, "answer");
+    EXPECT_TRUE(parsed.has_value()) << response.body;
+    return parsed.value_or(io::JsonValue{});
+  }
+
+  Metrics metrics_;
+  Cluster cluster_;
+  OperatorApi api_;
+};
+
+TEST_F(OperatorApiTest, ShowsTheStateAsJson) {
+  const auto status = Json(Call("GET", "/api/v1/status"));
+  EXPECT_EQ(status.Find("flows")->text, "2");
+  EXPECT_EQ(status.Find("agents_connected")->text, "4");
+  EXPECT_EQ(status.Find("flows_by_status")->Find("ROUTED")->text, "2");
+  const auto flows = Json(Call("GET", "/api/v1/flows"));
+  ASSERT_EQ(flows.Find("flows")->items.size(), 2U);
+  const auto& flow = flows.Find("flows")->items[0];
+  EXPECT_EQ(flow.Find("flow")->text, "h0:5");
+  EXPECT_EQ(flow.Find("via")->text, "spine0");
+  EXPECT_TRUE(flow.Find("acknowledged")->boolean);
+  EXPECT_EQ(Json(Call("GET", "/api/v1/links")).Find("links")->items.size(), 8U);
+  EXPECT_EQ(Json(Call("GET", "/api/v1/agents")).Find("agents")->items.size(), 4U);
+  EXPECT_GE(Json(Call("GET", "/api/v1/events")).Find("events")->items.size(), 5U);
+  EXPECT_EQ(Call("GET", "/healthz").status, 200);
+}
+
+TEST_F(OperatorApiTest, GivesEventsAfterASequenceNumber) {
+  const std::string last = Json(Call("GET", "/api/v1/events")).Find("last_sequence")->text;
+  EXPECT_TRUE(Json(Call("GET", "/api/v1/events", {{"since", last}})).Find("events")->items.empty());
+  Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}});
+  const auto after = Json(Call("GET", "/api/v1/events", {{"since", last}}));
+  ASSERT_EQ(after.Find("events")->items.size(), 1U);
+  EXPECT_EQ(after.Find("events")->items[0].Find("kind")->text, "link_failed");
+  EXPECT_EQ(after.Find("events")->items[0].Find("text")->text,
+            "link=leaf0--spine0 version=2 moved=1");
+  EXPECT_EQ(Call("GET", "/api/v1/events", {{"since", "soon"}}).status, 400);
+}
+
+TEST_F(OperatorApiTest, ExplainsAFlow) {
+  const auto explained = Json(Call("GET", "/api/v1/flows/explain", {{"flow", "h1:6"}}));
+  EXPECT_EQ(explained.Find("port_trust")->text, "VERIFIED");
+  const auto& paths = explained.Find("paths")->items;
+  ASSERT_EQ(paths.size(), 2U);
+  EXPECT_FALSE(paths[0].Find("chosen")->boolean);
+  EXPECT_TRUE(paths[1].Find("chosen")->boolean);
+  EXPECT_EQ(paths[1].Find("links")->items[0].Find("direction")->text, "leaf0--spine1>spine1");
+  for (const char* unknown : {"", "h1", "h1:7", "nobody:1", "h1:", "h1:06"}) {
+    EXPECT_EQ(Call("GET", "/api/v1/flows/explain", {{"flow", unknown}}).status, 404) << unknown;
+  }
+}
+
+TEST_F(OperatorApiTest, ActsOnLinksAndNodes) {
+  auto outcome =
+      Json(Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}, {"dry_run", "true"}}));
+  EXPECT_EQ(outcome.Find("moved")->text, "1");
+  EXPECT_EQ(outcome.Find("version")->text, "1");
+  outcome = Json(Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}}));
+  EXPECT_EQ(outcome.Find("moves")->items[0].Find("to")->text, "spine1");
+  EXPECT_EQ(Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}}).status, 409);
+  EXPECT_EQ(Call("POST", "/api/v1/links/restore", {{"id", "leaf0--spine0"}}).status, 200);
+  EXPECT_EQ(Call("POST", "/api/v1/nodes/fail", {{"id", "spine0"}}).status, 200);
+  EXPECT_EQ(Call("POST", "/api/v1/recompute").status, 200);
+}
+
+TEST_F(OperatorApiTest, RefusesWhatItDoesNotKnow) {
+  EXPECT_EQ(Call("POST", "/api/v1/links/fail", {{"id", "nowhere"}}).status, 404);
+  EXPECT_EQ(Call("POST", "/api/v1/links/fail").status, 404);
+  EXPECT_EQ(Call("POST", "/api/v1/links/explode", {{"id", "leaf0--spine0"}}).status, 404);
+  EXPECT_EQ(Call("POST", "/api/v1/recompute", {{"dry_run", "perhaps"}}).status, 400);
+  EXPECT_EQ(Call("GET", "/api/v1/recompute").status, 404);
+  EXPECT_EQ(Call("DELETE", "/api/v1/flows").status, 404);
+  EXPECT_EQ(cluster_.state().topology.version(), 1);
+}
+
+}  // namespace
+}  // namespace espalier::controller

@@ -1,0 +1,59 @@
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "controller/store/intent_store.h"
+
+namespace espalier::controller {
+namespace {
+
+class FileIntentStoreTest : public testing::Test {
+ protected:
+  FileIntentStoreTest() {
+    std::string pattern = testing::TempDir() + "/intents-XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    path_ = folder_ + "/intents.json";
+  }
+  ~FileIntentStoreTest() override { std::filesystem::remove_all(folder_); }
+
+  void Write(const std::string& text) { std::ofstream(path_) << text; }
+
+  std::string folder_;
+  std::string path_;
+};
+
+TEST_F(FileIntentStoreTest, StartsEmpty) {
+  const auto loaded = MakeFileIntentStore(path_)->Load();
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(*loaded, Intents{});
+}
+
+TEST_F(FileIntentStoreTest, GivesBackWhatWasSaved) {
+  const Intents intents{.epoch = 17,
+                        .failed_links = {{"leaf0--spine1", ""}, {"a--b#2", "dirty \"optics\""}},
+                        .failed_nodes = {{"spine3", "maintenance"}},
+                        .drained_links = {{"leaf1--spine1", "soon"}}};
+  ASSERT_TRUE(MakeFileIntentStore(path_)->Save({.epoch = 3}).has_value());
+  ASSERT_TRUE(MakeFileIntentStore(path_)->Save(intents).has_value());
+  EXPECT_EQ(*MakeFileIntentStore(path_)->Load(), intents);
+}
+
+TEST_F(FileIntentStoreTest, NamesThePlaceOfWhatItCannotRead) {
+  Write("{\"epoch\": 1,\n \"failed_links\": [1]}");
+  const auto loaded = MakeFileIntentStore(path_)->Load();
+  ASSERT_FALSE(loaded.has_value());
+  EXPECT_NE(loaded.error().message.find(path_ + ":2:"), std::string::npos)
+      << loaded.error().message;
+  Write("{\"epoch\": 1, \"unknown\": {}}");
+  EXPECT_FALSE(MakeFileIntentStore(path_)->Load().has_value());
+}
+
+TEST_F(FileIntentStoreTest, KeepsTheOldIntentsWhenSavingFails) {
+  const auto store = MakeFileIntentStore(folder_ + "/missing/intents.json");
+  EXPECT_FALSE(store->Save({.epoch = 1}).has_value());
+}
+
+}  // namespace
+}  // namespace espalier::controller

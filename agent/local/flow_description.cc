@@ -1,0 +1,62 @@
+#include "agent/local/flow_description.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace espalier::agent {
+namespace {
+
+constexpr std::uint32_t kQpnLimit = 1U << 24;
+
+IpAddress ReadAddress(const std::uint8_t (&bytes)[16]) {
+  IpAddress::Bytes copy;
+  std::memcpy(copy.data(), bytes, copy.size());
+  return IpAddress(copy);
+}
+
+Error Invalid(std::string_view field, std::string_view what) {
+  return {ErrorCode::kInvalidArgument, fmt::format("{}: {}", field, what)};
+}
+
+}  // namespace
+
+bool IsJobName(std::string_view name) {
+  return name.size() < ESPALIER_JOB_BYTES &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c >= 0x20 && c <= 0x7e; });
+}
+
+Result<FlowSample> ReadFlowDescription(const espalier_flow_desc& description) {
+  const auto fail = [](std::string_view field, std::string_view what) {
+    return tl::unexpected<Error>(Invalid(field, what));
+  };
+  const std::string_view job(description.job, strnlen(description.job, ESPALIER_JOB_BYTES));
+  if (!IsJobName(job)) return fail("job", "not a string of printable ASCII");
+  FlowSample sample;
+  sample.job = job;
+  sample.source = ReadAddress(description.source);
+  sample.destination = ReadAddress(description.destination);
+  if (sample.source.IsNone()) return fail("source", "no address");
+  if (sample.destination.IsNone()) return fail("destination", "no address");
+  if (description.protocol != wire::kProtocolTcp && description.protocol != wire::kProtocolUdp) {
+    return fail("protocol", "neither 6 nor 17");
+  }
+  if (description.max_paths < 1 || description.max_paths > ESPALIER_MAX_PATHS) {
+    return fail("max_paths", "not 1 to 16");
+  }
+  if (description.movable > 1) return fail("movable", "neither 0 nor 1");
+  if (description.destination_port == 0) return fail("destination_port", "zero");
+  if (description.local_qpn >= kQpnLimit) return fail("local_qpn", "more than 24 bits");
+  if (description.remote_qpn >= kQpnLimit) return fail("remote_qpn", "more than 24 bits");
+  sample.protocol = description.protocol;
+  sample.destination_port = description.destination_port;
+  sample.source_port = description.source_port;
+  sample.local_qpn = description.local_qpn;
+  sample.remote_qpn = description.remote_qpn;
+  sample.max_paths = description.max_paths;
+  sample.movable = description.movable != 0;
+  return sample;
+}
+
+}  // namespace espalier::agent

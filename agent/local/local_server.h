@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/flow_actuator.h"
+#include "agent/flow_source.h"
+#include "agent/local/slot_memory.h"
+#include "agent/socket/unique_fd.h"
+#include "common/base/event_loop.h"
+#include "common/base/metrics.h"
+#include "common/base/result.h"
+
+namespace espalier::agent {
+
+struct LocalServerOptions {
+  std::string path = ESPALIER_AGENT_DEFAULT_SOCKET;
+  std::size_t max_clients = 1024;  // and as many that have not said hello yet
+  std::size_t max_flows = 16'384;  // of all clients; those beyond stay on ECMP, unseen
+};
+
+// The agent's end of the local API (agent/local/espalier_agent.h): learns the flows of the
+// programs on this host and hands them their path sets; the programs themselves change ports.
+//
+// Clients are not trusted. What one of them may do is to lose its own connection: for a hello of
+// the wrong size or version, for a message that is no wake-up, for a flow whose description is
+// out of range. Garbage in its memory reads as strange progress of its own flows. Those who
+// say hello when there are max_clients are refused; of those who never say hello the longest silent
+// gives way.
+//
+// Invariant: samples_ and homes_ are parallel and ascend by flow id = client << 32 | serial.
+// Thread safety: the agent's loop thread.
+class LocalServer : public FlowSource, public FlowActuator {
+ public:
+  // Replaces the socket file that a dead agent left behind.
+  // Errors: kUnavailable where an agent answers on it, kPermissionDenied, kNotFound (no such
+  // folder), kInvalidArgument for a path that is too long.
+  static Result<std::unique_ptr<LocalServer>> Listen(EventLoop& loop, LocalServerOptions options,
+                                                     Metrics& metrics);
+  ~LocalServer() override;
+  LocalServer(const LocalServer&) = delete;
+  LocalServer& operator=(const LocalServer&) = delete;
+
+  // Readable when HandleReady has something to do. Level-triggered.
+  int fd() const { return epoll_.get(); }
+  // Bounded work; never blocks.
+  void HandleReady();
+
+  std::span<const FlowSample> Flows() override;
+  void OnChange(std::function<void()> callback) override;
+  // Errors also: kUnsupported for more than ESPALIER_MAX_PATHS paths or an encoding that is not
+  // a port, as this API has no way to say so.
+  Result<void> Apply(const wire::PathSet& paths) override;
+  Result<void> Clear(wire::LocalFlowId flow) override;
+
+ private:
+  struct Client;
+  // Where a flow of samples_ lives.
+  struct Home {
+    Client* client;
+    std::uint32_t slot;
+    std::uint32_t serial;
+  };
+
+  LocalServer(EventLoop& loop, LocalServerOptions options, Metrics& metrics);
+  Result<void> Open();
+  void Accept();
+  void DropOldestSilent();
+  // False where the client has to go.
+  bool HandleClient(Client& client);
+  bool HandleHello(Client& client, std::span<const std::byte> message);
+  bool ScanSlots(Client& client);
+  bool OpenFlow(Client& client, std::uint32_t slot, std::uint32_t serial);
+  // Counts and logs why a client has to go; false.
+  bool Reject(const Client& client, std::string_view cause);
+  void Remove(Client& client);
+  void EraseFlows(const std::function<bool(const Home&)>& ended);
+  void NotifyChange();
+  Result<std::size_t> Find(wire::LocalFlowId flow) const;
+
+  EventLoop& loop_;
+  const LocalServerOptions options_;
+  Counter& refused_;
+  Gauge& client_count_;
+  UniqueFd epoll_;
+  UniqueFd listener_;
+  std::uint32_t last_client_ = 0;
+  std::map<std::uint32_t, std::unique_ptr<Client>> clients_;  // by their numbers
+  std::size_t silent_ = 0;                                    // clients that have not said hello
+  TimePoint next_warning_{};
+  std::vector<FlowSample> samples_;
+  std::vector<Home> homes_;
+  std::function<void()> on_change_;
+  TimerPtr pending_change_;
+};
+
+}  // namespace espalier::agent

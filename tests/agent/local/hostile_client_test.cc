@@ -1,0 +1,197 @@
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <random>
+
+#include "agent/local/local_protocol.h"
+#include "gmock/gmock.h"
+#include "tests/agent/local/local_api_fixture.h"
+
+// Clients that do not use the library.
+namespace espalier::agent {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class HostileClient {
+ public:
+  explicit HostileClient(const std::string& path)
+      : socket_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strcpy(address.sun_path, path.c_str());
+    EXPECT_EQ(connect(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  }
+  void Send(const void* bytes, std::size_t size) {
+    EXPECT_EQ(send(socket_.get(), bytes, size, MSG_NOSIGNAL), static_cast<ssize_t>(size));
+  }
+  void SendHello(std::uint32_t version) { Send(&version, sizeof(version)); }
+  void Wake() {
+    const std::uint32_t wake = ESPALIER_LOCAL_WAKE;
+    Send(&wake, sizeof(wake));
+  }
+  espalier_local_welcome ReceiveWelcome() {
+    espalier_local_welcome welcome{};
+    iovec part{&welcome, sizeof(welcome)};
+    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    EXPECT_EQ(recvmsg(socket_.get(), &message, 0), static_cast<ssize_t>(sizeof(welcome)));
+    if (const cmsghdr* rights = CMSG_FIRSTHDR(&message)) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(rights), sizeof(fd));
+      file_ = UniqueFd(fd);
+    }
+    return welcome;
+  }
+  espalier_local_memory& Map() {
+    void* mapped = mmap(nullptr, sizeof(espalier_local_memory), PROT_READ | PROT_WRITE, MAP_SHARED,
+                        file_.get(), 0);
+    EXPECT_NE(mapped, MAP_FAILED);
+    return *static_cast<espalier_local_memory*>(mapped);
+  }
+  int file() const { return file_.get(); }
+  bool IsDisconnected() {
+    char byte = 0;
+    ssize_t size = 0;
+    while ((size = recv(socket_.get(), &byte, 1, MSG_DONTWAIT)) > 0) {
+    }
+    return size == 0;
+  }
+
+ private:
+  UniqueFd socket_;
+  UniqueFd file_;
+};
+
+TEST_F(LocalApi, DropsClientsWithoutAProperHello) {
+  espalier_agent* good = Connect();
+  Open(good);
+  const std::string empty;
+  for (const std::size_t size : {1, 3, 5, 64, 65, 4096}) {
+    HostileClient client(path_);
+    const std::string garbage(size, '\1');
+    client.Send(garbage.data(), garbage.size());
+    Turn();
+    EXPECT_EQ(client.ReceiveWelcome().status, static_cast<std::uint32_t>(EPROTO)) << size;
+    EXPECT_TRUE(client.IsDisconnected()) << size;
+  }
+  HostileClient later(path_);
+  later.SendHello(ESPALIER_LOCAL_VERSION + 1);
+  Turn();
+  const espalier_local_welcome welcome = later.ReceiveWelcome();
+  EXPECT_EQ(welcome.status, static_cast<std::uint32_t>(EPROTO));
+  EXPECT_EQ(welcome.version, ESPALIER_LOCAL_VERSION);
+  EXPECT_THAT(server_->Flows(), SizeIs(1));
+  espalier_agent_close(good);
+}
+
+TEST_F(LocalApi, DropsClientsThatSendAnythingButWakeUps) {
+  for (const std::size_t size : {1, 4, 8, 100}) {
+    HostileClient client(path_);
+    client.SendHello(ESPALIER_LOCAL_VERSION);
+    const std::string garbage(size, 'x');
+    client.Send(garbage.data(), garbage.size());
+    Turn();
+    EXPECT_EQ(client.ReceiveWelcome().status, 0u);
+    EXPECT_TRUE(client.IsDisconnected()) << size;
+  }
+}
+
+TEST_F(LocalApi, MemoryCannotBeResizedByAClient) {
+  HostileClient client(path_);
+  client.SendHello(ESPALIER_LOCAL_VERSION);
+  Turn();
+  EXPECT_EQ(client.ReceiveWelcome().status, 0u);
+  EXPECT_EQ(ftruncate(client.file(), 0), -1);
+  EXPECT_EQ(ftruncate(client.file(), 1 << 30), -1);
+}
+
+TEST_F(LocalApi, OneSerialInTwoSlotsEndsTheConnection) {
+  HostileClient client(path_);
+  client.SendHello(ESPALIER_LOCAL_VERSION);
+  Turn();
+  client.ReceiveWelcome();
+  espalier_local_memory& memory = client.Map();
+  memory.header.slots_used = 2;
+  for (std::size_t i = 0; i < 2; ++i) {
+    memory.slots[i].flow = Desc();
+    memory.slots[i].owner = 1;
+  }
+  client.Wake();
+  Turn();
+  EXPECT_TRUE(client.IsDisconnected());
+  EXPECT_THAT(server_->Flows(), IsEmpty());
+}
+
+TEST_F(LocalApi, GarbageInSharedMemoryHarmsOnlyItsWriter) {
+  std::mt19937_64 random(1);
+  espalier_agent* good = Connect();
+  espalier_flow* flow = Open(good, Desc("kept"));
+  for (int round = 0; round < 50; ++round) {
+    HostileClient client(path_);
+    client.SendHello(ESPALIER_LOCAL_VERSION);
+    Turn();
+    ASSERT_EQ(client.ReceiveWelcome().status, 0u);
+    espalier_local_memory& memory = client.Map();
+    auto* const bytes = reinterpret_cast<std::uint64_t*>(&memory);
+    for (std::size_t i = 0; i < sizeof(memory) / 8; ++i) bytes[i] = random();
+    if (round % 2 == 0) {  // slots that pass, so that the garbage is their progress
+      for (espalier_local_slot& slot : memory.slots) slot.flow = Desc();
+    }
+    client.Wake();
+    Turn();
+    for (const FlowSample& sample : server_->Flows()) {
+      wire::PathSet set;
+      set.flow = sample.id;
+      set.paths = {{.source_port = 50000, .encoding = {}}};
+      EXPECT_TRUE(server_->Apply(set));
+    }
+    EXPECT_EQ(client.IsDisconnected(), round % 2 == 1);
+    munmap(&memory, sizeof(memory));
+  }
+  Turn();
+  ASSERT_THAT(server_->Flows(), SizeIs(1));
+  EXPECT_EQ(server_->Flows()[0].id.value(), espalier_flow_id(flow));
+  espalier_agent_close(good);
+}
+
+TEST_F(LocalApi, SilentConnectionsGiveWayToPrograms) {
+  Start({.max_clients = 4});
+  std::vector<std::unique_ptr<HostileClient>> silent;
+  for (int i = 0; i < 4; ++i) silent.push_back(std::make_unique<HostileClient>(path_));
+  Turn();
+  espalier_agent* agent = Connect();
+  Open(agent);
+  Turn();
+  EXPECT_THAT(server_->Flows(), SizeIs(1));
+  EXPECT_TRUE(silent[0]->IsDisconnected());
+  EXPECT_FALSE(silent[3]->IsDisconnected());
+  espalier_agent_close(agent);
+}
+
+TEST_F(LocalApi, FloodOfWakeUpsIsSurvived) {
+  HostileClient client(path_);
+  client.SendHello(ESPALIER_LOCAL_VERSION);
+  Turn();
+  client.ReceiveWelcome();
+  for (int round = 0; round < 100; ++round) {
+    client.Wake();
+    client.Wake();
+    client.Wake();
+    server_->HandleReady();
+  }
+  Turn();
+  EXPECT_FALSE(client.IsDisconnected());
+}
+
+}  // namespace
+}  // namespace espalier::agent

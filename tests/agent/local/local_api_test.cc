@@ -1,0 +1,267 @@
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "agent/local/local_protocol.h"
+#include "gmock/gmock.h"
+#include "tests/agent/local/local_api_fixture.h"
+
+namespace espalier::agent {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+TEST_F(LocalApi, AnnouncedFlowIsSeenWithWhatTheProgramSaid) {
+  espalier_agent* agent = Connect();
+  espalier_flow* flow = Open(agent, Desc("job-a"));
+  Turn();
+  ASSERT_THAT(server_->Flows(), SizeIs(1));
+  const FlowSample& sample = server_->Flows()[0];
+  EXPECT_EQ(sample.id.value(), espalier_flow_id(flow));
+  EXPECT_EQ(sample.job, "job-a");
+  EXPECT_EQ(sample.source.ToString(), "10.0.0.1");
+  EXPECT_EQ(sample.destination.ToString(), "10.1.0.1");
+  EXPECT_EQ(sample.source_port, 50000);
+  EXPECT_EQ(sample.remaining_bytes, 1u << 20);
+  EXPECT_EQ(sample.max_paths, 4);
+  EXPECT_TRUE(sample.movable);
+  EXPECT_EQ(changes_, 1);
+  espalier_agent_close(agent);
+}
+
+TEST_F(LocalApi, ProgressIsSeenWithoutAMessage) {
+  espalier_agent* agent = Connect();
+  espalier_flow* flow = Open(agent);
+  Turn();
+  espalier_flow_progress(flow, 70, 20, 10, 51111);
+  espalier_flow_transport(flow, 3, 250);
+  EXPECT_FALSE(HasWork());
+  const FlowSample& sample = server_->Flows()[0];
+  EXPECT_EQ(sample.remaining_bytes, 70u);
+  EXPECT_EQ(sample.outstanding_bytes, 20u);
+  EXPECT_EQ(sample.sent_bytes, 10u);
+  EXPECT_EQ(sample.source_port, 51111);
+  EXPECT_EQ(sample.retries, 3u);
+  EXPECT_EQ(sample.rtt_us, 250u);
+  espalier_agent_close(agent);
+}
+
+TEST_F(LocalApi, PathSetReachesTheProgramAndWakesIt) {
+  espalier_agent* agent = Connect();
+  espalier_flow* flow = Open(agent);
+  Turn();
+  EXPECT_EQ(espalier_flow_version(flow), 0u);
+  EXPECT_EQ(Paths(flow).path_count, 0u);
+  EXPECT_FALSE(Readable(agent));
+  ASSERT_TRUE(server_->Apply(Set(flow, {50001, 50002})));
+  EXPECT_TRUE(Readable(agent));
+  EXPECT_EQ(espalier_agent_dispatch(agent), 0);
+  EXPECT_FALSE(Readable(agent));
+  EXPECT_EQ(espalier_flow_version(flow), 1u);
+  const espalier_path_set paths = Paths(flow);
+  EXPECT_EQ(paths.version, 1u);
+  EXPECT_EQ(paths.path_count, 2u);
+  EXPECT_EQ(paths.source_port[0], 50001);
+  EXPECT_EQ(paths.source_port[1], 50002);
+  EXPECT_EQ(paths.weight[1], 1);
+  EXPECT_EQ(paths.max_rate_bps, 1'000'000u);
+  EXPECT_EQ(paths.reason, static_cast<std::uint32_t>(ESPALIER_REASON_PATH_DEAD));
+  ASSERT_TRUE(server_->Clear(wire::LocalFlowId(espalier_flow_id(flow))));
+  EXPECT_EQ(Paths(flow).path_count, 0u);
+  EXPECT_EQ(Paths(flow).version, 2u);
+  espalier_agent_close(agent);
+}
+
+TEST_F(LocalApi, EndedFlowIsGoneAndItsSlotServesTheNextOne) {
+  espalier_agent* agent = Connect();
+  espalier_flow* first = Open(agent);
+  Turn();
+  const wire::PathSet stale = Set(first, {50001});
+  espalier_flow_close(first);
+  espalier_flow* second = Open(agent);
+  EXPECT_NE(espalier_flow_id(second), stale.flow.value());
+  // The agent has not looked yet: what it writes for the first flow must not move the second.
+  ASSERT_TRUE(server_->Apply(stale));
+  EXPECT_EQ(Paths(second).path_count, 0u);
+  Turn();
+  ASSERT_THAT(server_->Flows(), SizeIs(1));
+  EXPECT_EQ(server_->Flows()[0].id.value(), espalier_flow_id(second));
+  EXPECT_EQ(server_->Apply(stale).error().code, ErrorCode::kNotFound);
+  ASSERT_TRUE(server_->Apply(Set(second, {50009})));
+  EXPECT_EQ(Paths(second).source_port[0], 50009);
+  espalier_agent_close(agent);
+}
+
+TEST_F(LocalApi, FlowsOfAProgramThatGoesAwayEnd) {
+  espalier_agent* agent = Connect();
+  espalier_agent* other = Connect();
+  Open(agent);
+  Open(agent);
+  espalier_flow* kept = Open(other);
+  Turn();
+  EXPECT_THAT(server_->Flows(), SizeIs(3));
+  espalier_agent_close(agent);
+  Turn();
+  ASSERT_THAT(server_->Flows(), SizeIs(1));
+  EXPECT_EQ(server_->Flows()[0].id.value(), espalier_flow_id(kept));
+  espalier_agent_close(other);
+}
+
+TEST_F(LocalApi, PathSetsBecomeEmptyWhenTheAgentGoesAway) {
+  espalier_agent* agent = Connect();
+  espalier_flow* flow = Open(agent);
+  Turn();
+  ASSERT_TRUE(server_->Apply(Set(flow, {50001})));
+  server_.reset();
+  EXPECT_EQ(espalier_agent_dispatch(agent), -EPIPE);
+  EXPECT_EQ(Paths(flow).path_count, 0u);
+  EXPECT_EQ(Paths(flow).version, 2u);
+  EXPECT_EQ(espalier_agent_dispatch(agent), -EPIPE);
+  espalier_flow* late = nullptr;
+  const espalier_flow_desc desc = Desc();
+  EXPECT_EQ(espalier_flow_open(agent, &desc, &late), -EPIPE);
+  espalier_flow_progress(flow, 1, 1, 1, 1);  // harmless
+  espalier_flow_close(flow);
+  espalier_agent_close(agent);
+  EXPECT_EQ(espalier_agent_connect(path_.c_str(), &agent), -ENOENT);
+}
+
+TEST_F(LocalApi, BurstOfOpensIsOneChange) {
+  espalier_agent* agent = Connect();
+  std::vector<espalier_flow*> flows;
+  for (std::uint32_t i = 0; i < ESPALIER_LOCAL_SLOTS; ++i) flows.push_back(Open(agent));
+  espalier_flow* refused = nullptr;
+  const espalier_flow_desc desc = Desc();
+  EXPECT_EQ(espalier_flow_open(agent, &desc, &refused), -ENOSPC);
+  server_->HandleReady();
+  Turn();
+  EXPECT_THAT(server_->Flows(), SizeIs(ESPALIER_LOCAL_SLOTS));
+  EXPECT_EQ(changes_, 1);
+  for (std::size_t i = 1; i < flows.size(); ++i) {
+    EXPECT_LT(server_->Flows()[i - 1].id, server_->Flows()[i].id);
+  }
+  espalier_flow_close(flows[7]);
+  EXPECT_EQ(espalier_flow_open(agent, &desc, &refused), 0);
+  espalier_agent_close(agent);
+}
+
+TEST_F(LocalApi, FlowsBeyondTheLimitStayUnseen) {
+  Start({.max_flows = 2});
+  espalier_agent* agent = Connect();
+  espalier_flow* first = Open(agent);
+  Open(agent);
+  Open(agent);
+  Turn();
+  EXPECT_THAT(server_->Flows(), SizeIs(2));
+  espalier_flow_close(first);
+  Turn();
+  EXPECT_THAT(server_->Flows(), SizeIs(2));  // the third took its place
+  espalier_agent_close(agent);
+}
+
+TEST_F(LocalApi, LibraryRefusesFieldsOutOfRange) {
+  espalier_agent* agent = Connect();
+  const std::vector<std::function<void(espalier_flow_desc&)>> faults = {
+      [](auto& d) { std::memset(d.job, 'x', sizeof(d.job)); },
+      [](auto& d) { d.job[0] = '\n'; },
+      [](auto& d) { std::memset(d.source, 0, 16); },
+      [](auto& d) { std::memset(d.destination, 0, 16); },
+      [](auto& d) { d.protocol = 1; },
+      [](auto& d) { d.max_paths = 0; },
+      [](auto& d) { d.max_paths = 17; },
+      [](auto& d) { d.movable = 2; },
+      [](auto& d) { d.destination_port = 0; },
+      [](auto& d) { d.local_qpn = 1 << 24; },
+      [](auto& d) { d.remote_qpn = 1 << 24; },
+  };
+  for (std::size_t i = 0; i < faults.size(); ++i) {
+    espalier_flow_desc desc = Desc();
+    faults[i](desc);
+    espalier_flow* flow = nullptr;
+    EXPECT_EQ(espalier_flow_open(agent, &desc, &flow), -EINVAL) << "fault " << i;
+  }
+  Turn();
+  EXPECT_THAT(server_->Flows(), IsEmpty());
+  espalier_agent_close(agent);
+}
+
+TEST_F(LocalApi, ReportsWhyThereIsNoConnection) {
+  espalier_agent* agent = nullptr;
+  EXPECT_EQ(espalier_agent_connect((folder_ + "/none").c_str(), &agent), -ENOENT);
+  EXPECT_EQ(espalier_agent_connect(std::string(200, 'x').c_str(), &agent), -ENAMETOOLONG);
+  Start({.max_clients = 1});
+  espalier_agent* first = Connect();
+  Connect(-EUSERS);
+  espalier_agent_close(first);
+  Turn();
+  espalier_agent_close(Connect());
+}
+
+TEST_F(LocalApi, RefusesPathsThatItCannotExpress) {
+  espalier_agent* agent = Connect();
+  espalier_flow* flow = Open(agent);
+  Turn();
+  EXPECT_EQ(server_->Apply(Set(flow, std::vector<std::uint16_t>(17, 50000))).error().code,
+            ErrorCode::kUnsupported);
+  wire::PathSet encoded = Set(flow, {50000});
+  encoded.paths[0].encoding = "srv6";
+  EXPECT_EQ(server_->Apply(encoded).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(espalier_flow_version(flow), 0u);
+  espalier_agent_close(agent);
+}
+
+TEST_F(LocalApi, SecondAgentOnOnePathIsRefusedAndADeadOnesFileReplaced) {
+  EXPECT_EQ(LocalServer::Listen(loop_, {.path = path_}, metrics_).error().code,
+            ErrorCode::kUnavailable);
+  EXPECT_EQ(LocalServer::Listen(loop_, {.path = folder_ + "/no/such"}, metrics_).error().code,
+            ErrorCode::kNotFound);
+  EXPECT_EQ(LocalServer::Listen(loop_, {.path = std::string(200, 'x')}, metrics_).error().code,
+            ErrorCode::kInvalidArgument);
+  const std::string stale = folder_ + "/stale.sock";
+  {
+    const UniqueFd dead(socket(AF_UNIX, SOCK_SEQPACKET, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strcpy(address.sun_path, stale.c_str());
+    ASSERT_EQ(bind(dead.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  }
+  EXPECT_TRUE(LocalServer::Listen(loop_, {.path = stale}, metrics_));
+}
+
+// One thread changes path sets as fast as it can, the other must only ever see whole ones.
+TEST_F(LocalApi, ReaderNeverSeesHalfAPathSet) {
+  espalier_agent* agent = Connect();
+  espalier_flow* flow = Open(agent);
+  Turn();
+  std::atomic<bool> stop = false;
+  std::uint64_t torn = 0;
+  std::uint64_t seen = 0;
+  std::thread reader([&] {
+    while (!stop) {
+      const espalier_path_set paths = Paths(flow);
+      if (paths.path_count == 0) continue;
+      ++seen;
+      for (std::uint32_t i = 0; i < paths.path_count; ++i) {
+        if (paths.source_port[i] != paths.source_port[0] + i) ++torn;
+      }
+    }
+  });
+  for (std::uint16_t round = 0; round < 20'000; ++round) {
+    std::vector<std::uint16_t> ports;
+    for (std::uint16_t i = 0; i < 16; ++i) ports.push_back(static_cast<std::uint16_t>(round + i));
+    ASSERT_TRUE(server_->Apply(Set(flow, ports)));
+  }
+  stop = true;
+  reader.join();
+  EXPECT_EQ(torn, 0u);
+  EXPECT_EQ(Paths(flow).version, 20'000u);
+  espalier_agent_close(agent);
+}
+
+}  // namespace
+}  // namespace espalier::agent

@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 
-#include "common/base/ip_address.h"
 #include "common/base/event_loop.h"
+#include "common/base/ip_address.h"
 #include "proto/messages.h"
 
 namespace espalier::agent {

@@ -21,7 +21,7 @@ struct Probe {
 
 // What came back: ICMP time exceeded (a switch on the way) or port unreachable (the host).
 struct ProbeReply {
-  IpAddress source;       // of the probe that it answers
+  IpAddress source;  // of the probe that it answers
   IpAddress destination;
   std::uint16_t source_port = 0;
   std::uint16_t destination_port = 0;

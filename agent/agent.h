@@ -1,0 +1,121 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/flow_actuator.h"
+#include "agent/flow_meter.h"
+#include "agent/flow_reporter.h"
+#include "agent/flow_source.h"
+#include "agent/path_guard.h"
+#include "agent/port_table.h"
+#include "agent/probe_socket.h"
+#include "agent/prober.h"
+#include "common/base/bus.h"
+#include "common/base/event_loop.h"
+#include "common/base/metrics.h"
+#include "proto/convert.h"
+#include "proto/messages.h"
+
+namespace espalier::agent {
+
+struct AgentOptions {
+  std::string name;            // the `host` of its nodes in the topology
+  std::uint64_t instance = 0;  // random, made anew by each process
+  std::vector<std::string> features;
+  std::vector<wire::Nic> nics;
+  Duration lease = std::chrono::minutes(10);  // of pushed ports, while the controller is silent
+  Duration min_hello_wait = std::chrono::milliseconds(100);  // doubled with each unanswered Hello
+  Duration max_hello_wait = std::chrono::seconds(5);
+  Duration refused_hello_wait = std::chrono::seconds(30);
+  FlowMeterOptions meter;
+  FlowReporterOptions reporter;
+  PathGuardOptions guard;
+  ProberOptions prober;
+};
+
+//   kConnecting  has not met a controller yet
+//   kSynced      is welcome: reports flows, takes pushes
+//   kOrphan      the controller fell silent: live flows keep their ports for the lease
+enum class AgentState { kConnecting, kSynced, kOrphan };
+std::string_view AgentStateName(AgentState state);
+
+// One host's agent: reports the elephants of its FlowSource to the controller, has the
+// FlowActuator carry out what the controller pushes, probes for it, and takes flows off dead paths
+// by itself. No flow ever waits for it or for the controller.
+//
+// Hello is repeated until a Welcome comes; each accepted Welcome is answered by a full report.
+// Three heartbeat intervals without a word from the controller, or a word from another instance
+// of it, make the agent say Hello again.
+//
+// Thread safety: the thread of the loop. The bus may deliver nothing after its destruction.
+class Agent {
+ public:
+  Agent(AgentOptions options, EventLoop& loop, Bus& bus, FlowSource& source, FlowActuator& actuator,
+        ProbeSocket& probes, Metrics& metrics);
+  ~Agent();
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  void Start();
+  // A NIC's link changed (or it is new).
+  void HandleNic(const wire::Nic& nic);
+
+  AgentState state() const { return state_; }
+
+ private:
+  void SetState(AgentState state);
+  void Send(wire::Body body);
+  void SayHello();
+  void HandleBytes(std::string_view bytes);
+  void Handle(const wire::Welcome& welcome);
+  void Handle(const wire::Heartbeat& heartbeat);
+  void Handle(const wire::PathPush& push);
+  void Handle(const wire::ProbeOrder& order);
+  void HandleStranger(const wire::Message& message);
+  void Beat();
+  void LoseController();
+  void ExpireLease();
+  void Look();
+  void Report(std::span<const FlowMeasure> flows);
+  PortInUse PortOf(const FlowSample& sample) const;
+
+  const AgentOptions options_;
+  EventLoop& loop_;
+  Bus& bus_;
+  FlowSource& source_;
+  PortTable ports_;
+  FlowMeter meter_;
+  FlowReporter reporter_;
+  Prober prober_;
+  PathGuard guard_;
+  wire::Decoder decoder_;
+
+  std::vector<wire::Nic> nics_;
+  AgentState state_ = AgentState::kConnecting;
+  std::uint64_t controller_instance_ = 0;
+  Duration heartbeat_interval_{};
+  TimePoint last_heard_{};
+  Duration hello_wait_{};
+  std::uint64_t report_sequence_ = 0;
+  std::uint64_t heartbeat_sequence_ = 0;
+  bool needs_full_report_ = false;
+
+  TimerPtr hello_timer_;
+  TimerPtr heartbeat_timer_;
+  TimerPtr lease_timer_;
+  TimerPtr look_timer_;
+  TimerPtr change_timer_;
+
+  Counter& reports_sent_;
+  Counter& pushes_applied_;
+  Counter& stale_pushes_;
+  Counter& incomplete_pushes_;
+  Counter& bad_messages_;
+  Gauge& flows_tracked_;
+  Gauge& state_gauge_;
+};
+
+}  // namespace espalier::agent

@@ -1,0 +1,83 @@
+#include "agent/flow_meter.h"
+
+#include <limits>
+#include <utility>
+
+namespace espalier::agent {
+namespace {
+
+std::uint64_t SaturatingSum(std::uint64_t a, std::uint64_t b) {
+  return a > std::numeric_limits<std::uint64_t>::max() - b
+             ? std::numeric_limits<std::uint64_t>::max()
+             : a + b;
+}
+
+std::uint64_t BitsPerSecondOver(std::uint64_t bytes, Duration span) {
+  const double seconds = std::chrono::duration<double>(span).count();
+  return static_cast<std::uint64_t>(8.0 * static_cast<double>(bytes) / seconds);
+}
+
+bool HasBacklog(const FlowSample& sample) {
+  return sample.remaining_bytes > 0 || sample.outstanding_bytes > 0;
+}
+
+}  // namespace
+
+std::span<const FlowMeasure> FlowMeter::Measure(TimePoint now, std::span<const FlowSample> flows) {
+  std::vector<History> kept;
+  kept.reserve(elephants_.size());
+  measures_.clear();
+  auto known = elephants_.begin();
+  for (const FlowSample& sample : flows) {
+    while (known != elephants_.end() && known->id < sample.id) ++known;
+    if (known != elephants_.end() && known->id == sample.id) {
+      kept.push_back(*known);
+    } else {
+      const std::uint64_t to_send = SaturatingSum(sample.remaining_bytes, sample.outstanding_bytes);
+      const bool is_elephant =
+          to_send >= options_.elephant_bytes || sample.sent_bytes >= options_.elephant_bytes;
+      if (!is_elephant || kept.size() >= options_.max_elephants) continue;
+      kept.push_back({.id = sample.id,
+                      .window_start = now,
+                      .window_sent = sample.sent_bytes,
+                      .last_progress = now,
+                      .progress_sent = sample.sent_bytes,
+                      .progress_retries = sample.retries});
+    }
+    measures_.push_back(MeasureOne(now, sample, kept.back()));
+  }
+  elephants_ = std::move(kept);
+  return measures_;
+}
+
+FlowMeasure FlowMeter::MeasureOne(TimePoint now, const FlowSample& sample, History& history) const {
+  const bool backlog = HasBacklog(sample);
+  history.window_busy = history.window_busy && backlog;
+  if (now - history.window_start >= options_.rate_window) {
+    const std::uint64_t sent =
+        sample.sent_bytes > history.window_sent ? sample.sent_bytes - history.window_sent : 0;
+    history.achieved_bps = BitsPerSecondOver(sent, now - history.window_start);
+    history.busy = history.window_busy;
+    history.window_start = now;
+    history.window_sent = sample.sent_bytes;
+    history.window_busy = backlog;
+  }
+  if (!backlog || sample.sent_bytes > history.progress_sent) {
+    history.last_progress = now;
+    history.progress_sent = sample.sent_bytes;
+    history.progress_retries = sample.retries;
+  }
+  FlowMeasure measure{.sample = &sample,
+                      .achieved_bps = history.achieved_bps,
+                      .busy = history.busy,
+                      .without_progress = now - history.last_progress,
+                      .retries_grew = sample.retries > history.progress_retries};
+  if (!backlog) {
+    measure.state = wire::FlowState::kIdle;
+  } else if (measure.without_progress >= options_.stalled_after) {
+    measure.state = wire::FlowState::kStalled;
+  }
+  return measure;
+}
+
+}  // namespace espalier::agent

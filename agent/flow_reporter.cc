@@ -1,0 +1,140 @@
+#include "agent/flow_reporter.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+namespace espalier::agent {
+namespace {
+
+// Fills messages row by row, with the tables that their columns index.
+class ReportBuilder {
+ public:
+  ReportBuilder(TimePoint now, std::size_t max_rows) : now_(now), max_rows_(max_rows) {}
+
+  void AddOpened(const FlowSample& sample, PortInUse port) {
+    wire::FlowReport& report = Row();
+    wire::OpenedFlow opened{.id = sample.id,
+                            .job = Index(report.jobs, jobs_, sample.job),
+                            .source = Index(report.addresses, addresses_, sample.source),
+                            .destination = Index(report.addresses, addresses_, sample.destination),
+                            .protocol = sample.protocol,
+                            .destination_port = sample.destination_port,
+                            .local_qpn = sample.local_qpn,
+                            .remote_qpn = sample.remote_qpn,
+                            .max_paths = sample.max_paths,
+                            .movable = sample.movable,
+                            .source_port = port.port,
+                            .steered = port.steered};
+    opened.age_us = static_cast<std::uint64_t>(std::max<std::int64_t>(
+        0,
+        std::chrono::duration_cast<std::chrono::microseconds>(now_ - sample.first_seen).count()));
+    report.opened.push_back(opened);
+  }
+
+  // A flow's opening and first progress share a row's place, and so a message.
+  void AddProgress(const FlowMeasure& flow, bool just_opened) {
+    wire::FlowReport& report = just_opened ? reports_.back() : Row();
+    report.progress.push_back({.id = flow.sample->id,
+                               .remaining_bytes = flow.sample->remaining_bytes,
+                               .outstanding_bytes = flow.sample->outstanding_bytes,
+                               .achieved_bps = flow.achieved_bps,
+                               .state = flow.state});
+  }
+
+  void AddEnded(wire::LocalFlowId id) { Row().ended.push_back(id); }
+
+  std::vector<wire::FlowReport> Take() { return std::move(reports_); }
+
+ private:
+  wire::FlowReport& Row() {
+    if (reports_.empty() || rows_ == max_rows_) {
+      reports_.emplace_back();
+      rows_ = 0;
+      jobs_.clear();
+      addresses_.clear();
+    }
+    ++rows_;
+    return reports_.back();
+  }
+
+  template <typename T>
+  static std::uint32_t Index(std::vector<T>& table, std::unordered_map<T, std::uint32_t>& known,
+                             const T& value) {
+    const auto [at, is_new] = known.emplace(value, static_cast<std::uint32_t>(table.size()));
+    if (is_new) table.push_back(value);
+    return at->second;
+  }
+
+  const TimePoint now_;
+  const std::size_t max_rows_;
+  std::vector<wire::FlowReport> reports_;
+  std::size_t rows_ = 0;
+  std::unordered_map<std::string, std::uint32_t> jobs_;
+  std::unordered_map<IpAddress, std::uint32_t> addresses_;
+};
+
+}  // namespace
+
+bool FlowReporter::IsWorthReporting(const Reported& before, const FlowMeasure& now) const {
+  const std::uint64_t remaining = now.sample->remaining_bytes;
+  const std::uint64_t change = remaining > before.remaining_bytes
+                                   ? remaining - before.remaining_bytes
+                                   : before.remaining_bytes - remaining;
+  return now.state != before.state || change > before.remaining_bytes / options_.remaining_change;
+}
+
+std::vector<wire::FlowReport> FlowReporter::ReportChanges(
+    TimePoint now, std::span<const FlowMeasure> flows,
+    const std::function<PortInUse(const FlowSample&)>& port_in_use) {
+  ReportBuilder builder(now, options_.max_flows_per_message);
+  const bool with_progress = now >= next_progress_;
+  bool any_progress = false;
+  std::vector<Reported> reported;
+  reported.reserve(flows.size());
+  auto before = reported_.begin();
+  for (const FlowMeasure& flow : flows) {
+    const wire::LocalFlowId id = flow.sample->id;
+    for (; before != reported_.end() && before->id < id; ++before) builder.AddEnded(before->id);
+    const Reported current{id, flow.sample->remaining_bytes, flow.state};
+    const bool is_known = before != reported_.end() && before->id == id;
+    if (!is_known) {
+      builder.AddOpened(*flow.sample, port_in_use(*flow.sample));
+      builder.AddProgress(flow, true);
+      reported.push_back(current);
+      continue;
+    }
+    if (with_progress && IsWorthReporting(*before, flow)) {
+      builder.AddProgress(flow, false);
+      any_progress = true;
+      reported.push_back(current);
+    } else {
+      reported.push_back(*before);
+    }
+    ++before;
+  }
+  for (; before != reported_.end(); ++before) builder.AddEnded(before->id);
+  reported_ = std::move(reported);
+  if (any_progress) next_progress_ = now + options_.progress_interval;
+  return builder.Take();
+}
+
+wire::FlowReport FlowReporter::ReportAll(
+    TimePoint now, std::span<const FlowMeasure> flows,
+    const std::function<PortInUse(const FlowSample&)>& port_in_use) {
+  ReportBuilder builder(now, flows.size());
+  reported_.clear();
+  for (const FlowMeasure& flow : flows) {
+    builder.AddOpened(*flow.sample, port_in_use(*flow.sample));
+    builder.AddProgress(flow, true);
+    reported_.push_back({flow.sample->id, flow.sample->remaining_bytes, flow.state});
+  }
+  next_progress_ = now + options_.progress_interval;
+  std::vector<wire::FlowReport> reports = builder.Take();
+  wire::FlowReport report = reports.empty() ? wire::FlowReport{} : std::move(reports.front());
+  report.full = true;
+  return report;
+}
+
+}  // namespace espalier::agent

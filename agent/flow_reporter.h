@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "agent/flow_meter.h"
+#include "common/base/event_loop.h"
+#include "proto/messages.h"
+
+namespace espalier::agent {
+
+struct FlowReporterOptions {
+  Duration progress_interval = std::chrono::milliseconds(10);  // at least, between two reports
+  // Progress is worth a report when the state has changed, or what remains by more than this
+  // part of what was last reported.
+  std::uint64_t remaining_change = 16;
+  std::size_t max_flows_per_message = 1024;
+};
+
+// The port of a flow, for its opening report.
+struct PortInUse {
+  std::uint16_t port = 0;
+  bool steered = false;  // a controller chose it
+};
+
+// Turns measures into reports: what was opened and ended since the last report, and what has
+// changed enough. Sequence numbers are the sender's business.
+//
+// A full report is one message whatever its size (all there are: the rest of a full report cannot
+// come later), differences are cut to max_flows_per_message rows each.
+// Thread safety: one thread. Complexity: linear in the flows.
+class FlowReporter {
+ public:
+  explicit FlowReporter(const FlowReporterOptions& options) : options_(options) {}
+
+  // Input: all elephants, ascending by id. No message where there is nothing to say.
+  std::vector<wire::FlowReport> ReportChanges(
+      TimePoint now, std::span<const FlowMeasure> flows,
+      const std::function<PortInUse(const FlowSample&)>& port_in_use);
+  wire::FlowReport ReportAll(TimePoint now, std::span<const FlowMeasure> flows,
+                             const std::function<PortInUse(const FlowSample&)>& port_in_use);
+
+  // Flows that the last report left open.
+  std::size_t size() const { return reported_.size(); }
+
+ private:
+  struct Reported {
+    wire::LocalFlowId id;
+    std::uint64_t remaining_bytes;
+    wire::FlowState state;
+  };
+
+  bool IsWorthReporting(const Reported& before, const FlowMeasure& now) const;
+
+  const FlowReporterOptions options_;
+  std::vector<Reported> reported_;  // ascending by id
+  TimePoint next_progress_{};
+};
+
+}  // namespace espalier::agent

@@ -1,0 +1,229 @@
+#include "agent/agent.h"
+
+#include "gmock/gmock.h"
+#include "tests/agent/agent_fixture.h"
+
+namespace espalier::agent {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+TEST_F(AgentTest, SaysHelloUntilItIsWelcome) {
+  Start();
+  ASSERT_THAT(bus_.sent, SizeIs(1));
+  EXPECT_EQ(bus_.sent[0].sender_instance, 42u);
+  const auto hello = bus_.Take<wire::Hello>().at(0);
+  EXPECT_EQ(hello.name, "h0");
+  EXPECT_EQ(hello.protocol_major, wire::kProtocolMajor);
+  EXPECT_THAT(hello.nics, SizeIs(1));
+  EXPECT_EQ(agent_->state(), AgentState::kConnecting);
+  Step(30 * kSecond);
+  // 100 ms doubled up to 5 s: 6 in the first 6.3 s, then every 5 s.
+  EXPECT_THAT(bus_.Take<wire::Hello>(), SizeIs(10));
+  Welcome();
+  EXPECT_EQ(agent_->state(), AgentState::kSynced);
+  Live(10 * kSecond);
+  EXPECT_THAT(bus_.Take<wire::Hello>(), IsEmpty());
+}
+
+TEST_F(AgentTest, RefusedAgentRetriesSlowly) {
+  Start();
+  bus_.sent.clear();
+  bus_.Deliver(wire::Welcome{.accepted = false, .reason = "two agents of one name", .features = {}},
+               kController);
+  EXPECT_EQ(agent_->state(), AgentState::kConnecting);
+  Step(29 * kSecond);
+  EXPECT_THAT(bus_.sent, IsEmpty());
+  Step(1100 * kMs);
+  EXPECT_THAT(bus_.Take<wire::Hello>(), SizeIs(1));
+}
+
+TEST_F(AgentTest, ControllerOfAnotherMajorVersionIsNotFollowed) {
+  Start();
+  bus_.Deliver(wire::Welcome{.accepted = true,
+                             .reason = {},
+                             .protocol_major = wire::kProtocolMajor + 1,
+                             .heartbeat_interval_us = 1000,
+                             .features = {}},
+               kController);
+  EXPECT_EQ(agent_->state(), AgentState::kConnecting);
+}
+
+TEST_F(AgentTest, EveryWelcomeIsAnsweredByAFullReport) {
+  Start();
+  Open(1);
+  Open(2);
+  EXPECT_THAT(bus_.Take<wire::FlowReport>(), IsEmpty());
+  for (int i = 0; i < 2; ++i) {
+    Welcome();
+    const auto reports = bus_.Take<wire::FlowReport>();
+    ASSERT_THAT(reports, SizeIs(1));
+    EXPECT_TRUE(reports[0].full);
+    EXPECT_EQ(reports[0].sequence, 1u);
+    EXPECT_THAT(reports[0].opened, SizeIs(2));
+    EXPECT_THAT(reports[0].progress, SizeIs(2));
+  }
+  End(1);
+  const auto reports = bus_.Take<wire::FlowReport>();
+  ASSERT_THAT(reports, SizeIs(1));
+  EXPECT_FALSE(reports[0].full);
+  EXPECT_EQ(reports[0].sequence, 2u);
+  EXPECT_THAT(reports[0].ended, ElementsAre(wire::LocalFlowId(1)));
+}
+
+TEST_F(AgentTest, HeartbeatsCarryWhatWasApplied) {
+  Sync();
+  Open(1);
+  Push(Difference(3, 1, {Set(1, 50'000)}));
+  Live(3500 * kMs);
+  const auto beats = bus_.Take<wire::Heartbeat>();
+  ASSERT_THAT(beats, SizeIs(3));
+  EXPECT_EQ(beats[2].sequence, 3u);
+  EXPECT_EQ(beats[2].epoch, 3u);
+  EXPECT_EQ(beats[2].generation, 1u);
+}
+
+TEST_F(AgentTest, SilentControllerMakesItAnOrphanWhoSaysHelloAgain) {
+  Sync();
+  Open(1);
+  Push(Difference(3, 1, {Set(1, 50'000)}));
+  bus_.sent.clear();
+  Step(2900 * kMs);
+  EXPECT_EQ(agent_->state(), AgentState::kSynced);
+  Step(200 * kMs);
+  EXPECT_EQ(agent_->state(), AgentState::kOrphan);
+  const auto hello = bus_.Take<wire::Hello>().at(0);
+  EXPECT_EQ(hello.highest_epoch, 3u);
+  EXPECT_EQ(hello.applied_generation, 1u);
+  EXPECT_EQ(PortOf(1), 50'000);
+}
+
+TEST_F(AgentTest, AnotherInstanceOfTheControllerIsGreetedAnew) {
+  Sync();
+  bus_.Deliver(wire::Heartbeat{}, kController + 1);
+  EXPECT_THAT(bus_.Take<wire::Hello>(), SizeIs(1));
+  Welcome(kController + 1);
+  EXPECT_EQ(agent_->state(), AgentState::kSynced);
+  EXPECT_THAT(bus_.Take<wire::FlowReport>(), SizeIs(1));
+}
+
+TEST_F(AgentTest, SignOfLifeEndsALongWait) {
+  Sync();
+  Step(60 * kSecond);
+  ASSERT_EQ(agent_->state(), AgentState::kOrphan);
+  bus_.sent.clear();
+  for (int i = 0; i < 5; ++i) bus_.Deliver(wire::Heartbeat{}, kController);
+  EXPECT_THAT(bus_.Take<wire::Hello>(), SizeIs(1));
+}
+
+TEST_F(AgentTest, LiveFlowsKeepTheirPortsForTheLeaseAndThenGoBackToEcmp) {
+  Sync({.lease = 60 * kSecond});
+  Open(1);
+  Push(Difference(3, 1, {Set(1, 50'000)}));
+  source_.flows.at(wire::LocalFlowId(1)).remaining_bytes = 0;  // idle: nothing to redraw for
+  Step(59 * kSecond);
+  EXPECT_EQ(agent_->state(), AgentState::kOrphan);
+  EXPECT_EQ(PortOf(1), 50'000);
+  Open(2, 0);
+  EXPECT_EQ(PortOf(2), 0);
+  Step(2 * kSecond);
+  EXPECT_EQ(PortOf(1), 0);
+  // The returning controller learns that it has to push everything.
+  bus_.sent.clear();
+  Step(6 * kSecond);
+  EXPECT_EQ(bus_.Take<wire::Hello>().at(0).applied_generation, 0u);
+  Welcome();
+  EXPECT_EQ(Push(Difference(3, 2, {Set(1, 50'001)})).status, wire::AckStatus::kNeedFull);
+  EXPECT_EQ(Push(Full(3, 3, {Set(1, 50'001)})).status, wire::AckStatus::kApplied);
+  EXPECT_EQ(PortOf(1), 50'001);
+}
+
+TEST_F(AgentTest, ControllerThatDiesAndReturnsMovesNothing) {
+  Sync();
+  Open(1);
+  Open(2);
+  Push(Difference(3, 1, {Set(1, 50'000), Set(2, 50'001)}));
+  Step(10 * kSecond);
+  ASSERT_EQ(agent_->state(), AgentState::kOrphan);
+  bus_.sent.clear();
+  const int calls = actuator_.calls;
+  Welcome(kController);
+  const auto report = bus_.Take<wire::FlowReport>().at(0);
+  ASSERT_THAT(report.opened, SizeIs(2));
+  EXPECT_TRUE(report.opened[0].steered);
+  EXPECT_EQ(report.opened[0].source_port, 50'000);
+  EXPECT_EQ(Push(Full(4, 1, {Set(1, 50'000), Set(2, 50'001)})).status, wire::AckStatus::kApplied);
+  EXPECT_EQ(actuator_.calls, calls);
+  EXPECT_EQ(PortOf(1), 50'000);
+}
+
+TEST_F(AgentTest, LostPushIsNoticedByTheNextHeartbeat) {
+  Sync();
+  Open(1);
+  Push(Difference(3, 1, {Set(1, 50'000)}));
+  bus_.Deliver(wire::Heartbeat{.sequence = 1, .epoch = 3, .generation = 1}, kController);
+  EXPECT_THAT(bus_.Take<wire::Ack>(), IsEmpty());
+  bus_.Deliver(wire::Heartbeat{.sequence = 2, .epoch = 3, .generation = 2}, kController);
+  EXPECT_EQ(bus_.Take<wire::Ack>().at(0).status, wire::AckStatus::kNeedFull);
+}
+
+TEST_F(AgentTest, ReportThatTheBusDropsIsFollowedByAFullOne) {
+  Sync();
+  bus_.is_full = true;
+  Open(1);
+  Live(50 * kMs);
+  End(1);
+  bus_.is_full = false;
+  Live(50 * kMs);
+  const auto reports = bus_.Take<wire::FlowReport>();
+  ASSERT_THAT(reports, SizeIs(1));
+  EXPECT_TRUE(reports[0].full);
+  EXPECT_THAT(reports[0].opened, IsEmpty());
+}
+
+TEST_F(AgentTest, GarbageFromTheControllerIsIgnored) {
+  Sync();
+  bus_.DeliverBytes("");
+  bus_.DeliverBytes("garbage");
+  bus_.DeliverBytes(std::string(1000, '\xff'));
+  bus_.Deliver(wire::Hello{.name = "x", .features = {}, .nics = {}}, kController);
+  EXPECT_EQ(agent_->state(), AgentState::kSynced);
+  Open(1);
+  EXPECT_EQ(Push(Difference(1, 1, {Set(1, 50'000)})).status, wire::AckStatus::kApplied);
+}
+
+TEST_F(AgentTest, NicChangesAreToldAtOnceAndAgainInTheNextHello) {
+  Sync();
+  agent_->HandleNic({.address = Address("10.0.0.1"), .device = "eth0", .link_up = false});
+  const auto events = bus_.Take<wire::LinkEvent>();
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0].address, Address("10.0.0.1"));
+  EXPECT_FALSE(events[0].up);
+  Step(4 * kSecond);
+  const auto hello = bus_.Take<wire::Hello>().at(0);
+  ASSERT_THAT(hello.nics, SizeIs(1));
+  EXPECT_FALSE(hello.nics[0].link_up);
+}
+
+TEST_F(AgentTest, BurstOfFlowStartsIsOneReport) {
+  Sync();
+  for (std::uint64_t id = 1; id <= 1000; ++id) {
+    FlowSample sample{.id = wire::LocalFlowId(id),
+                      .job = "a",
+                      .source = Address("10.0.0.1"),
+                      .destination = Address("10.1.0.1"),
+                      .first_seen = loop_.Now(),
+                      .remaining_bytes = 64 << 20};
+    source_.flows[sample.id] = sample;
+    loop_.Post(source_.on_change);
+  }
+  loop_.Advance(Duration::zero());
+  const auto reports = bus_.Take<wire::FlowReport>();
+  ASSERT_THAT(reports, SizeIs(1));
+  EXPECT_THAT(reports[0].opened, SizeIs(1000));
+}
+
+}  // namespace
+}  // namespace espalier::agent

@@ -9,6 +9,9 @@
 namespace espalier::io {
 
 // The real event loop: Boost.Asio on one thread and CLOCK_MONOTONIC.
+//
+// Everything made with a loop (timers, watches, buses, servers) is destroyed before it, or inside
+// callbacks that it still holds.
 class AsioEventLoop : public EventLoop {
  public:
   AsioEventLoop();
@@ -16,16 +19,19 @@ class AsioEventLoop : public EventLoop {
 
   // Runs callbacks on the calling thread until Stop.
   void Run();
-  // Thread-safe; Run returns after the callback at hand.
+  // Thread-safe; Run returns after the callback at hand. Without a Run at hand the next one
+  // returns at once.
   void Stop();
 
   TimePoint Now() const override;
   void Post(Callback callback) override;
   [[nodiscard]] TimerPtr After(Duration delay, Callback callback) override;
 
-  // Calls back whenever the descriptor (not owned) is readable, until the Timer is destroyed.
+  // Calls back whenever the descriptor (not owned, pollable) is readable, until the Timer is
+  // destroyed, which must come before the descriptor is closed.
   [[nodiscard]] TimerPtr WatchReadable(int fd, Callback callback);
-  // Calls back once for each of these signals that arrives, until the Timer is destroyed.
+  // Calls back once for each of these signals that arrives, until the Timer is destroyed. Signals
+  // that arrive faster than they are handled may count as one.
   [[nodiscard]] TimerPtr WatchSignals(std::span<const int> signals,
                                       std::function<void(int)> callback);
 

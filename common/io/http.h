@@ -12,9 +12,9 @@
 namespace espalier::io {
 
 struct HttpRequest {
-  std::string method;  // "GET", "POST", ...
+  std::string method;  // "GET", "POST", "PUT" or "DELETE"; the server answers others with 501
   std::string path;    // decoded, without the query
-  std::map<std::string, std::string> query;
+  std::map<std::string, std::string> query;  // decoded; of a key given twice the last
   std::string body;
   bool from_unix_socket = false;
 };
@@ -25,7 +25,9 @@ struct HttpResponse {
   std::string body;
 };
 
-// HTTP/1.1 on the loop's thread (Boost.Beast). Limits: 1 MiB a request, 64 connections, 30 s idle.
+// HTTP/1.1 on the loop's thread (Boost.Beast). Limits: 1 MiB a request (413), 64 connections (the
+// next is closed at once), 30 s idle. What is not HTTP gets 400 and its connection is closed; the
+// handler sees whole requests only.
 class HttpServer {
  public:
   using Handler = std::function<HttpResponse(const HttpRequest&)>;
@@ -33,6 +35,7 @@ class HttpServer {
   virtual ~HttpServer() = default;
   // address: "127.0.0.1:9180", "[::1]:9180", port 0 for any, or "unix:/path" (made with mode 0660;
   // a stale socket file is replaced, one that answers is kUnavailable).
+  // Errors: kInvalidArgument for another form; kUnavailable, kPermissionDenied from the system.
   static Result<std::unique_ptr<HttpServer>> Listen(AsioEventLoop& loop, const std::string& address,
                                                     Handler handler);
   // The address with the port that it got.
@@ -40,7 +43,8 @@ class HttpServer {
 };
 
 // One blocking request; for command-line tools and tests.
-// Errors: kUnavailable where nothing answers within the timeout, with the address.
+// Errors: kInvalidArgument for a malformed address; kUnavailable where nothing answers within the
+// timeout, with the address.
 Result<HttpResponse> HttpFetch(const std::string& address, const std::string& method,
                                const std::string& target, const std::string& body,
                                Duration timeout);

@@ -1,0 +1,248 @@
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include "common/io/http.h"
+#include "common/io/socket_address.h"
+#include "common/io/url.h"
+
+namespace espalier::io {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using asio::generic::stream_protocol;
+using beast::error_code;
+using namespace std::chrono_literals;
+
+constexpr std::size_t kMaxRequestBytes = 1 << 20;
+constexpr std::size_t kMaxConnections = 64;
+constexpr auto kIdleTimeout = 30s;
+constexpr auto kAcceptRetry = 100ms;
+
+class Session;
+
+// What the sessions of one server share.
+struct ServerState {
+  HttpServer::Handler handler;
+  bool is_unix = false;
+  std::unordered_set<Session*> sessions;
+};
+
+HttpResponse PlainError(http::status status) {
+  return {static_cast<int>(status), "text/plain",
+          fmt::format("{}\n", http::obsolete_reason(status).to_string())};
+}
+
+// One connection: requests and their responses, one after the other.
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(stream_protocol::socket socket, std::shared_ptr<ServerState> server)
+      : stream_(std::move(socket)), server_(std::move(server)) {
+    server_->sessions.insert(this);
+  }
+  ~Session() { server_->sessions.erase(this); }
+
+  void Read() {
+    parser_.emplace();
+    parser_->body_limit(kMaxRequestBytes);
+    stream_.expires_after(kIdleTimeout);
+    http::async_read(stream_, buffer_, *parser_,
+                     [self = shared_from_this()](const error_code& error, std::size_t) {
+                       self->HandleRead(error);
+                     });
+  }
+
+  // The server goes: no handler any more.
+  void Close() {
+    closed_ = true;
+    error_code ignored;  // closing cannot fail in a way that leaves something to do
+    stream_.socket().close(ignored);
+  }
+
+ private:
+  void HandleRead(const error_code& error) {
+    if (closed_ || error == http::error::end_of_stream || error == beast::error::timeout) return;
+    if (error == http::error::body_limit) {
+      Write(PlainError(http::status::payload_too_large), false);
+    } else if (error == http::error::header_limit) {
+      Write(PlainError(http::status::request_header_fields_too_large), false);
+    } else if (error &&
+               error.category() == http::make_error_code(http::error::bad_method).category()) {
+      Write(PlainError(http::status::bad_request), false);
+    } else if (!error) {
+      Write(Answer(parser_->get()), parser_->get().keep_alive());
+    }
+  }
+
+  HttpResponse Answer(http::request<http::string_body>& message) const {
+    switch (message.method()) {
+      case http::verb::get:
+      case http::verb::post:
+      case http::verb::put:
+      case http::verb::delete_:
+        break;
+      default:
+        return PlainError(http::status::not_implemented);
+    }
+    const beast::string_view target = message.target();
+    std::optional<Url> url = ParseUrl({target.data(), target.size()});
+    if (!url) return PlainError(http::status::bad_request);
+    HttpRequest request;
+    request.method = message.method_string().to_string();
+    request.path = std::move(url->path);
+    request.query = std::move(url->query);
+    request.body = std::move(message.body());
+    request.from_unix_socket = server_->is_unix;
+    return server_->handler(request);
+  }
+
+  void Write(HttpResponse answer, bool keep_alive) {
+    response_ = {};
+    response_.result(static_cast<unsigned>(answer.status));
+    response_.set(http::field::content_type, answer.content_type);
+    response_.body() = std::move(answer.body);
+    response_.keep_alive(keep_alive);
+    response_.prepare_payload();
+    stream_.expires_after(kIdleTimeout);
+    http::async_write(stream_, response_,
+                      [self = shared_from_this()](const error_code& error, std::size_t) {
+                        if (error || self->closed_ || !self->response_.keep_alive()) return;
+                        self->Read();
+                      });
+  }
+
+  beast::basic_stream<stream_protocol> stream_;
+  std::shared_ptr<ServerState> server_;
+  beast::flat_buffer buffer_;
+  std::optional<http::request_parser<http::string_body>> parser_;
+  http::response<http::string_body> response_;
+  bool closed_ = false;
+};
+
+tl::unexpected<Error> SystemError(const SocketAddress& address, int error) {
+  const ErrorCode code =
+      error == EACCES || error == EPERM ? ErrorCode::kPermissionDenied : ErrorCode::kUnavailable;
+  return Fail(code, fmt::format("{}: {}", FormatSocketAddress(address), std::strerror(error)));
+}
+
+const char* UnixPath(const SocketAddress& address) {
+  return reinterpret_cast<const sockaddr_un&>(address.storage).sun_path;
+}
+
+// Removes what a process that died left at the path; refuses to remove anything else.
+Result<void> RemoveStaleSocket(asio::io_context& context, const SocketAddress& address) {
+  struct stat status {};
+  if (lstat(UnixPath(address), &status) != 0) return {};
+  if (!S_ISSOCK(status.st_mode)) {
+    return Fail(ErrorCode::kUnavailable,
+                fmt::format("{}: exists and is no socket", FormatSocketAddress(address)));
+  }
+  stream_protocol::socket probe(context);
+  error_code error;
+  probe.connect(stream_protocol::endpoint(address.get(), address.size), error);
+  if (error == asio::error::connection_refused) {
+    unlink(UnixPath(address));
+    return {};
+  }
+  if (error) return SystemError(address, error.value());
+  return Fail(ErrorCode::kUnavailable,
+              fmt::format("{}: another process listens there", FormatSocketAddress(address)));
+}
+
+class Server : public HttpServer {
+ public:
+  Server(AsioEventLoop& loop, Handler handler)
+      : loop_(loop), acceptor_(*static_cast<asio::io_context*>(loop.context())) {
+    state_->handler = std::move(handler);
+  }
+
+  ~Server() override {
+    for (Session* session : state_->sessions) session->Close();
+    if (state_->is_unix && acceptor_.is_open()) unlink(UnixPath(address_));
+  }
+
+  Result<void> Open(const SocketAddress& address) {
+    address_ = address;
+    state_->is_unix = address.IsUnix();
+    const stream_protocol::endpoint endpoint(address.get(), address.size);
+    error_code error;
+    acceptor_.open(endpoint.protocol(), error);
+    if (error) return SystemError(address, error.value());
+    if (!address.IsUnix()) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
+    acceptor_.bind(endpoint, error);
+    if (error) {
+      acceptor_.close();
+      return SystemError(address, error.value());
+    }
+    // Nobody can connect before it listens, so nobody can before its mode is right.
+    if (address.IsUnix() && chmod(UnixPath(address), 0660) != 0) return SystemError(address, errno);
+    acceptor_.listen(asio::socket_base::max_listen_connections, error);
+    if (error) return SystemError(address, error.value());
+    const stream_protocol::endpoint bound = acceptor_.local_endpoint(error);
+    if (error) return SystemError(address, error.value());
+    if (!address.IsUnix()) {
+      std::memcpy(&address_.storage, bound.data(), bound.size());
+      address_.size = static_cast<socklen_t>(bound.size());
+    }
+    Accept();
+    return {};
+  }
+
+  std::string address() const override { return FormatSocketAddress(address_); }
+
+ private:
+  void Accept() {
+    acceptor_.async_accept(incoming_, [this](const error_code& error) {
+      if (error == asio::error::operation_aborted) return;
+      if (error) {  // no descriptors left, for one
+        retry_ = loop_.After(kAcceptRetry, [this] { Accept(); });
+        return;
+      }
+      if (state_->sessions.size() < kMaxConnections) {
+        std::make_shared<Session>(std::move(incoming_), state_)->Read();
+      }
+      incoming_ = stream_protocol::socket(acceptor_.get_executor());
+      Accept();
+    });
+  }
+
+  AsioEventLoop& loop_;
+  SocketAddress address_;
+  std::shared_ptr<ServerState> state_ = std::make_shared<ServerState>();
+  asio::basic_socket_acceptor<stream_protocol> acceptor_;
+  stream_protocol::socket incoming_{acceptor_.get_executor()};
+  TimerPtr retry_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<HttpServer>> HttpServer::Listen(AsioEventLoop& loop,
+                                                       const std::string& address,
+                                                       Handler handler) {
+  Result<SocketAddress> parsed = ParseSocketAddress(address);
+  if (!parsed) return Propagate(parsed);
+  if (parsed->IsUnix()) {
+    auto& context = *static_cast<asio::io_context*>(loop.context());
+    if (Result<void> removed = RemoveStaleSocket(context, *parsed); !removed) {
+      return Propagate(removed);
+    }
+  }
+  auto server = std::make_unique<Server>(loop, std::move(handler));
+  if (Result<void> opened = server->Open(*parsed); !opened) return Propagate(opened);
+  return server;
+}
+
+}  // namespace espalier::io

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+#include "common/io/asio_event_loop.h"
+
+namespace espalier::io {
+
+// The ZeroMQ context of a loop (a void* as libzmq has it): made on first use, ended with the loop.
+void* ZmqContextOf(AsioEventLoop& loop);
+
+// One frame, whose memory is libzmq's and is kept from one Receive to the next.
+class ZmqFrame {
+ public:
+  ZmqFrame();
+  ~ZmqFrame();
+  ZmqFrame(const ZmqFrame&) = delete;
+  ZmqFrame& operator=(const ZmqFrame&) = delete;
+
+  std::string_view bytes() const;  // valid until the next Receive into this frame
+  bool HasMore() const;            // another frame of the same message follows
+
+ private:
+  friend class ZmqSocket;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// A ZeroMQ socket in an Asio loop. Every wait goes through the loop; no call blocks.
+class ZmqSocket {
+ public:
+  enum class Type { kRouter, kDealer, kPair };
+
+  ZmqSocket(AsioEventLoop& loop, Type type);
+  ~ZmqSocket();
+  ZmqSocket(const ZmqSocket&) = delete;
+  ZmqSocket& operator=(const ZmqSocket&) = delete;
+
+  // `option` is one of ZMQ_...; the value must be one that libzmq accepts.
+  void Set(int option, int value);
+  void Set(int option, std::int64_t value);
+  void Set(int option, std::string_view value);
+
+  Result<void> Bind(const std::string& endpoint);
+  Result<void> Connect(const std::string& endpoint);
+  std::string LastEndpoint() const;
+  // Events of the connection, read from a ZmqSocket that is connected to `inproc_endpoint`.
+  void Monitor(const std::string& inproc_endpoint, int events);
+
+  // Calls take_one() as long as it returns true; kMessagesPerTurn times in a turn of the loop.
+  // take_one() is to Receive one message, and to return false where there is none (or it wants
+  // no more). It may not destroy the socket.
+  void OnReadable(std::function<bool()> take_one);
+
+  bool Receive(ZmqFrame& frame);  // false where there is nothing to read
+  // 0, or the errno: EAGAIN for a full queue, EHOSTUNREACH for a peer that has gone.
+  int Send(std::span<const std::string_view> frames);
+
+  static constexpr int kMessagesPerTurn = 64;
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;  // turns that are posted hold a weak one
+};
+
+}  // namespace espalier::io

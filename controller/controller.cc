@@ -190,9 +190,8 @@ void Controller::TakeFindings(const PathLearner::Findings& findings) {
         fmt::format("source={} destination={} port={}",
                     state_.topology.node(mismatch.key.source).id,
                     state_.topology.node(mismatch.key.destination).id, mismatch.port));
-    placement_.HandleMismatch(mismatch);
   }
-  for (const fabric::PortKey& key : findings.changed) placement_.RetryWaiting(key);
+  for (const fabric::PortKey& key : findings.changed) placement_.Revisit(key);
   if (!findings.changed.empty()) RequestTurn();
 }
 

@@ -88,6 +88,7 @@ PathLearner::PathLearner(const fabric::Topology& topology, fabric::PathTable& pa
     : topology_(topology),
       paths_(paths),
       map_(map),
+      models_(topology, paths, map),
       options_(options),
       probes_metric_(metrics.MakeCounter("espalier_controller_probes_ordered_total",
                                          "Probes that agents were asked to send")),
@@ -114,12 +115,27 @@ void PathLearner::Queue(const PortKey& key, KeyState& state) {
   state.queued = true;
 }
 
-void PathLearner::Want(const PortKey& key) {
+bool PathLearner::Want(const PortKey& key, PathIndex path) {
   KeyState& state = keys_[key];
-  if (PredictPorts(key, state)) return;
-  if (key.protocol != wire::kProtocolUdp) return;  // probes are UDP
+  if (PredictPort(key, path, state)) return true;
+  if (key.protocol != wire::kProtocolUdp) return false;  // probes are UDP
   state.wanted = true;
   Queue(key, state);
+  return false;
+}
+
+bool PathLearner::PredictPort(const PortKey& key, PathIndex path, KeyState& state) {
+  for (std::size_t tried = 0; tried < fabric::kRocePortCount; ++tried) {
+    const std::uint16_t port = NthPort(key, state.cursor);
+    if (!map_.Find(key, port)) {
+      const auto predicted = models_.Predict(key, port);
+      if (!predicted) return false;
+      map_.Predict(key, port, *predicted);
+      if (predicted == path) return true;
+    }
+    ++state.cursor;
+  }
+  return false;
 }
 
 void PathLearner::Verify(const PortKey& key, std::uint16_t port) {
@@ -131,8 +147,6 @@ void PathLearner::Verify(const PortKey& key, std::uint16_t port) {
   Queue(key, state);
 }
 
-bool PathLearner::PredictPorts(const PortKey& /*key*/, KeyState& /*state*/) { return false; }
-
 std::vector<std::uint16_t> PathLearner::NextPorts(const PortKey& key, KeyState& state,
                                                   std::size_t limit) {
   std::vector<std::uint16_t> ports;
@@ -142,7 +156,8 @@ std::vector<std::uint16_t> PathLearner::NextPorts(const PortKey& key, KeyState& 
   }
   if (!state.wanted) return ports;
   state.wanted = false;
-  const std::size_t wanted = std::min(limit, ports.size() + 3 * PathsOf(key).size() + 4);
+  const std::size_t enough = ports.size() + 3 * PathsOf(key).size() + 4;
+  const std::size_t wanted = models_.WantsSamples(key) ? limit : std::min(limit, enough);
   for (const PortEntry& entry : map_.Ports(key)) {
     if (ports.size() >= wanted) break;
     if (entry.trust == PortTrust::kReverify) ports.push_back(entry.port);
@@ -240,7 +255,7 @@ void PathLearner::TakeAnswer(OpenOrder& order, const wire::ProbeAnswer& answer,
     findings.mismatches.push_back({order.key, answer.source_port, known->path, *path});
     if (known->trust == PortTrust::kPredicted) {
       map_.DropPredictions(order.key);
-      keys_[order.key].model_failed = true;
+      models_.Distrust(order.key);
     }
   }
   findings.changed.insert(order.key);
@@ -271,6 +286,7 @@ void PathLearner::Finish(std::map<std::uint64_t, OpenOrder>::iterator order, Fin
   } else {
     source.pace = std::min(options_.max_probes_per_second, source.pace * 2);
   }
+  models_.Learn(open.key);
   KeyState& state = keys_[open.key];
   state.ordered = false;
   if (state.wanted || !state.verify.empty()) Queue(open.key, state);
@@ -305,6 +321,7 @@ void PathLearner::HandleLinkChange(fabric::LinkId link) {
     });
   };
   map_.MarkReverify(affected);
+  models_.HandleFabricChange();
 }
 
 }  // namespace espalier::controller

@@ -12,6 +12,7 @@
 #include "common/base/metrics.h"
 #include "common/fabric/path_map.h"
 #include "common/fabric/paths.h"
+#include "controller/port_models.h"
 #include "proto/messages.h"
 
 namespace espalier::controller {
@@ -28,8 +29,8 @@ struct PathLearnerOptions {
 };
 
 // Fills the path map on demand: turns "a flow needs a port" and "is this port still there?" into
-// probe orders for agents, and their reports into observations. Where the hash models of all
-// switches on the way are known, predicts instead, and probes only to verify.
+// probe orders for agents, and their reports into observations. Where a model knows the hashes on
+// the way (PortModels), predicts instead, and probes only to verify.
 //
 // A probe of TTL t is answered by the switch that hop t-2 of the path enters, with the address of
 // the interface it came in on (or any of that switch): enough TTLs are sent to tell the paths of
@@ -42,9 +43,9 @@ class PathLearner {
   PathLearner(const fabric::Topology& topology, fabric::PathTable& paths, fabric::PathMap& map,
               PathLearnerOptions options, Metrics& metrics);
 
-  // More ports of this key are needed. Level-triggered: the caller repeats it for as long as a
-  // flow waits. Nothing happens where all 16,384 ports are known already.
-  void Want(const fabric::PortKey& key);
+  // A port of this key is needed that takes this path. True: a model has put one into the map
+  // at once. Else probes are queued; the caller asks again when their answers leave it wanting.
+  bool Want(const fabric::PortKey& key, fabric::PathIndex path);
   // This port is in use or about to be: look whether it still takes its path.
   void Verify(const fabric::PortKey& key, std::uint16_t port);
 
@@ -89,7 +90,6 @@ class PathLearner {
     std::uint32_t cursor = 0;  // ports tried, round and round
     bool ordered = false;      // one order at a time
     bool queued = false;
-    bool model_failed = false;
   };
   struct OpenOrder {
     fabric::PortKey key;
@@ -107,8 +107,8 @@ class PathLearner {
 
   void Queue(const fabric::PortKey& key, KeyState& state);
   std::span<const fabric::Path> PathsOf(const fabric::PortKey& key);
-  // Fills the map from hash models; false where a switch's model is unknown or proved wrong.
-  bool PredictPorts(const fabric::PortKey& key, KeyState& state);
+  // Puts predicted ports into the map until one takes the path.
+  bool PredictPort(const fabric::PortKey& key, fabric::PathIndex path, KeyState& state);
   std::vector<std::uint16_t> NextPorts(const fabric::PortKey& key, KeyState& state,
                                        std::size_t limit);
   Order MakeOrder(const fabric::PortKey& key, KeyState& state, SourceState& source, TimePoint now);
@@ -118,6 +118,7 @@ class PathLearner {
   const fabric::Topology& topology_;
   fabric::PathTable& paths_;
   fabric::PathMap& map_;
+  PortModels models_;
   PathLearnerOptions options_;
   Counter& probes_metric_;
   Counter& answers_metric_;

@@ -13,10 +13,6 @@ using wire::PathReason;
 
 namespace {
 
-bool IsWaiting(FlowStatus status) {
-  return status == FlowStatus::kLearning || status == FlowStatus::kAdopting;
-}
-
 const std::string& OwnerOf(const fabric::Node& node) {
   return node.host.empty() ? node.id : node.host;
 }
@@ -45,6 +41,7 @@ void Placement::Admit(FlowSlot slot, bool steered) {
     flow.status = FlowStatus::kLocal;
     return;
   }
+  state_.by_key[flow.key].insert(slot);
   if (steered && flow.own_port != 0 && state_.ports.Take(flow.key, flow.own_port)) {
     flow.port = flow.own_port;
     SetStatus(slot, FlowStatus::kAdopting);
@@ -56,21 +53,18 @@ void Placement::Admit(FlowSlot slot, bool steered) {
 
 void Placement::Release(FlowSlot slot) {
   Flow& flow = state_.flows.At(slot);
-  SetStatus(slot, FlowStatus::kUnroutable);
   SetPath(flow, std::nullopt);
   if (flow.port != 0) state_.ports.Release(flow.key, flow.port);
   flow.port = 0;
+  const auto found = state_.by_key.find(flow.key);
+  if (found == state_.by_key.end()) return;
+  found->second.erase(slot);
+  if (found->second.empty()) state_.by_key.erase(found);
 }
 
 void Placement::SetStatus(FlowSlot slot, FlowStatus status) {
   Flow& flow = state_.flows.At(slot);
   if (flow.status == status && status != FlowStatus::kNew) return;
-  if (IsWaiting(flow.status) && !IsWaiting(status)) {
-    const auto waiting = state_.waiting.find(flow.key);
-    waiting->second.erase(slot);
-    if (waiting->second.empty()) state_.waiting.erase(waiting);
-  }
-  if (IsWaiting(status)) state_.waiting[flow.key].insert(slot);
   if (status == FlowStatus::kNew) state_.unplaced.push_back(slot);
   flow.status = status;
 }
@@ -102,14 +96,17 @@ void Placement::MarkDirty(Flow& flow) {
 void Placement::ChoosePortFor(FlowSlot slot, PathReason reason) {
   Flow& flow = state_.flows.At(slot);
   const PortNeed need = flow.urgent ? PortNeed::kUrgent : PortNeed::kSure;
-  const auto entry = ChoosePort(state_.path_map, flow.key, *flow.path, state_.ports, need,
-                                flow.port != 0 ? 0 : flow.own_port);
+  const auto choose = [&] {
+    return ChoosePort(state_.path_map, flow.key, *flow.path, state_.ports, need,
+                      flow.port != 0 ? 0 : flow.own_port);
+  };
+  auto entry = choose();
+  if (!entry && learner_.Want(flow.key, *flow.path)) entry = choose();
   if (!entry) {
     // A flow that was routed stays on ECMP until a port is known: its old port leads elsewhere.
     if (flow.port != 0) SetPort(flow, 0, reason);
     flow.reason = reason;
     SetStatus(slot, FlowStatus::kLearning);
-    learner_.Want(flow.key);
     return;
   }
   SetPort(flow, entry->port, reason);
@@ -170,16 +167,18 @@ bool Placement::Adopt(FlowSlot slot) {
   return true;
 }
 
-void Placement::RetryWaiting(const fabric::PortKey& key) {
-  const auto waiting = state_.waiting.find(key);
-  if (waiting == state_.waiting.end()) return;
-  const std::vector<FlowSlot> slots(waiting->second.begin(), waiting->second.end());
-  for (const FlowSlot slot : slots) {
+void Placement::Revisit(const fabric::PortKey& key) {
+  const auto found = state_.by_key.find(key);
+  if (found == state_.by_key.end()) return;
+  for (const FlowSlot slot : found->second) {
     Flow& flow = state_.flows.At(slot);
     if (flow.status == FlowStatus::kAdopting) {
       Adopt(slot);
-    } else {
+    } else if (flow.status == FlowStatus::kLearning) {
       ChoosePortFor(slot, flow.reason);
+    } else if (flow.status == FlowStatus::kRouted) {
+      const auto entry = state_.path_map.Find(key, flow.port);
+      if (entry && entry->path != flow.path) ChoosePortFor(slot, PathReason::kRemapped);
     }
   }
 }
@@ -266,15 +265,6 @@ std::vector<FlowMove> Placement::Recompute(bool dry_run) {
     }
   }
   return moves;
-}
-
-void Placement::HandleMismatch(const PathLearner::Mismatch& mismatch) {
-  for (const FlowSlot slot : state_.flows.All()) {
-    const Flow& flow = state_.flows.At(slot);
-    const bool hit = flow.status == FlowStatus::kRouted && flow.key == mismatch.key &&
-                     flow.port == mismatch.port && flow.path != mismatch.seen;
-    if (hit) ChoosePortFor(slot, PathReason::kRemapped);
-  }
 }
 
 void Placement::HandleRedraw(FlowSlot slot, std::uint16_t port) {

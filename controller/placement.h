@@ -36,8 +36,9 @@ class Placement {
   // Assigns paths to all new flows at once, by job and then flow (Algorithm 1, lowest spine
   // first), and ports where the map knows them. The number of flows placed.
   std::size_t PlaceNew();
-  // The map has learned something of this key: gives ports to flows that wait for one.
-  void RetryWaiting(const fabric::PortKey& key);
+  // The map has learned something of this key: gives ports to flows that wait for one, and other
+  // ports to flows whose port turned out to lead elsewhere.
+  void Revisit(const fabric::PortKey& key);
   // Adopting flows that no probe has found: they are placed like new ones.
   void EndAdoption(AgentId agent);
 
@@ -49,8 +50,6 @@ class Placement {
   // Places all flows anew, in order, from empty loads. With dry_run only tells.
   std::vector<FlowMove> Recompute(bool dry_run);
 
-  // A port in use was seen on another path: gives its flow another port on the planned path.
-  void HandleMismatch(const PathLearner::Mismatch& mismatch);
   // The agent left a dead path by itself and draws its own port: finds out where it is now.
   void HandleRedraw(FlowSlot slot, std::uint16_t port);
 

@@ -22,8 +22,7 @@ namespace espalier::controller {
 // parts of the controller (placement, publisher, operations) are functions on it.
 //
 // Invariants: loads = the sum of the paths of all flows that have one; a flow's port is taken in
-// `ports` exactly while it has one; `waiting` holds exactly the flows that are kLearning or
-// kAdopting, by key.
+// `ports` exactly while it has one; `by_key` holds exactly the flows between different switches.
 struct State {
   explicit State(fabric::Topology the_topology)
       : topology(std::move(the_topology)), paths(topology), loads(topology.links().size()) {}
@@ -40,7 +39,7 @@ struct State {
   EventHistory history;
   Intents intents;
   std::set<fabric::LinkId> reported_down;  // by agents, of their own NICs
-  std::map<fabric::PortKey, std::set<FlowSlot>> waiting;
+  std::map<fabric::PortKey, std::set<FlowSlot>> by_key;
   std::vector<FlowSlot> unplaced;  // became kNew since the last assignment
 
   std::span<const fabric::Path> PathsOf(const Flow& flow) {

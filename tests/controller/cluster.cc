@@ -47,8 +47,22 @@ void ManualLoop::Advance(Duration by) {
   now_ = end;
 }
 
-Cluster::Cluster(const fabric::LeafSpineOptions& shape, ControllerOptions options)
-    : spec_(*fabric::BuildLeafSpine(shape)),
+namespace {
+
+fabric::TopologySpec MakeSpec(const fabric::LeafSpineOptions& shape,
+                              const std::optional<fabric::EcmpSpec>& hint) {
+  fabric::TopologySpec spec = *fabric::BuildLeafSpine(shape);
+  for (fabric::Node& node : spec.nodes) {
+    if (node.role == fabric::SwitchRole::kLeaf) node.ecmp = hint;
+  }
+  return spec;
+}
+
+}  // namespace
+
+Cluster::Cluster(const fabric::LeafSpineOptions& shape, ControllerOptions options,
+                 std::optional<fabric::EcmpSpec> hint)
+    : spec_(MakeSpec(shape, hint)),
       topology_(*fabric::Topology::Build(spec_)),
       paths_(topology_),
       options_(options) {

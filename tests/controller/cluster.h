@@ -50,7 +50,9 @@ class MemoryStore : public IntentStore {
 // answers probes as its fabric would, applies and acknowledges pushes.
 class Cluster : private Bus {
  public:
-  explicit Cluster(const fabric::LeafSpineOptions& shape, ControllerOptions options = {});
+  // `hint`: what the topology file says of the leaves' hash; the truth is `hash`.
+  explicit Cluster(const fabric::LeafSpineOptions& shape, ControllerOptions options = {},
+                   std::optional<fabric::EcmpSpec> hint = std::nullopt);
 
   // One agent a host, "h0", "h1", ...
   struct Host {

@@ -409,6 +409,39 @@ TEST(Controller, LeavesFlowsOnEcmpWhereSwitchesDoNotAnswer) {
   EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kRouted);
 }
 
+TEST(Controller, RecognisesALinearHashAndPredictsTheOtherPairsOfTheLeaves) {
+  Cluster cluster(kShape);
+  cluster.hash = [](int from, int to, std::uint16_t port) {
+    return (from ^ to ^ port ^ (port >> 3) ^ (port >> 7)) & 3;
+  };
+  cluster.ConnectAll();
+  for (std::uint64_t id = 1; id <= 8; ++id) cluster.Open(0, {{.id = id, .to = 4}});
+  cluster.Settle();
+  // Another pair of hosts under the same leaves: one round of probes gives the constant.
+  cluster.Open(1, {{.id = 1, .to = 6}});
+  cluster.Settle();
+  cluster.host(1).answers_probes = false;  // from here on only the model can know
+  std::vector<Cluster::NewFlow> flows;
+  for (std::uint64_t id = 2; id <= 60; ++id) flows.push_back({.id = id, .to = 6});
+  cluster.Open(1, flows);
+  cluster.Settle();
+  for (std::uint64_t id = 1; id <= 60; ++id) {
+    const Flow& flow = cluster.FlowOf(1, id);
+    ASSERT_EQ(flow.status, FlowStatus::kRouted) << id;
+    EXPECT_EQ(cluster.AppliedSpine(1, id, 6), flow.path->value());
+  }
+  EXPECT_EQ(cluster.CounterValue(kMismatches), 0);
+}
+
+TEST(Controller, StopsTrustingAModelThatAProbeContradicts) {
+  fabric::LeafSpineOptions shape = kShape;
+  Cluster cluster(shape, {}, fabric::EcmpSpec{.hash = "crc32", .seed = 7});
+  cluster.ConnectAll();  // the fabric hashes otherwise than the topology file says
+  OpenFourFlows(cluster);
+  EXPECT_GE(cluster.CounterValue(kMismatches), 1);
+  EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
+}
+
 TEST(Controller, FollowsAnAgentThatLeftADeadPathByItself) {
   Cluster cluster(kShape);
   cluster.ConnectAll();

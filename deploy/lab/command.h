@@ -1,0 +1,63 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/base/result.h"
+#include "deploy/lab/namespaces.h"
+#include "deploy/lab/unique_fd.h"
+
+namespace espalier::lab {
+
+// A program to run, in the caller's namespaces or in those of a lab's node.
+struct Command {
+  std::vector<std::string> argv;
+  std::vector<std::pair<std::string, std::string>> environment;  // added to the caller's
+  const NamespaceDoor* door = nullptr;  // none: the caller's own namespaces
+  std::string node;                     // with a door; empty: the holder's network namespace
+};
+
+struct CommandOutput {
+  int exit_code = 0;  // 128 + signal where one ended it
+  std::string out;
+  std::string err;
+};
+
+// Runs to the end, with `input` as its standard input.
+// Errors: kNotFound if there is no such program, else what stood in the way of starting it.
+Result<CommandOutput> RunCommand(const Command& command, std::string_view input = "");
+// The same; an exit code other than 0 is an error (kInternal) with what it wrote.
+Result<std::string> RunOrFail(const Command& command, std::string_view input = "");
+
+// A running program with pipes on its standard input and output; its errors go to the caller's.
+// Killed when this is destroyed, or when the thread that started it ends.
+class ChildProcess {
+ public:
+  static Result<ChildProcess> Start(const Command& command);
+  ChildProcess(ChildProcess&& other) noexcept;
+  ChildProcess& operator=(ChildProcess&& other) noexcept;
+  ~ChildProcess();
+
+  int input() const { return input_.get(); }    // to write to
+  int output() const { return output_.get(); }  // to read from
+  void CloseInput() { input_.Close(); }
+  void Kill();
+  // Waits for its end; the exit code, 128 + signal where one ended it.
+  int Wait();
+
+ private:
+  ChildProcess() = default;
+
+  pid_t pid_ = -1;
+  UniqueFd input_;
+  UniqueFd output_;
+};
+
+// Becomes the command. Returns only if that fails. The process must have one thread.
+Error ExecCommand(const Command& command);
+
+}  // namespace espalier::lab

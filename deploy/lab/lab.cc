@@ -1,0 +1,183 @@
+#include "deploy/lab/lab.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <random>
+#include <utility>
+
+#include "common/io/json.h"
+#include "common/io/topology_file.h"
+#include "deploy/lab/lab_holder.h"
+
+namespace espalier::lab {
+namespace {
+
+std::string MakeToken() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+}
+
+Result<void> CheckTools() {
+  for (const char* tool : {"ip", "tc", "nft"}) {
+    const Result<CommandOutput> version =
+        RunCommand({.argv = {tool, tool == std::string("nft") ? "--version" : "-V"}});
+    if (!version) return tl::unexpected(version.error());
+  }
+  return {};
+}
+
+Result<void> Apply(const NamespaceDoor& door, const std::string& node,
+                   std::vector<std::string> argv, const std::string& script) {
+  if (script.empty()) return {};
+  const Result<std::string> done =
+      RunOrFail({.argv = std::move(argv), .environment = {}, .door = &door, .node = node}, script);
+  if (!done) return tl::unexpected(done.error());
+  return {};
+}
+
+Result<void> BuildFabric(const LabPlan& plan, const NamespaceDoor& door) {
+  Result<void> done = Apply(door, "", {"ip", "-batch", "-"}, plan.LinkScript());
+  for (const LabNode& node : plan.nodes()) {
+    if (!done) return done;
+    done = Apply(door, node.name, {"ip", "-batch", "-"}, plan.NodeScript(node));
+    if (done) done = Apply(door, node.name, {"tc", "-batch", "-"}, plan.ShaperScript(node));
+    if (done && node.role == Role::kSpine) {
+      done = Apply(door, node.name, {"nft", "-f", "-"}, LabPlan::JudgeRules());
+    }
+  }
+  return done;
+}
+
+// True when the process is gone.
+bool WaitForEnd(pid_t pid, int timeout_ms) {
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process.IsOpen()) return errno == ESRCH;
+  pollfd waiting{process.get(), POLLIN, 0};
+  const bool gone = ::poll(&waiting, 1, timeout_ms) == 1;
+  if (gone) ::waitpid(pid, nullptr, WNOHANG);  // where it is our own child
+  return gone;
+}
+
+}  // namespace
+
+Lab::Lab(LabRecord record, LabPlan plan, NamespaceDoor door, fabric::Topology topology,
+         std::string topology_file)
+    : record_(std::move(record)),
+      plan_(std::move(plan)),
+      door_(std::move(door)),
+      topology_(std::move(topology)),
+      topology_file_(std::move(topology_file)) {}
+
+Result<Lab> Lab::Start(const LabOptions& options) {
+  Result<LabPlan> plan = LabPlan::Make(options);
+  if (!plan) return Propagate(plan);
+  Result<fabric::TopologySpec> spec = plan->MakeTopology();
+  if (!spec) return Propagate(spec);
+  if (Result<void> tools = CheckTools(); !tools) return Propagate(tools);
+  Result<LabRegistry> registry = LabRegistry::Open();
+  if (!registry) return Propagate(registry);
+  const Result<UniqueFd> claim = registry->Claim(options.name);
+  if (!claim) return tl::unexpected(claim.error());
+  LabRecord record{.options = options, .pid = 0, .started = "", .token = MakeToken()};
+  const auto build = [&]() -> Result<void> {
+    Result<LabHolder> holder =
+        LabHolder::Start(*plan, registry->Folder(options.name), record.token);
+    if (!holder) return Propagate(holder);
+    record.pid = holder->pid();
+    Result<NamespaceDoor> door = NamespaceDoor::Open(holder->pid());
+    if (!door) return Propagate(door);
+    if (Result<void> built = BuildFabric(*plan, *door); !built) return built;
+    Result<void> written =
+        io::WriteFileDurably(registry->TopologyFile(options.name), io::FormatTopology(*spec));
+    if (written) written = registry->Write(record);
+    if (written) holder->Keep();
+    return written;
+  };
+  if (Result<void> built = build(); !built) {
+    // Without Keep the holder ends by itself; wait, so that nothing is left when we return.
+    if (record.pid != 0) WaitForEnd(record.pid, 5000);
+    registry->Remove(options.name);
+    return Propagate(built);
+  }
+  Result<Lab> lab = Find(options.name);
+  if (!lab) static_cast<void>(Stop(options.name));
+  return lab;
+}
+
+Result<Lab> Lab::Find(const std::string& name) {
+  Result<LabRegistry> registry = LabRegistry::Open();
+  if (!registry) return Propagate(registry);
+  Result<LabRecord> record = registry->Find(name);
+  if (!record) return Propagate(record);
+  if (!record->alive) {
+    return Fail(ErrorCode::kUnavailable,
+                fmt::format("lab '{}' is dead: its process {} ended (clear it with: espalier lab "
+                            "down --name {})",
+                            name, record->pid, name));
+  }
+  Result<LabPlan> plan = LabPlan::Make(record->options);
+  if (!plan) return Propagate(plan);
+  Result<NamespaceDoor> door = NamespaceDoor::Open(record->pid);
+  if (!door) return Propagate(door);
+  std::string file = registry->TopologyFile(name);
+  Result<fabric::Topology> topology = io::ReadTopologyFile(file);
+  if (!topology) return Propagate(topology);
+  return Lab(std::move(*record), std::move(*plan), std::move(*door), std::move(*topology),
+             std::move(file));
+}
+
+Result<void> Lab::Stop(const std::string& name) {
+  constexpr int kPatienceMs = 10'000;
+  Result<LabRegistry> registry = LabRegistry::Open();
+  if (!registry) return Propagate(registry);
+  Result<LabRecord> record = registry->Find(name);
+  if (!record) return Propagate(record);
+  if (record->alive) {
+    ::kill(record->pid, SIGTERM);
+    if (!WaitForEnd(record->pid, kPatienceMs)) {
+      ::kill(record->pid, SIGKILL);
+      WaitForEnd(record->pid, kPatienceMs);
+    }
+  }
+  SignalProcessesOfLab(record->token, SIGKILL, 0);
+  registry->Remove(name);
+  return {};
+}
+
+Result<Command> Lab::MakeCommand(const std::string& node, std::vector<std::string> argv) const {
+  const LabOptions& options = record_.options;
+  Command command{.argv = std::move(argv), .environment = {}, .door = &door_, .node = node};
+  command.environment = {{"ESPALIER_LAB", options.name}, {"ESPALIER_NODE", node}};
+  if (node == kControllerNode) {
+    command.node.clear();
+    return command;
+  }
+  const LabNode* found = plan_.FindNode(node);
+  if (found == nullptr) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("lab '{}' has no node '{}' (h0..h{}, leaf0..leaf{}, spine0..spine{}, "
+                            "controller)",
+                            options.name, node, plan_.HostCount() - 1, options.leaves - 1,
+                            options.spines - 1));
+  }
+  if (found->role == Role::kHost) {
+    command.environment.emplace_back("ESPALIER_AGENT_SOCKET",
+                                     fmt::format("/run/espalier/{}.sock", node));
+  }
+  return command;
+}
+
+Result<std::string> Lab::Run(const std::string& node, std::vector<std::string> argv,
+                             std::string_view input) const {
+  const Result<Command> command = MakeCommand(node, std::move(argv));
+  if (!command) return tl::unexpected(command.error());
+  return RunOrFail(*command, input);
+}
+
+}  // namespace espalier::lab

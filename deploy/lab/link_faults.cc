@@ -1,0 +1,151 @@
+#include "deploy/lab/link_faults.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <sstream>
+
+namespace espalier::lab {
+namespace {
+
+struct Interface {
+  std::string node;
+  std::string name;
+};
+
+struct LinkInterfaces {
+  Interface a;
+  Interface b;
+};
+
+constexpr char kManagementPrefix[] = "mgmt-";
+
+Result<LinkInterfaces> FindInterfaces(const Lab& lab, const std::string& link) {
+  const fabric::Topology& topology = lab.topology();
+  if (const std::optional<fabric::LinkId> id = topology.FindLink(link)) {
+    const fabric::Link& found = topology.link(*id);
+    return LinkInterfaces{{topology.node(found.a).id, found.a_port},
+                          {topology.node(found.b).id, found.b_port}};
+  }
+  if (link.rfind(kManagementPrefix, 0) == 0) {
+    const LabNode* host = lab.plan().FindNode(link.substr(sizeof(kManagementPrefix) - 1));
+    if (host != nullptr && host->role == Role::kHost) {
+      return LinkInterfaces{{host->name, "mgmt0"}, {kControllerNode, link}};
+    }
+  }
+  return Fail(ErrorCode::kNotFound,
+              fmt::format("lab '{}' has no link '{}' (such as leaf0--spine1, h0--leaf0, mgmt-h0)",
+                          lab.record().options.name, link));
+}
+
+// Interfaces of a node that were taken down by someone (not those without a carrier).
+Result<std::vector<std::string>> DownInterfaces(const Lab& lab, const std::string& node) {
+  Result<std::string> text = lab.Run(node, {"ip", "-o", "link", "show"});
+  if (!text) return Propagate(text);
+  std::vector<std::string> down;
+  std::istringstream lines(*text);
+  for (std::string line; std::getline(lines, line);) {
+    // "7: s1@if9: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu ..."
+    std::istringstream words(line);
+    std::string index;
+    std::string name;
+    std::string flags;
+    words >> index >> name >> flags;
+    if (("," + flags.substr(1, flags.size() - 2) + ",").find(",UP,") != std::string::npos) continue;
+    down.push_back(name.substr(0, name.find_first_of("@:")));
+  }
+  return down;
+}
+
+Result<bool> IsDown(const Lab& lab, const Interface& interface) {
+  Result<std::vector<std::string>> down = DownInterfaces(lab, interface.node);
+  if (!down) return Propagate(down);
+  return std::find(down->begin(), down->end(), interface.name) != down->end();
+}
+
+Result<void> SetUp(const Lab& lab, const Interface& interface, bool up) {
+  const Result<std::string> done =
+      lab.Run(interface.node, {"ip", "link", "set", interface.name, up ? "up" : "down"});
+  if (!done) return tl::unexpected(done.error());
+  return {};
+}
+
+// Setting a link down deletes the routes that have no other way; they do not come back with it.
+Result<void> RestoreRoutes(const Lab& lab, const std::string& node) {
+  const LabNode* found = lab.plan().FindNode(node);
+  if (found == nullptr) return {};  // the controller's end: only a connected route
+  Result<std::vector<std::string>> down = DownInterfaces(lab, node);
+  if (!down) return Propagate(down);
+  const std::string script = found->role == Role::kHost ? lab.plan().HostRouteScript(*found)
+                                                        : lab.plan().RouteScript(*found, *down);
+  const Result<std::string> done = lab.Run(node, {"ip", "-batch", "-"}, script);
+  if (!done) return tl::unexpected(done.error());
+  return {};
+}
+
+}  // namespace
+
+Result<bool> FailLink(const Lab& lab, const std::string& link, LinkEnd end) {
+  Result<LinkInterfaces> interfaces = FindInterfaces(lab, link);
+  if (!interfaces) return Propagate(interfaces);
+  const Interface& chosen = end == LinkEnd::kA ? interfaces->a : interfaces->b;
+  Result<bool> down = IsDown(lab, chosen);
+  if (!down || *down) return down ? Result<bool>(false) : down;
+  if (Result<void> set = SetUp(lab, chosen, false); !set) return Propagate(set);
+  return true;
+}
+
+Result<bool> RestoreLink(const Lab& lab, const std::string& link) {
+  Result<LinkInterfaces> interfaces = FindInterfaces(lab, link);
+  if (!interfaces) return Propagate(interfaces);
+  bool changed = false;
+  for (const Interface& interface : {interfaces->a, interfaces->b}) {
+    Result<bool> down = IsDown(lab, interface);
+    if (!down) return down;
+    if (!*down) continue;
+    changed = true;
+    if (Result<void> set = SetUp(lab, interface, true); !set) return Propagate(set);
+  }
+  if (!changed) return false;
+  for (const Interface& interface : {interfaces->a, interfaces->b}) {
+    if (Result<void> routes = RestoreRoutes(lab, interface.node); !routes) return Propagate(routes);
+  }
+  return true;
+}
+
+Result<std::vector<std::string>> FailedLinks(const Lab& lab) {
+  std::map<std::string, std::vector<std::string>> down_by_node;
+  const auto load = [&](const std::string& node) -> Result<void> {
+    Result<std::vector<std::string>> down = DownInterfaces(lab, node);
+    if (!down) return Propagate(down);
+    down_by_node[node] = std::move(*down);
+    return {};
+  };
+  if (Result<void> loaded = load(kControllerNode); !loaded) return Propagate(loaded);
+  for (const LabNode& node : lab.plan().nodes()) {
+    if (Result<void> loaded = load(node.name); !loaded) return Propagate(loaded);
+  }
+  const auto is_down = [&](const std::string& node, const std::string& name) {
+    const std::vector<std::string>& down = down_by_node[node];
+    return std::find(down.begin(), down.end(), name) != down.end();
+  };
+  std::vector<std::string> failed;
+  for (const fabric::Link& link : lab.topology().links()) {
+    if (is_down(lab.topology().node(link.a).id, link.a_port) ||
+        is_down(lab.topology().node(link.b).id, link.b_port)) {
+      failed.push_back(link.id);
+    }
+  }
+  for (const LabNode& node : lab.plan().nodes()) {
+    const std::string link = kManagementPrefix + node.name;
+    if (node.role == Role::kHost &&
+        (is_down(node.name, "mgmt0") || is_down(kControllerNode, link))) {
+      failed.push_back(link);
+    }
+  }
+  return failed;
+}
+
+}  // namespace espalier::lab

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "common/base/result.h"
+#include "deploy/lab/unique_fd.h"
+
+namespace espalier::lab {
+
+// Where the namespaces of a lab's nodes are bound, inside the lab's mount namespace.
+inline constexpr char kNetnsFolder[] = "/run/netns";
+// Holds the lab's token, inside the lab's mount namespace: how its processes are told from others.
+inline constexpr char kTokenFile[] = "/run/espalier-lab";
+
+// The namespaces that a lab's holder process lives in, as doors for others to go in by.
+class NamespaceDoor {
+ public:
+  // Errors: kUnavailable if the holder is gone; kPermissionDenied if it is someone else's.
+  static Result<NamespaceDoor> Open(pid_t holder);
+
+  // Moves the calling process, which must have one thread, into the user and mount namespaces of
+  // the lab and the network namespace of `node` (nullptr: the holder's own). The working folder
+  // stays. Returns 0 or an errno value. Async-signal-safe: made to be called between fork and exec.
+  int Enter(const char* node) const noexcept;
+
+ private:
+  NamespaceDoor() = default;
+
+  UniqueFd user_;  // not open where the holder lives in the caller's user namespace
+  UniqueFd mount_;
+  UniqueFd net_;
+};
+
+// Makes a network namespace named `node` in kNetnsFolder and leaves the caller inside it.
+Result<void> CreateNetworkNamespace(const std::string& node);
+// Writes /proc/sys/<key> of the network namespace that the caller is in.
+Result<void> WriteSysctl(const std::string& key, const std::string& value);
+
+// Sends a signal to every process of the lab that carries this token, except the caller and
+// `spare`. Returns how many there were.
+int SignalProcessesOfLab(const std::string& token, int signal, pid_t spare);
+
+// "what: message of errno", with kPermissionDenied for EPERM and EACCES.
+tl::unexpected<Error> FailErrno(const std::string& what, int error);
+
+}  // namespace espalier::lab

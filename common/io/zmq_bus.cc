@@ -157,6 +157,10 @@ class DealerConnection {
     ESPALIER_CHECK(joined, "error={}", joined.error().message);
   }
 
+  // libzmq's I/O thread, which all sockets share, blocks for ever on an event that nobody can hear
+  // any more; so no events before the hearer goes.
+  ~DealerConnection() { dealer_.StopMonitor(); }
+
   Result<void> Connect(const std::string& endpoint) { return dealer_.Connect(endpoint); }
 
   ZmqSocket& dealer() { return dealer_; }

@@ -189,6 +189,8 @@ void ZmqSocket::Monitor(const std::string& inproc_endpoint, int events) {
   ESPALIER_CHECK(rc == 0, "error={}", zmq_strerror(errno));
 }
 
+void ZmqSocket::StopMonitor() { zmq_socket_monitor(impl_->socket, nullptr, 0); }
+
 void ZmqSocket::OnReadable(std::function<bool()> take_one) {
   impl_->take_one = std::move(take_one);
   int fd = -1;

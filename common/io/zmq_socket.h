@@ -50,8 +50,10 @@ class ZmqSocket {
   Result<void> Bind(const std::string& endpoint);
   Result<void> Connect(const std::string& endpoint);
   std::string LastEndpoint() const;
-  // Events of the connection, read from a ZmqSocket that is connected to `inproc_endpoint`.
+  // Events of the connection, read from a ZmqSocket that is connected to `inproc_endpoint` and
+  // lives until StopMonitor.
   void Monitor(const std::string& inproc_endpoint, int events);
+  void StopMonitor();
 
   // Calls take_one() as long as it returns true; kMessagesPerTurn times in a turn of the loop.
   // take_one() is to Receive one message, and to return false where there is none (or it wants

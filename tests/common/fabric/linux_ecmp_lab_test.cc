@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "common/fabric/ecmp_hash.h"
+#include "common/fabric/path_map.h"
 
 namespace espalier::fabric {
 namespace {
@@ -341,6 +342,21 @@ TEST_F(LinuxEcmp, ChoosesAsForwardedIpv6PacketsDo) {
     const auto tuples = RandomTuples(true, 3);
     ExpectAgreement(tuples, spec, members, Forward(tuples));
   });
+}
+
+// The map that the path map would hold for one pair of hosts.
+TEST_F(LinuxEcmp, KnowsAllPortsOfAPairExactly) {
+  const EcmpSpec spec{"linux", 20'251};
+  constexpr int kMembers = 8;
+  SetKernel(false, spec, kMembers);
+  std::vector<FlowTuple> tuples(kRocePortCount);
+  for (std::size_t i = 0; i < tuples.size(); ++i) {
+    tuples[i].source = *IpAddress::Parse("10.1.2.1");
+    tuples[i].destination = *IpAddress::Parse("10.200.0.1");
+    tuples[i].source_port = static_cast<std::uint16_t>(kFirstRocePort + i);
+  }
+  ExpectAgreement(tuples, spec, kMembers, LookUp(tuples));
+  ExpectAgreement(tuples, spec, kMembers, Forward(tuples));
 }
 
 }  // namespace

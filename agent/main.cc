@@ -1,0 +1,128 @@
+// espalier-agent: wires the agent to its loop, its bus and the sockets of its host.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <random>
+
+#include "agent/agent.h"
+#include "agent/configuration.h"
+#include "agent/local/local_server.h"
+#include "agent/probe/no_probe_socket.h"
+#include "agent/probe/raw_probe_socket.h"
+#include "agent/socket/nic_watch.h"
+#include "common/base/log.h"
+#include "common/base/metrics.h"
+#include "common/io/asio_event_loop.h"
+#include "common/io/http.h"
+#include "common/io/zmq_bus.h"
+
+namespace espalier::agent {
+namespace {
+
+int Complain(const Error& error) {
+  fmt::print(stderr, "espalier-agent: {}\n", error.message);
+  return error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kNotFound ? 2 : 1;
+}
+
+std::uint64_t RandomInstance() {
+  std::random_device random;
+  return std::uint64_t{random()} << 32 | random();
+}
+
+// The host's raw sockets, or a stand-in where it has or wants none.
+struct Probing {
+  std::unique_ptr<ProbeSocket> socket;
+  TimerPtr watch;
+};
+
+Probing OpenProbing(io::AsioEventLoop& loop, bool wanted) {
+  if (!wanted) return {std::make_unique<NoProbeSocket>(), nullptr};
+  Result<std::unique_ptr<RawProbeSocket>> raw = RawProbeSocket::Open();
+  if (!raw) {
+    Log(LogLevel::kWarning, "event=no_probing cause=\"{}\"", raw.error().message);
+    return {std::make_unique<NoProbeSocket>(), nullptr};
+  }
+  RawProbeSocket& socket = **raw;
+  TimerPtr watch = loop.WatchReadable(socket.fd(), [&socket] { socket.HandleReady(); });
+  return {std::move(*raw), std::move(watch)};
+}
+
+io::HttpResponse Answer(const io::HttpRequest& request, const Agent& agent,
+                        const Metrics& metrics) {
+  if (request.path == "/metrics") {
+    return {.content_type = "text/plain; version=0.0.4", .body = metrics.Text()};
+  }
+  if (request.path == "/healthz") {
+    return {.body = fmt::format("{{\"status\": \"ok\", \"state\": \"{}\"}}\n",
+                                AgentStateName(agent.state()))};
+  }
+  return {.status = 404, .body = "{\"error\": \"there are /metrics and /healthz\"}\n"};
+}
+
+int Run(Configuration config) {
+  io::AsioEventLoop loop;
+  Metrics metrics;
+  const auto nics = NicWatch::Open(config.nics);
+  if (!nics) return Complain(nics.error());
+  const auto local = LocalServer::Listen(loop, {.path = config.local_socket}, metrics);
+  if (!local) return Complain(local.error());
+  const auto bus = io::ConnectZmqDealer(loop, {.endpoint = config.controller});
+  if (!bus) return Complain(bus.error());
+  const Probing probing = OpenProbing(loop, config.probing);
+
+  config.options.instance = RandomInstance();
+  config.options.nics = (*nics)->nics();
+  config.options.features = {"local"};
+  if (probing.watch) config.options.features.emplace_back("probe");
+  Agent agent(config.options, loop, **bus, **local, **local, *probing.socket, metrics);
+
+  const auto http = io::HttpServer::Listen(loop, config.http, [&](const io::HttpRequest& request) {
+    return Answer(request, agent, metrics);
+  });
+  if (!http) return Complain(http.error());
+  (*nics)->OnChange([&agent](const wire::Nic& nic) { agent.HandleNic(nic); });
+  const TimerPtr local_watch =
+      loop.WatchReadable((*local)->fd(), [&local] { (*local)->HandleReady(); });
+  const TimerPtr nic_watch = loop.WatchReadable((*nics)->fd(), [&nics] { (*nics)->HandleReady(); });
+  const std::array<int, 2> signals = {SIGINT, SIGTERM};
+  const TimerPtr signal_watch = loop.WatchSignals(signals, [&loop](int) { loop.Stop(); });
+
+  agent.Start();
+  Log(LogLevel::kInfo, "event=ready agent={} controller={} local={} http={} nics={}",
+      config.options.name, config.controller, config.local_socket, (*http)->address(),
+      config.options.nics.size());
+  loop.Run();
+  // Nothing is cleared: programs see their agent go and fall back to their own ports.
+  Log(LogLevel::kInfo, "event=stopped agent={}", config.options.name);
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("The Espalier agent: reports a host's elephant flows and hands them their paths.");
+  std::string config_file;
+  bool check = false;
+  app.add_option("--config", config_file, "Configuration file (protobuf text format)")->required();
+  app.add_flag("--check", check, "Check the configuration, then exit");
+  app.set_version_flag("--version", ESPALIER_VERSION);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  Result<Configuration> config = ReadConfiguration(config_file);
+  if (!config) return Complain(config.error());
+  if (check) {
+    fmt::print("{}: ok, agent {} of {}\n", config_file, config->options.name, config->controller);
+    return 0;
+  }
+  SetLogLevel(config->log_level);
+  return Run(std::move(*config));
+}
+
+}  // namespace
+}  // namespace espalier::agent
+
+int main(int argc, char** argv) { return espalier::agent::Main(argc, argv); }

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/socket/unique_fd.h"
+#include "common/base/result.h"
+#include "proto/messages.h"
+
+namespace espalier::agent {
+
+// The NICs of this host and the state of their links, by rtnetlink. One entry an address, as flows
+// name NICs by their addresses. An address that goes away is a link that is down.
+// Thread safety: the agent's loop thread.
+class NicWatch {
+ public:
+  // Which NICs: names of devices or addresses; none: all but loopback, with their IPv4 and global
+  // IPv6 addresses. Errors: kInternal, kResourceExhausted from the kernel.
+  static Result<std::unique_ptr<NicWatch>> Open(std::vector<std::string> selection);
+
+  // Readable when HandleReady has something to do. Level-triggered.
+  int fd() const { return netlink_.get(); }
+  // Looks at the NICs again and calls back for each that has changed.
+  void HandleReady();
+
+  // Ascending by address.
+  const std::vector<wire::Nic>& nics() const { return nics_; }
+  void OnChange(std::function<void(const wire::Nic&)> callback);
+
+ private:
+  explicit NicWatch(std::vector<std::string> selection) : selection_(std::move(selection)) {}
+
+  const std::vector<std::string> selection_;
+  UniqueFd netlink_;
+  std::vector<wire::Nic> nics_;
+  std::function<void(const wire::Nic&)> on_change_;
+};
+
+}  // namespace espalier::agent

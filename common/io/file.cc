@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "common/io/json.h"
@@ -98,7 +99,14 @@ Result<std::string> ReadFile(const std::string& path) {
   return text;
 }
 
-Result<void> WriteFileDurably(const std::string& path, std::string_view text) {
+Result<void> WriteFileDurably(const std::string& given_path, std::string_view text) {
+  // Through a symbolic link, and never in place of a device.
+  std::error_code ignored;
+  const std::filesystem::path resolved = std::filesystem::canonical(given_path, ignored);
+  const std::string path = resolved.empty() ? given_path : resolved.string();
+  if (!resolved.empty() && !std::filesystem::is_regular_file(resolved, ignored)) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: is not a regular file", path));
+  }
   const std::string beside = fmt::format("{}.{}.tmp", path, ::getpid());
   if (auto written = WriteAndSync(beside, text); !written) {
     ::unlink(beside.c_str());

@@ -100,7 +100,9 @@ class JsonWriter {
 
 // A whole file. Errors: kNotFound, kPermissionDenied, kResourceExhausted above 256 MiB.
 Result<std::string> ReadFile(const std::string& path);
-// Replaces the file at once and durably: write beside it, fsync, rename, fsync the folder.
+// Replaces the file (or the one that a symbolic link leads to) at once and durably: write beside
+// it, fsync, rename, fsync the folder. Errors: kInvalidArgument for what is no regular file,
+// kNotFound, kPermissionDenied, kResourceExhausted for a full disk.
 Result<void> WriteFileDurably(const std::string& path, std::string_view text);
 
 }  // namespace espalier::io

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "controller/cli/operator_commands.h"
+#include "controller/cli/topology_commands.h"
 
 int main(int argc, char** argv) {
   CLI::App app("Espalier steers the elephant flows of training clusters.");
@@ -9,6 +10,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", ESPALIER_VERSION);
   int exit_code = 0;
   espalier::cli::AddOperatorCommands(app, exit_code);
+  espalier::cli::AddTopologyCommands(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

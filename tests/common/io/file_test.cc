@@ -46,6 +46,15 @@ TEST_F(FileTest, KeepsTheOldFileWhenTheNewOneCannotBeWritten) {
   EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
 }
 
+TEST_F(FileTest, WritesThroughALinkAndNeverReplacesADevice) {
+  ASSERT_TRUE(WriteFileDurably(Path("f"), "1").has_value());
+  std::filesystem::create_symlink(Path("f"), Path("link"));
+  ASSERT_TRUE(WriteFileDurably(Path("link"), "2").has_value());
+  EXPECT_EQ(ReadFile(Path("f")), "2");
+  EXPECT_TRUE(std::filesystem::is_symlink(Path("link")));
+  EXPECT_EQ(WriteFileDurably("/dev/null", "3").error().code, ErrorCode::kInvalidArgument);
+}
+
 TEST_F(FileTest, SaysWhyAFileCannotBeRead) {
   const auto missing = ReadFile(Path("none"));
   ASSERT_FALSE(missing.has_value());

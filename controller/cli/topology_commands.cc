@@ -1,0 +1,250 @@
+#include "controller/cli/topology_commands.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <initializer_list>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/fabric/builders.h"
+#include "common/fabric/paths.h"
+#include "common/io/json.h"
+#include "common/io/topology_file.h"
+
+namespace espalier::cli {
+namespace {
+
+using fabric::LinkState;
+using fabric::NodeId;
+using fabric::NodeKind;
+using fabric::Topology;
+using fabric::TopologySpec;
+
+constexpr int kFailed = 1;
+constexpr int kBadInput = 2;
+
+int Complain(const std::string& message, int code) {
+  fmt::print(stderr, "espalier: {}\n", message);
+  return code;
+}
+
+// A bandwidth option: its text is kept, so that decimals stay exact.
+struct RateOption {
+  std::string name;
+  std::string text;
+};
+
+void AddRate(CLI::App& command, RateOption& rate, std::string name, std::string text,
+             const std::string& what) {
+  rate = {"--" + std::move(name), std::move(text)};
+  command.add_option(rate.name, rate.text, what + ", Gbit/s (decimal)")->capture_default_str();
+}
+
+Result<BitsPerSecond> ReadRate(const RateOption& option) {
+  auto rate = ParseGbps(option.text);
+  if (rate) return rate;
+  return Fail(rate.error().code, option.name + ": " + rate.error().message);
+}
+
+// What one `make` command was given.
+template <typename Options>
+struct MakeRequest {
+  Options options;
+  RateOption host_rate;
+  RateOption fabric_rate;
+  RateOption nvlink_rate;
+  std::string output;
+};
+
+int WriteTopology(const Result<TopologySpec>& spec, const std::string& output) {
+  if (!spec) return Complain(spec.error().message, kBadInput);
+  const std::string text = io::FormatTopology(*spec);
+  if (output.empty() || output == "-") {
+    const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+    return written && std::fflush(stdout) == 0
+               ? 0
+               : Complain("cannot write to standard output", kFailed);
+  }
+  const auto written = io::WriteFileDurably(output, text);
+  return written ? 0 : Complain(written.error().message, kFailed);
+}
+
+// Reads the rates into the fields that they are for, then builds and writes.
+template <typename Options, typename Build>
+int RunMake(const MakeRequest<Options>& request,
+            std::initializer_list<std::pair<const RateOption*, BitsPerSecond*>> rates,
+            const Options& options, Build build) {
+  for (const auto& [option, field] : rates) {
+    auto rate = ReadRate(*option);
+    if (!rate) return Complain(rate.error().message, kBadInput);
+    *field = *rate;
+  }
+  return WriteTopology(build(options), request.output);
+}
+
+void AddOutput(CLI::App& command, std::string& output) {
+  command.add_option("-o,--output", output, "File to write (default: standard output)");
+}
+
+void AddLeafSpine(CLI::App& make, int& exit_code) {
+  auto request = std::make_shared<MakeRequest<fabric::LeafSpineOptions>>();
+  CLI::App* command = make.add_subcommand("leaf-spine", "Every leaf joined to every spine");
+  command->add_option("--spines", request->options.spines)->required();
+  command->add_option("--leaves", request->options.leaves)->required();
+  command->add_option("--hosts-per-leaf", request->options.hosts_per_leaf)->required();
+  AddRate(*command, request->host_rate, "host-gbps", "100", "Links to the hosts");
+  AddRate(*command, request->fabric_rate, "fabric-gbps", "100", "Links between switches");
+  AddOutput(*command, request->output);
+  command->callback([request, &exit_code] {
+    fabric::LeafSpineOptions options = request->options;
+    exit_code = RunMake(
+        *request,
+        {{&request->host_rate, &options.host_rate}, {&request->fabric_rate, &options.fabric_rate}},
+        options, fabric::BuildLeafSpine);
+  });
+}
+
+void AddFatTree(CLI::App& make, int& exit_code) {
+  auto request = std::make_shared<MakeRequest<fabric::FatTreeOptions>>();
+  CLI::App* command = make.add_subcommand("fat-tree", "Three tiers of switches with k ports each");
+  command->add_option("--k", request->options.k, "Ports of a switch (even)")->required();
+  AddRate(*command, request->host_rate, "host-gbps", "100", "Links to the hosts");
+  AddRate(*command, request->fabric_rate, "fabric-gbps", "100", "Links between switches");
+  AddOutput(*command, request->output);
+  command->callback([request, &exit_code] {
+    fabric::FatTreeOptions options = request->options;
+    exit_code = RunMake(
+        *request,
+        {{&request->host_rate, &options.host_rate}, {&request->fabric_rate, &options.fabric_rate}},
+        options, fabric::BuildFatTree);
+  });
+}
+
+void AddRails(CLI::App& make, int& exit_code) {
+  auto request = std::make_shared<MakeRequest<fabric::RailOptions>>();
+  CLI::App* command = make.add_subcommand("rails", "Boxes of GPUs; NIC r of each box on leaf r");
+  command->add_option("--boxes", request->options.boxes)->required();
+  command->add_option("--rails", request->options.rails, "GPUs, NICs and leaves")
+      ->capture_default_str();
+  command->add_option("--spines", request->options.spines, "0: the rails are not joined")
+      ->capture_default_str();
+  AddRate(*command, request->host_rate, "nic-gbps", "400", "Links of the NICs");
+  AddRate(*command, request->fabric_rate, "fabric-gbps", "400", "Links between switches");
+  AddRate(*command, request->nvlink_rate, "nvlink-gbps", "3600", "GPU to the switch of its box");
+  AddOutput(*command, request->output);
+  command->callback([request, &exit_code] {
+    fabric::RailOptions options = request->options;
+    exit_code = RunMake(*request,
+                        {{&request->host_rate, &options.nic_rate},
+                         {&request->fabric_rate, &options.fabric_rate},
+                         {&request->nvlink_rate, &options.nvlink_rate}},
+                        options, fabric::BuildRails);
+  });
+}
+
+// Figures of a topology that `check` prints, by the names that its JSON has.
+using Summary = std::vector<std::pair<std::string, std::int64_t>>;
+
+// In how many parts the links that are not DOWN leave the nodes.
+std::int64_t CountParts(const Topology& topology) {
+  std::vector<std::size_t> parent(topology.nodes().size());
+  std::iota(parent.begin(), parent.end(), std::size_t{0});
+  const auto root = [&](std::size_t node) {
+    while (parent[node] != node) node = parent[node] = parent[parent[node]];
+    return node;
+  };
+  auto parts = static_cast<std::int64_t>(parent.size());
+  for (const fabric::Link& link : topology.links()) {
+    const std::size_t a = root(link.a.Index());
+    const std::size_t b = root(link.b.Index());
+    if (link.state == LinkState::kDown || a == b) continue;
+    parent[a] = b;
+    --parts;
+  }
+  return parts;
+}
+
+Summary Summarise(const Topology& topology) {
+  const auto nodes = [&](NodeKind kind) {
+    return std::ranges::count(topology.nodes(), kind, &fabric::Node::kind);
+  };
+  const auto links = [&](LinkState state) {
+    return std::ranges::count(topology.links(), state, &fabric::Link::state);
+  };
+  const fabric::PathTable paths(topology);
+  std::int64_t endpoints = 0;
+  std::int64_t unattached = 0;
+  for (std::size_t i = 0; i < topology.nodes().size(); ++i) {
+    const NodeId node(static_cast<std::int32_t>(i));
+    if (!topology.IsFlowEndpoint(node)) continue;
+    ++endpoints;
+    if (!paths.FindAttachment(node)) ++unattached;
+  }
+  return {{"version", topology.version()},
+          {"nodes", static_cast<std::int64_t>(topology.nodes().size())},
+          {"compute", nodes(NodeKind::kCompute)},
+          {"nics", nodes(NodeKind::kNic)},
+          {"switches", nodes(NodeKind::kSwitch)},
+          {"endpoints", endpoints},
+          {"unattached_endpoints", unattached},
+          {"links", static_cast<std::int64_t>(topology.links().size())},
+          {"links_up", links(LinkState::kUp)},
+          {"links_down", links(LinkState::kDown)},
+          {"links_drained", links(LinkState::kDrained)},
+          {"parts", CountParts(topology)}};
+}
+
+int Check(const std::string& file, bool json) {
+  const auto topology = io::ReadTopologyFile(file);
+  if (!topology) return Complain(topology.error().message, kBadInput);
+  const Summary summary = Summarise(*topology);
+  if (json) {
+    io::JsonWriter writer;
+    writer.BeginObject().Key("file").String(file).Key("name").String(topology->name());
+    for (const auto& [key, value] : summary) writer.Key(key).Integer(value);
+    writer.EndObject();
+    fmt::print("{}\n", writer.Text());
+    return 0;
+  }
+  fmt::print("{}: a good topology\n", file);
+  fmt::print("  {:<21} {}\n", "name", topology->name());
+  for (const auto& [key, value] : summary) {
+    std::string title = key;
+    std::ranges::replace(title, '_', ' ');
+    fmt::print("  {:<21} {}\n", title, value);
+  }
+  return 0;
+}
+
+void AddCheck(CLI::App& group, int& exit_code) {
+  struct Request {
+    std::string file;
+    bool json = false;
+  };
+  auto request = std::make_shared<Request>();
+  CLI::App* command = group.add_subcommand("check", "Read a topology file and say what it holds");
+  command->add_option("FILE", request->file, "Topology file")->required();
+  command->add_flag("--json", request->json, "One JSON object instead of text");
+  command->callback([request, &exit_code] { exit_code = Check(request->file, request->json); });
+}
+
+}  // namespace
+
+void AddTopologyCommands(CLI::App& app, int& exit_code) {
+  CLI::App* group = app.add_subcommand("topology", "Make and check topology files");
+  group->require_subcommand(1);
+  CLI::App* make = group->add_subcommand("make", "Write the topology of a regular fabric");
+  make->require_subcommand(1);
+  AddLeafSpine(*make, exit_code);
+  AddFatTree(*make, exit_code);
+  AddRails(*make, exit_code);
+  AddCheck(*group, exit_code);
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace espalier::tidy {
+
+// A part of the tree, by the start of its paths (the longest that fits), and the parts that it
+// may include besides itself. docs/architecture.md says why; a new folder gets a line here.
+struct Layer {
+  std::string_view start;
+  std::vector<std::string_view> may_include;
+};
+
+inline const std::vector<Layer>& Layers() {
+  static const std::vector<Layer> layers = {
+      // Base and model.
+      {"common/base/", {}},
+      {"common/graph/", {"common/base/"}},
+      {"common/fabric/", {"common/base/", "common/graph/"}},
+      {"proto/", {"common/base/"}},
+
+      // Domain: no clock, no I/O, no messages.
+      {"controller/routing/", {"common/base/", "common/graph/", "common/fabric/"}},
+      {"controller/prediction/", {"common/base/", "common/graph/", "common/fabric/"}},
+      {"collective/", {"common/base/", "common/graph/", "common/fabric/"}},
+
+      // Services: see the world through seams only, and never each other.
+      {"controller/",
+       {"common/base/", "common/graph/", "common/fabric/", "proto/", "controller/routing/",
+        "controller/prediction/", "controller/store/intent_store.h", "collective/"}},
+      {"controller/store/intent_store.h", {"common/base/"}},
+      {"agent/", {"common/base/", "common/fabric/", "proto/"}},
+
+      // Adapters: the outside world behind those seams.
+      {"common/io/", {"common/base/", "common/graph/", "common/fabric/", "proto/"}},
+      {"common/sim/", {"common/base/", "common/graph/", "common/fabric/", "proto/", "agent/"}},
+      {"controller/store/", {"common/base/", "common/io/", "controller/store/intent_store.h"}},
+      {"controller/api/", {"common/base/", "common/fabric/", "common/io/", "controller/"}},
+      {"controller/configuration.", {"common/base/", "common/io/", "controller/"}},
+      {"agent/socket/", {"common/base/", "common/io/", "proto/", "agent/"}},
+      {"agent/local/", {"common/base/", "common/io/", "proto/", "agent/", "agent/socket/"}},
+      {"agent/configuration.", {"common/base/", "common/io/", "agent/"}},
+
+      // Programs. (Every main.cc may include anything.)
+      {"deploy/lab/", {"common/base/", "common/fabric/", "common/io/"}},
+      {"controller/cli/", {"common/base/", "common/fabric/", "common/io/", "deploy/lab/"}},
+  };
+  return layers;
+}
+
+}  // namespace espalier::tidy

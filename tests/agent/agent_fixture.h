@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -8,7 +10,6 @@
 #include <vector>
 
 #include "agent/agent.h"
-#include "gtest/gtest.h"
 #include "proto/convert.h"
 #include "tests/agent/manual_loop.h"
 

@@ -39,8 +39,11 @@ inline const std::vector<Layer>& Layers() {
       {"controller/api/", {"common/base/", "common/fabric/", "common/io/", "controller/"}},
       {"controller/configuration.", {"common/base/", "common/io/", "controller/"}},
       {"agent/socket/", {"common/base/", "common/io/", "proto/", "agent/"}},
+      {"agent/probe/", {"common/base/", "common/io/", "proto/", "agent/", "agent/socket/"}},
       {"agent/local/", {"common/base/", "common/io/", "proto/", "agent/", "agent/socket/"}},
-      {"agent/configuration.", {"common/base/", "common/io/", "agent/"}},
+      {"agent/configuration.",
+       {"common/base/", "common/io/", "proto/", "agent/", "agent/socket/", "agent/probe/",
+        "agent/local/"}},
 
       // Programs. (Every main.cc may include anything.)
       {"deploy/lab/", {"common/base/", "common/fabric/", "common/io/"}},

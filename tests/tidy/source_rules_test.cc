@@ -17,16 +17,15 @@ SourceFile Header(const std::string& path, const std::string& rest = "") {
 }
 
 TEST(SourceRules, FindNothingInAGoodTree) {
-  EXPECT_THAT(
-      FindViolations(
-          {Header("common/base/units.h", "#include <string>\n"),
-           Header("common/fabric/topology.h", "#include \"common/base/units.h\"\n"),
-           {"common/io/bus.cc", "#include <zmq.hpp>\n#include \"common/base/units.h\"\n"},
-           {"agent/main.cc", "#include \"common/io/bus.h\"\n"},
-           Header("common/io/bus.h"),
-           {"agent/local/client.h", "#ifndef ESPALIER_CLIENT_H\n"},
-           {"proto/decode.cc", "#include \"proto/messages.pb.h\"\n"}}),
-      IsEmpty());
+  EXPECT_THAT(FindViolations(
+                  {Header("common/base/units.h", "#include <string>\n"),
+                   Header("common/fabric/topology.h", "#include \"common/base/units.h\"\n"),
+                   {"common/io/bus.cc", "#include <zmq.hpp>\n#include \"common/base/units.h\"\n"},
+                   {"agent/main.cc", "#include \"common/io/bus.h\"\n"},
+                   Header("common/io/bus.h"),
+                   {"agent/local/client.h", "#ifndef ESPALIER_CLIENT_H\n"},
+                   {"proto/decode.cc", "#include \"proto/messages.pb.h\"\n"}}),
+              IsEmpty());
 }
 
 TEST(SourceRules, KeepTheLayersApart) {

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -8,7 +9,6 @@
 #include <random>
 
 #include "agent/local/local_protocol.h"
-#include "gmock/gmock.h"
 #include "tests/agent/local/local_api_fixture.h"
 
 // Clients that do not use the library.

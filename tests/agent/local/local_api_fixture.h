@@ -1,5 +1,6 @@
 #pragma once
 
+#include <gtest/gtest.h>
 #include <poll.h>
 
 #include <cstring>
@@ -11,7 +12,6 @@
 
 #include "agent/local/espalier_agent.h"
 #include "agent/local/local_server.h"
-#include "gtest/gtest.h"
 #include "tests/agent/manual_loop.h"
 
 namespace espalier::agent {

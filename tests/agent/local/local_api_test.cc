@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -7,7 +8,6 @@
 #include <thread>
 
 #include "agent/local/local_protocol.h"
-#include "gmock/gmock.h"
 #include "tests/agent/local/local_api_fixture.h"
 
 namespace espalier::agent {

@@ -1,11 +1,10 @@
 #include "agent/local/process_job.h"
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "gtest/gtest.h"
 
 namespace espalier::agent {
 namespace {

@@ -3,6 +3,7 @@
 
 #include "controller/cli/operator_commands.h"
 #include "controller/cli/topology_commands.h"
+#include "deploy/lab/lab_commands.h"
 
 int main(int argc, char** argv) {
   CLI::App app("Espalier steers the elephant flows of training clusters.");
@@ -11,6 +12,7 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   espalier::cli::AddOperatorCommands(app, exit_code);
   espalier::cli::AddTopologyCommands(app, exit_code);
+  espalier::lab::AddLabCommands(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

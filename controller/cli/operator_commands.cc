@@ -54,6 +54,18 @@ int Complain(const std::string& message, int code) {
   return code;
 }
 
+// An answer other than 200. What is so already is done: there was nothing to do.
+int ComplainOfAnswer(const io::JsonValue& answer, int status, const std::string& address) {
+  const io::JsonValue* error = answer.Find("error");
+  const io::JsonValue* code = error != nullptr ? error->Find("code") : nullptr;
+  const io::JsonValue* message = error != nullptr ? error->Find("message") : nullptr;
+  if (code == nullptr || message == nullptr) {
+    return Complain(fmt::format("{} says {}", address, status), 1);
+  }
+  if (code->text == ErrorCodeName(ErrorCode::kAlreadyExists)) return Complain(message->text, 0);
+  return Complain(message->text, status == 400 ? 2 : 1);
+}
+
 // The answer's JSON, or none after the error was told and the exit code set.
 std::optional<io::JsonValue> Ask(Session& session, const std::string& method,
                                  const std::string& target, bool print_json = true) {
@@ -72,11 +84,7 @@ std::optional<io::JsonValue> Ask(Session& session, const std::string& method,
     return std::nullopt;
   }
   if (response->status != 200) {
-    const io::JsonValue* error = parsed->Find("error");
-    const io::JsonValue* message = error != nullptr ? error->Find("message") : nullptr;
-    session.exit_code = Complain(
-        message != nullptr ? message->text : fmt::format("{} says {}", address, response->status),
-        response->status == 400 ? 2 : 1);
+    session.exit_code = ComplainOfAnswer(*parsed, response->status, address);
     return std::nullopt;
   }
   session.exit_code = 0;

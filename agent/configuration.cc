@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 
 #include "agent/config.pb.h"
@@ -43,8 +44,10 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   Configuration config;
   AgentOptions& options = config.options;
   options.name = Or(file.name(), HostName());
-  if (options.name.empty() || options.name.size() > wire::kMaxNameBytes) {
-    return fail("name", fmt::format("not 1 to {} bytes", wire::kMaxNameBytes));
+  const bool is_printable = std::all_of(options.name.begin(), options.name.end(),
+                                        [](char c) { return c > 0x20 && c <= 0x7e; });
+  if (options.name.empty() || options.name.size() > wire::kMaxNameBytes || !is_printable) {
+    return fail("name", fmt::format("not 1 to {} visible characters", wire::kMaxNameBytes));
   }
   config.controller = Or(file.controller(), "tcp://127.0.0.1:7400");
   config.local_socket = Or(file.local_socket(), ESPALIER_AGENT_DEFAULT_SOCKET);

@@ -1,20 +1,15 @@
 #include "agent/flow_meter.h"
 
-#include <limits>
+#include <algorithm>
 #include <utility>
 
 namespace espalier::agent {
 namespace {
 
-std::uint64_t SaturatingSum(std::uint64_t a, std::uint64_t b) {
-  return a > std::numeric_limits<std::uint64_t>::max() - b
-             ? std::numeric_limits<std::uint64_t>::max()
-             : a + b;
-}
-
 std::uint64_t BitsPerSecondOver(std::uint64_t bytes, Duration span) {
+  constexpr double kMost = 9e18;  // what a program claims may be absurd
   const double seconds = std::chrono::duration<double>(span).count();
-  return static_cast<std::uint64_t>(8.0 * static_cast<double>(bytes) / seconds);
+  return static_cast<std::uint64_t>(std::min(kMost, 8.0 * static_cast<double>(bytes) / seconds));
 }
 
 bool HasBacklog(const FlowSample& sample) {
@@ -33,7 +28,7 @@ std::span<const FlowMeasure> FlowMeter::Measure(TimePoint now, std::span<const F
     if (known != elephants_.end() && known->id == sample.id) {
       kept.push_back(*known);
     } else {
-      const std::uint64_t to_send = SaturatingSum(sample.remaining_bytes, sample.outstanding_bytes);
+      const std::uint64_t to_send = sample.remaining_bytes + sample.outstanding_bytes;
       const bool is_elephant =
           to_send >= options_.elephant_bytes || sample.sent_bytes >= options_.elephant_bytes;
       if (!is_elephant || kept.size() >= options_.max_elephants) continue;

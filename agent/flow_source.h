@@ -25,6 +25,7 @@ struct FlowSample {
   std::uint8_t max_paths = 1;
   bool movable = true;
   TimePoint first_seen;
+  // Bytes: below 2^63 each, whatever a program says.
   std::uint64_t remaining_bytes = 0;
   std::uint64_t outstanding_bytes = 0;
   std::uint64_t sent_bytes = 0;  // since it was opened; rates are differences of it

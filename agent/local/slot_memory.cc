@@ -23,6 +23,12 @@ T LoadRelaxed(const T& value) {
   return __atomic_load_n(&value, __ATOMIC_RELAXED);
 }
 
+// As a FlowSample may have them.
+std::uint64_t LoadBytes(const std::uint64_t& value) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return std::min(LoadRelaxed(value), kMost);
+}
+
 }  // namespace
 
 void SlotMemory::Unmap::operator()(espalier_local_memory* memory) const {
@@ -67,9 +73,9 @@ SlotMemory::Progress SlotMemory::ReadProgress(std::uint32_t slot) const {
   const espalier_local_slot& from = Slot(slot);
   return {.owner = Owner(slot),
           .source_port = static_cast<std::uint16_t>(LoadRelaxed(from.source_port)),
-          .remaining_bytes = LoadRelaxed(from.remaining_bytes),
-          .outstanding_bytes = LoadRelaxed(from.outstanding_bytes),
-          .sent_bytes = LoadRelaxed(from.sent_bytes),
+          .remaining_bytes = LoadBytes(from.remaining_bytes),
+          .outstanding_bytes = LoadBytes(from.outstanding_bytes),
+          .sent_bytes = LoadBytes(from.sent_bytes),
           .retries = LoadRelaxed(from.retries),
           .rtt_us = LoadRelaxed(from.rtt_us)};
 }

@@ -4,6 +4,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <random>
@@ -150,6 +151,8 @@ TEST_F(LocalApi, GarbageInSharedMemoryHarmsOnlyItsWriter) {
     client.Wake();
     Turn();
     for (const FlowSample& sample : server_->Flows()) {
+      EXPECT_LE(std::max({sample.remaining_bytes, sample.outstanding_bytes, sample.sent_bytes}),
+                (std::uint64_t{1} << 63) - 1);
       wire::PathSet set;
       set.flow = sample.id;
       set.paths = {{.source_port = 50000, .encoding = {}}};

@@ -1,0 +1,223 @@
+#include "agent/path_guard.h"
+
+#include "gmock/gmock.h"
+#include "tests/agent/agent_fixture.h"
+
+namespace espalier::agent {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using wire::PathVerdict;
+
+class PathGuardTest : public AgentTest {
+ protected:
+  // A pushed flow that stops making progress now.
+  void StuckFlow(std::uint16_t port) {
+    Sync();
+    Open(1);
+    Push(Difference(1, 1, {Set(1, port)}));
+    bus_.sent.clear();
+  }
+  void Retry() { ++source_.flows.at(wire::LocalFlowId(1)).retries; }
+  std::vector<wire::FlowHealth> Health() {
+    std::vector<wire::FlowHealth> all;
+    for (const wire::PathHealth& health : bus_.Take<wire::PathHealth>()) {
+      all.insert(all.end(), health.flows.begin(), health.flows.end());
+    }
+    return all;
+  }
+};
+
+TEST_F(PathGuardTest, DeadPathIsLeftForOneThatAnswers) {
+  StuckFlow(50'000);
+  probes_.dead_ports = {50'000};
+  Live(280 * kMs);
+  EXPECT_THAT(probes_.sent, IsEmpty());
+  Live(200 * kMs);
+  const std::uint16_t drawn = PortOf(1);
+  EXPECT_NE(drawn, 50'000);
+  EXPECT_GE(drawn, 0xC000);
+  EXPECT_EQ(actuator_.last.at(wire::LocalFlowId(1)).reason, wire::PathReason::kPathDead);
+  const auto health = Health();
+  ASSERT_THAT(health, SizeIs(1));
+  EXPECT_EQ(health[0].verdict, PathVerdict::kRedrawn);
+  EXPECT_EQ(health[0].source_port, drawn);
+  EXPECT_EQ(health[0].path_id, 50'000u % 4);
+  for (const Probe& probe : probes_.sent) EXPECT_EQ(probe.ttl, 3);
+  // Progress ends it.
+  source_.flows.at(wire::LocalFlowId(1)).sent_bytes += 1000;
+  Live(20 * kMs);
+  ASSERT_THAT(Health(), SizeIs(1));
+  EXPECT_EQ(PortOf(1), drawn);
+}
+
+TEST_F(PathGuardTest, SilenceOfAllProbesProvesNothing) {
+  StuckFlow(50'000);
+  probes_.answers = false;
+  Live(5 * kSecond);
+  EXPECT_EQ(PortOf(1), 50'000);
+  EXPECT_THAT(Health(), IsEmpty());
+}
+
+TEST_F(PathGuardTest, PathThatAnswersIsKept) {
+  StuckFlow(50'000);
+  Live(5 * kSecond);
+  EXPECT_EQ(PortOf(1), 50'000);
+  EXPECT_THAT(Health(), IsEmpty());
+}
+
+TEST_F(PathGuardTest, GrowingRetriesAreEnoughWhereNobodyAnswers) {
+  StuckFlow(50'000);
+  probes_.answers = false;
+  Live(200 * kMs);
+  Retry();
+  Live(300 * kMs);
+  EXPECT_NE(PortOf(1), 50'000);
+}
+
+TEST_F(PathGuardTest, RedrawsUntilThereIsProgressButNotTooOften) {
+  StuckFlow(50'000);
+  probes_.answers = false;
+  Retry();
+  std::set<std::uint16_t> drawn;
+  TimePoint last{};
+  int redraws = 0;
+  for (int i = 0; i < 3000; ++i) {
+    bus_.Deliver(wire::Heartbeat{}, kController);
+    Step(kMs);
+    if (drawn.insert(PortOf(1)).second && redraws++ > 0) {
+      EXPECT_GE(loop_.Now() - last, 200 * kMs);
+      last = loop_.Now();
+    }
+  }
+  EXPECT_GE(drawn.size(), 4u);
+  EXPECT_LE(drawn.size(), 12u);
+}
+
+TEST_F(PathGuardTest, IdleFlowIsNotChecked) {
+  StuckFlow(50'000);
+  source_.flows.at(wire::LocalFlowId(1)).remaining_bytes = 0;
+  probes_.dead_ports = {50'000};
+  Live(2 * kSecond);
+  EXPECT_THAT(probes_.sent, IsEmpty());
+}
+
+TEST_F(PathGuardTest, FlowOnEcmpIsMovedToo) {
+  Sync();
+  Open(1);
+  probes_.dead_ports = {40'001};
+  Live(kSecond);
+  EXPECT_GE(PortOf(1), 0xC000);
+  ASSERT_THAT(Health(), SizeIs(1));
+}
+
+TEST_F(PathGuardTest, WorksWithoutAController) {
+  StuckFlow(50'000);
+  source_.flows.at(wire::LocalFlowId(1)).remaining_bytes = 0;
+  Step(5 * kSecond);
+  ASSERT_EQ(agent_->state(), AgentState::kOrphan);
+  source_.flows.at(wire::LocalFlowId(1)).remaining_bytes = 1000;
+  probes_.dead_ports = {50'000};
+  Step(kSecond);
+  EXPECT_NE(PortOf(1), 50'000);
+  EXPECT_THAT(Health(), IsEmpty());
+}
+
+TEST_F(PathGuardTest, FlowThatCannotMoveStays) {
+  Sync();
+  Open(1).movable = false;
+  Push(Difference(1, 1, {Set(1, 50'000)}));
+  probes_.dead_ports = {50'000};
+  Live(2 * kSecond);
+  EXPECT_EQ(PortOf(1), 50'000);
+}
+
+TEST_F(PathGuardTest, RefusedRedrawIsReportedAsDead) {
+  StuckFlow(50'000);
+  probes_.dead_ports = {50'000};
+  actuator_.refused = {wire::LocalFlowId(1)};
+  Live(kSecond);
+  const auto health = Health();
+  ASSERT_THAT(health, SizeIs(1));
+  EXPECT_EQ(health[0].verdict, PathVerdict::kDead);
+}
+
+TEST_F(PathGuardTest, OnlyTheDeadPathsOfASplitFlowAreReplaced) {
+  Sync();
+  Open(1);
+  wire::PathSet set = Set(1, 50'000);
+  set.paths.push_back({.source_port = 50'001, .path_id = 9, .encoding = {}});
+  Push(Difference(1, 1, {set}));
+  Health();
+  probes_.dead_ports = {50'001};
+  Live(kSecond);
+  const wire::PathSet& now = actuator_.last.at(wire::LocalFlowId(1));
+  ASSERT_THAT(now.paths, SizeIs(2));
+  EXPECT_EQ(now.paths[0].source_port, 50'000);
+  EXPECT_NE(now.paths[1].source_port, 50'001);
+  const auto health = Health();
+  ASSERT_THAT(health, SizeIs(1));
+  EXPECT_EQ(health[0].path_id, 9u);
+  EXPECT_EQ(health[0].source_port, now.paths[1].source_port);
+}
+
+TEST_F(PathGuardTest, ControllersNextPushOverrides) {
+  StuckFlow(50'000);
+  probes_.dead_ports = {50'000};
+  Live(500 * kMs);
+  ASSERT_NE(PortOf(1), 50'000);
+  Push(Difference(1, 2, {Set(1, 50'007)}));
+  EXPECT_EQ(PortOf(1), 50'007);
+}
+
+TEST_F(PathGuardTest, SlowFlowIsReportedOnceAndAgainWhenItIsFast) {
+  Sync();
+  Open(1, std::uint64_t{1} << 40);
+  wire::PathSet set = Set(1, 50'000);
+  set.max_rate_bps = 800'000'000;
+  Push(Difference(1, 1, {set}));
+  const auto run = [&](std::uint64_t bytes_per_10ms) {
+    for (int i = 0; i < 100; ++i) {
+      source_.flows.at(wire::LocalFlowId(1)).sent_bytes += bytes_per_10ms;
+      Live(10 * kMs);
+    }
+  };
+  run(1'000'000);
+  EXPECT_THAT(Health(), IsEmpty());
+  run(300'000);
+  auto health = Health();
+  ASSERT_THAT(health, SizeIs(1));
+  EXPECT_EQ(health[0].verdict, PathVerdict::kSlow);
+  EXPECT_EQ(health[0].planned_bps, 800'000'000u);
+  run(1'000'000);
+  health = Health();
+  ASSERT_THAT(health, SizeIs(1));
+  EXPECT_EQ(health[0].verdict, PathVerdict::kGood);
+}
+
+TEST_F(PathGuardTest, ManyDeadFlowsAreCheckedAFewAtATimeAndAllMove) {
+  Sync();
+  for (std::uint64_t id = 1; id <= 500; ++id) {
+    Open(id);
+    probes_.dead_ports.insert(static_cast<std::uint16_t>(40'000 + id));
+  }
+  Live(10 * kSecond);
+  EXPECT_THAT(actuator_.ports, SizeIs(500));
+  std::set<std::uint16_t> distinct;
+  for (const auto& [flow, port] : actuator_.ports) distinct.insert(port);
+  EXPECT_GE(distinct.size(), 490u);
+}
+
+TEST_F(PathGuardTest, FlowThatEndsDuringItsCheckIsForgotten) {
+  StuckFlow(50'000);
+  probes_.answers = false;
+  Live(320 * kMs);
+  ASSERT_FALSE(probes_.sent.empty());
+  End(1);
+  Live(kSecond);
+  EXPECT_THAT(Health(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace espalier::agent

@@ -39,7 +39,7 @@ bool Publisher::IsHeld(AgentId id, TimePoint now) const {
 
 void Publisher::Push(AgentId id, TimePoint now) {
   Agent& agent = state_.agents.At(id);
-  wire::PathPush push = Compose(id, agent.needs_full);
+  wire::PathPush push = Compose(id, agent.needs_full, now);
   agent.dirty.clear();
   // An agent that was never given anything needs no empty first push.
   if (push.sets.empty() && push.withdrawn.empty() && !push.full) return;
@@ -56,25 +56,26 @@ void Publisher::Push(AgentId id, TimePoint now) {
   if (!send_(id, std::move(push))) agent.needs_full = true;
 }
 
-wire::PathPush Publisher::Compose(AgentId id, bool full) {
+wire::PathPush Publisher::Compose(AgentId id, bool full, TimePoint now) {
   wire::PathPush push;
   push.full = full;
   if (full) {
     for (const FlowSlot slot : state_.flows.OfAgent(id)) {
-      Describe(id, state_.flows.At(slot).local, push);
+      Describe(id, state_.flows.At(slot).local, now, push);
     }
     return push;
   }
   const Agent& agent = state_.agents.At(id);
-  for (const wire::LocalFlowId local : agent.dirty) Describe(id, local, push);
+  for (const wire::LocalFlowId local : agent.dirty) Describe(id, local, now, push);
   return push;
 }
 
-void Publisher::Describe(AgentId id, wire::LocalFlowId local, wire::PathPush& push) {
+void Publisher::Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wire::PathPush& push) {
   const auto slot = state_.flows.Find(id, local);
   if (!slot) return;  // it has ended meanwhile; the agent knows
   Flow& flow = state_.flows.At(*slot);
   const bool was_given = flow.generation != 0;
+  const bool is_news = flow.dirty || !was_given;
   flow.dirty = false;
   if (flow.port != 0 && flow.path) {
     wire::PathSet& set = push.sets.emplace_back();
@@ -84,6 +85,17 @@ void Publisher::Describe(AgentId id, wire::LocalFlowId local, wire::PathPush& pu
                          .weight = 1,
                          .path_id = static_cast<std::uint32_t>(flow.path->value()),
                          .encoding = {}});
+    if (is_news) {
+      state_.plans.Record({.time = now,
+                           .agent = id,
+                           .flow = local,
+                           .job = flow.job,
+                           .source = flow.key.source,
+                           .destination = flow.key.destination,
+                           .path = *flow.path,
+                           .port = flow.port,
+                           .reason = flow.reason});
+    }
   } else if (was_given && flow.status != FlowStatus::kAdopting) {
     push.withdrawn.push_back(local);
     flow.generation = 0;

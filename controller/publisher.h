@@ -29,8 +29,8 @@ class Publisher {
 
  private:
   void Push(AgentId id, TimePoint now);
-  wire::PathPush Compose(AgentId id, bool full);
-  void Describe(AgentId id, wire::LocalFlowId local, wire::PathPush& push);
+  wire::PathPush Compose(AgentId id, bool full, TimePoint now);
+  void Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wire::PathPush& push);
   bool IsHeld(AgentId id, TimePoint now) const;
 
   State& state_;

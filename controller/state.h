@@ -12,6 +12,7 @@
 #include "controller/agent_registry.h"
 #include "controller/event_history.h"
 #include "controller/flow_table.h"
+#include "controller/plan_log.h"
 #include "controller/routing/link_loads.h"
 #include "controller/routing/port_chooser.h"
 #include "controller/store/intent_store.h"
@@ -37,6 +38,7 @@ struct State {
   FlowTable flows;
   AgentRegistry agents;
   EventHistory history;
+  PlanLog plans;
   Intents intents;
   std::set<fabric::LinkId> reported_down;  // by agents, of their own NICs
   std::map<fabric::PortKey, std::set<FlowSlot>> by_key;

@@ -97,14 +97,15 @@ HttpResponse OperatorApi::HandleGet(const HttpRequest& request) {
   if (view == "flows") return Ok(FlowsView(controller_));
   if (view == "links") return Ok(LinksView(controller_));
   if (view == "agents") return Ok(AgentsView(controller_));
-  if (view == "events") {
+  if (view == "events" || view == "plans") {
     const std::string since = Query(request, "since");
     std::uint64_t sequence = 0;
     const auto parsed = std::from_chars(since.data(), since.data() + since.size(), sequence);
     if (!since.empty() && (parsed.ec != std::errc() || parsed.ptr != since.data() + since.size())) {
-      return Failed({ErrorCode::kInvalidArgument, "since is the sequence number of an event"});
+      return Failed({ErrorCode::kInvalidArgument, "since is a sequence number"});
     }
-    return Ok(EventsView(controller_, sequence));
+    return Ok(view == "events" ? EventsView(controller_, sequence)
+                               : PlansView(controller_, sequence));
   }
   if (view == "flows/explain") {
     Result<std::string> explained = ExplainView(controller_, Query(request, "flow"));

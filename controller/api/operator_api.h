@@ -7,7 +7,7 @@
 namespace espalier::controller {
 
 // The operator's API (docs/operating.md): /metrics, /healthz, /readyz, and under /api/v1/
-//   GET  status, flows, flows/explain?flow=NAME, links, agents, events?since=N
+//   GET  status, flows, flows/explain?flow=NAME, links, agents, plans?since=N, events?since=N
 //   POST links/{fail|restore|drain|undrain}?id=LINK, nodes/{fail|restore}?id=NODE, recompute;
 //        each with &dry_run=true, the first with &reason=TEXT
 // Answers are JSON objects; errors {"error": {"code", "message"}} with 400, 404, 409 or 500.

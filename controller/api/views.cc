@@ -44,6 +44,16 @@ std::string_view TrustName(fabric::PortTrust trust) {
 
 double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
+// "2026-11-21T09:38:58.907Z"
+std::string WallTime(const Controller& controller, TimePoint time) {
+  using std::chrono::milliseconds;
+  const auto age = std::chrono::duration_cast<milliseconds>(controller.Now() - time);
+  const auto wall =
+      std::chrono::time_point_cast<milliseconds>(std::chrono::system_clock::now() - age);
+  const auto seconds = std::chrono::time_point_cast<std::chrono::seconds>(wall);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(seconds), (wall - seconds).count());
+}
+
 std::string NicName(const State& state, const IpAddress& address) {
   const auto nic = state.topology.FindNic(address);
   return nic ? state.topology.node(*nic).id : address.ToString();
@@ -183,21 +193,41 @@ std::string AgentsView(Controller& controller) {
   return json.Text();
 }
 
+std::string PlansView(Controller& controller, std::uint64_t since) {
+  State& state = controller.state();
+  JsonWriter json;
+  json.BeginObject().Key("plans").BeginArray();
+  for (const PlanEntry& entry : state.plans.entries()) {
+    if (entry.sequence <= since) continue;
+    const auto from = state.paths.FindAttachment(entry.source);
+    const auto to = state.paths.FindAttachment(entry.destination);
+    const auto paths = state.paths.Between(from->leaf, to->leaf);
+    json.BeginObject();
+    json.Key("sequence").Integer(static_cast<std::int64_t>(entry.sequence));
+    json.Key("time").String(WallTime(controller, entry.time));
+    json.Key("flow").String(state.agents.At(entry.agent).name + ":" +
+                            std::to_string(entry.flow.value()));
+    json.Key("job").String(state.flows.JobName(entry.job));
+    json.Key("source").String(state.topology.node(entry.source).id);
+    json.Key("destination").String(state.topology.node(entry.destination).id);
+    json.Key("source_port").Integer(entry.port);
+    json.Key("via").String(fabric::ViaNames(state.topology, paths[entry.path.Index()]));
+    json.Key("reason").String(ReasonName(entry.reason));
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
+  return json.Text();
+}
+
 std::string EventsView(Controller& controller, std::uint64_t since) {
   constexpr std::size_t kMostEvents = 1'000;
   const State& state = controller.state();
-  const auto wall_now = std::chrono::system_clock::now();
   JsonWriter json;
   json.BeginObject().Key("events").BeginArray();
   for (const HistoryEvent& event : state.history.Since(since, kMostEvents)) {
-    const auto age =
-        std::chrono::duration_cast<std::chrono::milliseconds>(controller.Now() - event.time);
-    const auto time = std::chrono::time_point_cast<std::chrono::milliseconds>(wall_now - age);
-    const auto seconds = std::chrono::time_point_cast<std::chrono::seconds>(time);
     json.BeginObject();
     json.Key("sequence").Integer(static_cast<std::int64_t>(event.sequence));
-    json.Key("time").String(
-        fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(seconds), (time - seconds).count()));
+    json.Key("time").String(WallTime(controller, event.time));
     json.Key("kind").String(event.kind);
     json.Key("text").String(event.text);
     json.EndObject();

@@ -12,6 +12,8 @@ std::string StatusView(Controller& controller);
 std::string FlowsView(Controller& controller);
 std::string LinksView(Controller& controller);
 std::string AgentsView(Controller& controller);
+// What was pushed after `since`, oldest first: flow, port and the path that it takes.
+std::string PlansView(Controller& controller, std::uint64_t since);
 std::string EventsView(Controller& controller, std::uint64_t since);
 // Why a flow is on its path: what every path of its pair carries, and what the map knows.
 // Errors: kNotFound.

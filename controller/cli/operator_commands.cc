@@ -250,6 +250,15 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
            {"PUSHED", "generation"},
            {"ACKNOWLEDGED", "acknowledged_generation"},
            {"SILENT", "silent_seconds"}});
+  AddList(app, session, "plans", "What was pushed to agents: flows, their ports and paths",
+          {{"TIME", "time"},
+           {"FLOW", "flow"},
+           {"JOB", "job"},
+           {"SOURCE", "source"},
+           {"DESTINATION", "destination"},
+           {"PORT", "source_port"},
+           {"VIA", "via"},
+           {"REASON", "reason"}});
   AddExplain(app, session);
   AddEvents(app, session);
   AddAction(app, session, "fail", "Take it as failed: its flows move at once", {"link", "node"});

@@ -63,6 +63,16 @@ TEST_F(OperatorApiTest, GivesEventsAfterASequenceNumber) {
   EXPECT_EQ(Call("GET", "/api/v1/events", {{"since", "soon"}}).status, 400);
 }
 
+TEST_F(OperatorApiTest, TellsWhatWasPushed) {
+  const auto plans = Json(Call("GET", "/api/v1/plans"));
+  ASSERT_EQ(plans.Find("plans")->items.size(), 2U);
+  const auto& plan = plans.Find("plans")->items[0];
+  EXPECT_EQ(plan.Find("flow")->text, "h0:5");
+  EXPECT_EQ(plan.Find("via")->text, "spine0");
+  EXPECT_EQ(plan.Find("source_port")->text, std::to_string(cluster_.host(0).ports.at(5)));
+  EXPECT_EQ(Json(Call("GET", "/api/v1/plans", {{"since", "1"}})).Find("plans")->items.size(), 1U);
+}
+
 TEST_F(OperatorApiTest, ExplainsAFlow) {
   const auto explained = Json(Call("GET", "/api/v1/flows/explain", {{"flow", "h1:6"}}));
   EXPECT_EQ(explained.Find("port_trust")->text, "VERIFIED");

@@ -1,0 +1,152 @@
+#include "deploy/demo/lab_daemons.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include "common/io/http.h"
+
+namespace espalier::demo {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kControllerPort = 7400;
+constexpr auto kStartTimeout = 60s;
+constexpr auto kPollInterval = 2ms;
+
+// Asks again and again until it is true. Errors: kUnavailable after `timeout`.
+Result<void> Await(const std::string& what, Duration timeout, const std::function<bool()>& ready) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  while (!ready()) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      return Fail(ErrorCode::kUnavailable, fmt::format("{} in {} s", what, timeout / 1s));
+    }
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  return {};
+}
+
+Result<void> WriteText(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (!file) return Fail(ErrorCode::kUnavailable, fmt::format("cannot write {}", path));
+  return {};
+}
+
+std::string AgentSocket(const lab::Command& command) {
+  for (const auto& [name, value] : command.environment) {
+    if (name == "ESPALIER_AGENT_SOCKET") return value;
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<LabDaemons> LabDaemons::Start(const lab::Lab& lab, const std::string& programs,
+                                     const std::string& folder) {
+  LabDaemons daemons(lab, programs, folder);
+  Result<void> started =
+      WriteText(folder + "/controller.conf",
+                fmt::format("topology_file: \"{}\"\n"
+                            "listen: \"tcp://{}:{}\"\n"
+                            "state_file: \"{}/intents.json\"\n"
+                            "http: \"unix:{}/controller.sock\"\n"
+                            "log_level: \"warning\"\n"
+                            "hash_ignores_protocol: true  # TCP stands in for RoCEv2 in a lab\n",
+                            lab.topology_file(), lab::LabPlan::ControllerAddress(), kControllerPort,
+                            folder, folder));
+  if (!started) return Propagate(started);
+  for (int host = 0; host < lab.plan().HostCount(); ++host) {
+    started = daemons.StartAgent(host);
+    if (!started) return Propagate(started);
+  }
+  started = daemons.StartController();
+  if (!started) return Propagate(started);
+  return daemons;
+}
+
+Result<lab::ChildProcess> LabDaemons::StartProgram(const std::string& node,
+                                                   const std::string& program,
+                                                   const std::string& config) {
+  Result<lab::Command> command =
+      lab_->MakeCommand(node, {programs_ + "/" + program, "--config", config});
+  if (!command) return Propagate(command);
+  return lab::ChildProcess::Start(*command);
+}
+
+Result<void> LabDaemons::StartAgent(int host) {
+  const std::string name = fmt::format("h{}", host);
+  const Result<lab::Command> probe = lab_->MakeCommand(name, {});
+  if (!probe) return tl::unexpected<Error>(probe.error());
+  const std::string config = fmt::format("{}/{}.conf", folder_, name);
+  Result<void> written =
+      WriteText(config, fmt::format("name: \"{}\"\n"
+                                    "controller: \"tcp://{}:{}\"\n"
+                                    "local_socket: \"{}\"\n"
+                                    "nic: \"eth0\"\n"
+                                    "http: \"unix:{}/{}.sock\"\n"
+                                    "log_level: \"warning\"\n",
+                                    name, lab::LabPlan::ControllerAddress(), kControllerPort,
+                                    AgentSocket(*probe), folder_, name));
+  if (!written) return Propagate(written);
+  Result<lab::ChildProcess> agent = StartProgram(name, "espalier-agent", config);
+  if (!agent) return Propagate(agent);
+  agents_.push_back(std::move(*agent));
+  return {};
+}
+
+void LabDaemons::KillController() {
+  if (!controller_) return;
+  controller_->Kill();
+  controller_->Wait();
+  controller_.reset();
+}
+
+Result<void> LabDaemons::StartController() {
+  Result<lab::ChildProcess> controller =
+      StartProgram(lab::kControllerNode, "espalier-controller", folder_ + "/controller.conf");
+  if (!controller) return Propagate(controller);
+  controller_ = std::move(*controller);
+  return AwaitAgents(lab_->plan().HostCount());
+}
+
+Result<void> LabDaemons::AwaitAgents(int count) const {
+  return Await("the controller and its agents did not come up", kStartTimeout, [&] {
+    const auto status = Get("/api/v1/status");
+    const io::JsonValue* connected = status ? status->Find("agents_connected") : nullptr;
+    return connected != nullptr && connected->text == std::to_string(count);
+  });
+}
+
+Result<void> LabDaemons::AwaitAcknowledged(Duration timeout) const {
+  return Await("agents did not acknowledge their paths", timeout, [&] {
+    const auto status = Get("/api/v1/status");
+    const io::JsonValue* flows = status ? status->Find("unacknowledged_flows") : nullptr;
+    return flows != nullptr && flows->text == "0";
+  });
+}
+
+Result<io::JsonValue> LabDaemons::Get(const std::string& target) const {
+  return Ask("GET", target);
+}
+
+Result<io::JsonValue> LabDaemons::Post(const std::string& target) const {
+  return Ask("POST", target);
+}
+
+Result<io::JsonValue> LabDaemons::Ask(const std::string& method, const std::string& target) const {
+  Result<io::HttpResponse> response = io::HttpFetch(api_address(), method, target, "", 10s);
+  if (!response) return Propagate(response);
+  if (response->status != 200) {
+    return Fail(ErrorCode::kFailedPrecondition,
+                fmt::format("{} {}: {} {}", method, target, response->status, response->body));
+  }
+  return io::ParseJson(response->body, target);
+}
+
+}  // namespace espalier::demo

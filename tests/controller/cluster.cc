@@ -8,46 +8,10 @@
 
 namespace espalier::controller {
 
-struct ManualLoop::Pending {
-  Callback callback;
-  bool cancelled = false;
-};
-
-class ManualLoop::Handle : public Timer {
- public:
-  explicit Handle(std::shared_ptr<Pending> pending) : pending_(std::move(pending)) {}
-  ~Handle() override { pending_->cancelled = true; }
-
- private:
-  std::shared_ptr<Pending> pending_;
-};
-
-TimerPtr ManualLoop::After(Duration delay, Callback callback) {
-  auto pending = std::make_shared<Pending>(Pending{std::move(callback)});
-  timers_.emplace(now_ + delay, pending);
-  return std::make_unique<Handle>(pending);
-}
-
-void ManualLoop::RunPosted() {
-  while (!posted_.empty()) {
-    for (Callback& callback : std::exchange(posted_, {})) callback();
-  }
-}
-
-void ManualLoop::Advance(Duration by) {
-  const TimePoint end = now_ + by;
-  while (!timers_.empty() && timers_.begin()->first <= end) {
-    const auto first = timers_.begin();
-    now_ = first->first;
-    const std::shared_ptr<Pending> pending = first->second;
-    timers_.erase(first);
-    if (!pending->cancelled) pending->callback();
-    RunPosted();
-  }
-  now_ = end;
-}
-
 namespace {
+
+// Long enough for what is posted to run, too short for any timer of the controller's.
+constexpr Duration kMoment = std::chrono::microseconds(1);
 
 fabric::TopologySpec MakeSpec(const fabric::LeafSpineOptions& shape,
                               const std::optional<fabric::EcmpSpec>& hint) {
@@ -76,9 +40,11 @@ Cluster::Cluster(const fabric::LeafSpineOptions& shape, ControllerOptions option
 
 void Cluster::StartController() {
   controller_.reset();
+  controller_loop_ = world_.MakeLoop();
   metrics_ = std::make_unique<Metrics>();
-  controller_ = std::make_unique<Controller>(*fabric::Topology::Build(spec_), options_, loop_,
-                                             static_cast<Bus&>(*this), store, *metrics_);
+  controller_ =
+      std::make_unique<Controller>(*fabric::Topology::Build(spec_), options_, *controller_loop_,
+                                   static_cast<Bus&>(*this), store, *metrics_);
   const auto started = controller_->Start();
   ESPALIER_CHECK(started.has_value(), "{}", started.error().message);
 }
@@ -159,7 +125,7 @@ bool Cluster::Send(PeerId to, std::string bytes) {
 }
 
 void Cluster::Settle() {
-  loop_.RunPosted();
+  world_.RunFor(kMoment);
   while (!in_flight_.empty()) {
     for (const auto& [peer, bytes] : std::exchange(in_flight_, {})) {
       const auto decoded = decoder_.Decode(bytes);
@@ -169,14 +135,14 @@ void Cluster::Settle() {
         if (host.peer == peer) HandleAtHost(host, message);
       }
     }
-    loop_.RunPosted();
+    world_.RunFor(kMoment);
   }
 }
 
 void Cluster::Advance(Duration by) {
   constexpr Duration kStep = std::chrono::milliseconds(50);
   for (Duration done{}; done < by; done += kStep) {
-    loop_.Advance(std::min(kStep, by - done));
+    world_.RunFor(std::min(kStep, by - done));
     Settle();
   }
 }
@@ -231,7 +197,7 @@ void Cluster::AnswerProbes(Host& host, const wire::ProbeOrder& order) {
   // Nobody answers: the agent sends them all at the pace that it was given, and waits.
   const Duration pacing = std::chrono::seconds(report.sent) / order.probes_per_second;
   const Duration timeout = std::chrono::microseconds(order.timeout_us);
-  waits_.push_back(loop_.After(
+  waits_.push_back(host_loop_->After(
       pacing + timeout, [this, &host, report] { Deliver(host.peer, host.instance, report); }));
 }
 

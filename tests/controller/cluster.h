@@ -10,29 +10,11 @@
 
 #include "common/base/metrics.h"
 #include "common/fabric/builders.h"
+#include "common/sim/sim_world.h"
 #include "controller/controller.h"
 #include "proto/convert.h"
 
 namespace espalier::controller {
-
-// Time that stands still until it is told to move on.
-class ManualLoop : public EventLoop {
- public:
-  TimePoint Now() const override { return now_; }
-  void Post(Callback callback) override { posted_.push_back(std::move(callback)); }
-  TimerPtr After(Duration delay, Callback callback) override;
-
-  void RunPosted();
-  void Advance(Duration by);  // timers that fall due run at their own times
-
- private:
-  struct Pending;
-  class Handle;
-
-  TimePoint now_{std::chrono::hours(1)};
-  std::vector<Callback> posted_;
-  std::multimap<TimePoint, std::shared_ptr<Pending>> timers_;
-};
 
 class MemoryStore : public IntentStore {
  public:
@@ -89,7 +71,7 @@ class Cluster : private Bus {
   void Deliver(PeerId peer, std::uint64_t instance, wire::Body body);
   void DeliverBytes(PeerId peer, std::string_view bytes);
 
-  // Runs all that is due and delivers all messages, until nothing is left.
+  // Runs all that is due now and delivers all messages, until nothing is left.
   void Settle();
   void Advance(Duration by);
 
@@ -122,7 +104,9 @@ class Cluster : private Bus {
   fabric::Topology topology_;
   fabric::PathTable paths_;
   ControllerOptions options_;
-  ManualLoop loop_;
+  sim::SimWorld world_{1};
+  std::unique_ptr<EventLoop> host_loop_ = world_.MakeLoop();
+  std::unique_ptr<EventLoop> controller_loop_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<Controller> controller_;
   Handlers handlers_;

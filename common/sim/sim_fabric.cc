@@ -1,0 +1,209 @@
+#include "common/sim/sim_fabric.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/sim/max_min.h"
+
+namespace espalier::sim {
+
+using fabric::DirectedLink;
+using fabric::LinkState;
+using fabric::NodeId;
+
+namespace {
+
+// Less than a bit is nothing: it is what rounding leaves of a flow that has ended.
+constexpr double kNothing = 0.5;
+
+std::uint64_t WholeBytes(double bits) { return static_cast<std::uint64_t>(std::llround(bits / 8)); }
+
+}  // namespace
+
+SimFabric::SimFabric(EventLoop& loop, fabric::Topology topology)
+    : loop_(loop),
+      topology_(std::move(topology)),
+      paths_(topology_),
+      hashes_(topology_.nodes().size()),
+      capacities_bps_(2 * topology_.links().size()),
+      advanced_to_(loop.Now()) {
+  for (std::size_t i = 0; i < capacities_bps_.size(); ++i) {
+    const auto link = DirectedLink::FromIndex(i).link;
+    capacities_bps_[i] = static_cast<double>(topology_.link(link).rate.value);
+  }
+}
+
+Result<std::unique_ptr<SimFabric>> SimFabric::Build(EventLoop& loop, fabric::Topology topology) {
+  std::unique_ptr<SimFabric> fabric(new SimFabric(loop, std::move(topology)));
+  const std::span<const fabric::Node> nodes = fabric->topology_.nodes();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].kind != fabric::NodeKind::kSwitch || !nodes[i].host.empty()) continue;
+    if (!nodes[i].ecmp) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("switch {}: no `ecmp` to simulate it by", nodes[i].id));
+    }
+    auto hash = fabric::MakeEcmpHash(*nodes[i].ecmp);
+    if (!hash) {
+      return Fail(hash.error().code,
+                  fmt::format("switch {}: {}", nodes[i].id, hash.error().message));
+    }
+    fabric->hashes_[i] = std::move(*hash);
+  }
+  return fabric;
+}
+
+std::vector<DirectedLink> SimFabric::Members(NodeId at, NodeId destination_leaf) {
+  std::vector<DirectedLink> members;
+  for (const fabric::Path& path : paths_.Between(at, destination_leaf)) {
+    const DirectedLink hop = path.hops.front();
+    if (topology_.link(hop.link).state == LinkState::kDown) continue;
+    const bool is_new = std::find(members.begin(), members.end(), hop) == members.end();
+    if (is_new) members.push_back(hop);
+  }
+  // A switch's order of next hops is that of the topology file.
+  std::sort(members.begin(), members.end(),
+            [](DirectedLink a, DirectedLink b) { return a.Index() < b.Index(); });
+  return members;
+}
+
+SimFabric::Route SimFabric::Trace(const fabric::FlowTuple& tuple) {
+  const auto source = topology_.FindNic(tuple.source);
+  const auto destination = topology_.FindNic(tuple.destination);
+  ESPALIER_CHECK(source && destination, "source={} destination={}", tuple.source.ToString(),
+                 tuple.destination.ToString());
+  const auto from = paths_.FindAttachment(*source);
+  const auto to = paths_.FindAttachment(*destination);
+  ESPALIER_CHECK(from && to, "source={} destination={}", tuple.source.ToString(),
+                 tuple.destination.ToString());
+  Route route;
+  const auto is_down = [&](const fabric::Attachment& nic) {
+    return topology_.link(nic.uplink.link).state == LinkState::kDown;
+  };
+  if (is_down(*from)) return route;
+  for (NodeId at = from->leaf; at != to->leaf; at = topology_.To(route.hops.back())) {
+    const std::vector<DirectedLink> members = Members(at, to->leaf);
+    if (members.empty()) return route;
+    route.hops.push_back(members[hashes_[at.Index()]->Choose(tuple, members.size())]);
+  }
+  route.arrives = !is_down(*to);
+  return route;
+}
+
+void SimFabric::Lay(Flow& flow) {
+  const Route route = Trace(flow.tuple);
+  flow.arrives = route.arrives;
+  flow.links.clear();
+  const auto add = [&](DirectedLink link) {
+    flow.links.push_back(static_cast<std::uint32_t>(link.Index()));
+  };
+  add(paths_.FindAttachment(*topology_.FindNic(flow.tuple.source))->uplink);
+  for (const DirectedLink hop : route.hops) add(hop);
+  DirectedLink downlink = paths_.FindAttachment(*topology_.FindNic(flow.tuple.destination))->uplink;
+  downlink.forward = !downlink.forward;
+  if (route.arrives) add(downlink);
+}
+
+SimFlowId SimFabric::Start(const fabric::FlowTuple& tuple, std::uint64_t bytes,
+                           std::function<void()> done) {
+  const SimFlowId id(next_flow_++);
+  Flow flow;
+  flow.tuple = tuple;
+  flow.bits = 8 * static_cast<double>(bytes);
+  flow.done = std::move(done);
+  Lay(flow);
+  AdvanceTo(loop_.Now());
+  flows_.emplace(id, std::move(flow));
+  RequestUpdate();
+  return id;
+}
+
+void SimFabric::Stop(SimFlowId flow) {
+  AdvanceTo(loop_.Now());
+  if (flows_.erase(flow) > 0) RequestUpdate();
+}
+
+void SimFabric::SetSourcePort(SimFlowId id, std::uint16_t port) {
+  Flow& flow = flows_.at(id);
+  if (flow.tuple.source_port == port) return;
+  AdvanceTo(loop_.Now());
+  flow.tuple.source_port = port;
+  Lay(flow);
+  RequestUpdate();
+}
+
+void SimFabric::SetLink(fabric::LinkId link, LinkState state) {
+  if (!topology_.SetLinkState(link, state)) return;
+  AdvanceTo(loop_.Now());
+  for (auto& [id, flow] : flows_) Lay(flow);
+  RequestUpdate();
+}
+
+SimFabric::Progress SimFabric::ProgressOf(SimFlowId id) const {
+  const Flow& flow = flows_.at(id);
+  const double sent_bits = SentBits(flow, loop_.Now());
+  return {.sent_bytes = WholeBytes(sent_bits),
+          .remaining_bytes = WholeBytes(flow.bits - sent_bits),
+          .rate_bps = flow.rate_bps,
+          .stands_still = !flow.arrives};
+}
+
+std::vector<int> SimFabric::LinkFlows() {
+  std::vector<int> counts(capacities_bps_.size(), 0);
+  for (const auto& [id, flow] : flows_) {
+    if (flow.sent_bits >= flow.bits) continue;
+    for (const std::uint32_t link : flow.links) {
+      if (topology_.IsSwitchToSwitch(DirectedLink::FromIndex(link).link)) ++counts[link];
+    }
+  }
+  return counts;
+}
+
+void SimFabric::RequestUpdate() {
+  if (!update_) update_ = loop_.After(Duration::zero(), [this] { Update(); });
+}
+
+double SimFabric::SentBits(const Flow& flow, TimePoint now) const {
+  const double seconds = std::chrono::duration<double>(now - advanced_to_).count();
+  return std::min(flow.bits, flow.sent_bits + flow.rate_bps * seconds);
+}
+
+void SimFabric::AdvanceTo(TimePoint now) {
+  if (now == advanced_to_) return;
+  for (auto& [id, flow] : flows_) flow.sent_bits = SentBits(flow, now);
+  advanced_to_ = now;
+}
+
+void SimFabric::Update() {
+  update_.reset();
+  AdvanceTo(loop_.Now());
+  std::vector<Flow*> running;
+  std::vector<std::span<const std::uint32_t>> paths;
+  for (auto& [id, flow] : flows_) {
+    flow.rate_bps = 0;
+    if (flow.bits - flow.sent_bits < kNothing) {
+      flow.sent_bits = flow.bits;
+      if (flow.done) loop_.Post(std::exchange(flow.done, nullptr));
+    } else if (flow.arrives) {
+      running.push_back(&flow);
+      paths.emplace_back(flow.links);
+    }
+  }
+  const std::vector<double> rates = ComputeMaxMinRates(capacities_bps_, paths, 0);
+  double soonest = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < running.size(); ++i) {
+    running[i]->rate_bps = rates[i];
+    soonest = std::min(soonest, (running[i]->bits - running[i]->sent_bits) / rates[i]);
+  }
+  next_end_.reset();
+  if (!std::isfinite(soonest)) return;
+  // Rounded up, so that the flow has really ended by then.
+  const Duration wait(static_cast<Duration::rep>(std::min(std::ceil(soonest * 1e9), 1e18)));
+  next_end_ = loop_.After(wait, [this] { Update(); });
+}
+
+}  // namespace espalier::sim

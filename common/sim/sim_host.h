@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "agent/flow_actuator.h"
+#include "agent/flow_source.h"
+#include "agent/probe_socket.h"
+#include "common/base/event_loop.h"
+#include "common/fabric/topology.h"
+#include "common/sim/sim_fabric.h"
+
+namespace espalier::sim {
+
+// A host on a simulated fabric, with one NIC: its traffic, and what an agent on it sees and does.
+// The traffic goes on without an agent, and whatever becomes of one.
+//
+// A flow takes a new port at once. Probes are answered by every switch and host that they reach
+// (there are no ICMP limits), after 5 us a hop and way; one that is dropped is answered by nobody.
+// Thread safety: the loop's thread. Fabric and loop must outlive it.
+class SimHost : public agent::FlowSource, public agent::FlowActuator, public agent::ProbeSocket {
+ public:
+  SimHost(SimFabric& fabric, EventLoop& loop, fabric::NodeId nic);
+
+  struct Traffic {
+    IpAddress destination;
+    std::uint64_t bytes = 0;
+    std::string job;
+    std::uint16_t source_port = 0xC000;  // which it has without an agent
+    std::function<void()> done;          // posted; the flow has ended by then
+  };
+  wire::LocalFlowId Open(Traffic traffic);
+  // Ends a flow before its time.
+  void Close(wire::LocalFlowId flow);
+
+  const IpAddress& address() const { return address_; }
+  bool IsOpen(wire::LocalFlowId flow) const { return flows_.contains(flow); }
+  SimFlowId FabricFlow(wire::LocalFlowId flow) const { return flows_.at(flow).id; }
+
+  // agent::FlowSource
+  std::span<const agent::FlowSample> Flows() override;
+  void OnChange(std::function<void()> callback) override;
+  // agent::FlowActuator
+  Result<void> Apply(const wire::PathSet& paths) override;
+  Result<void> Clear(wire::LocalFlowId flow) override;
+  // agent::ProbeSocket
+  Result<void> Send(const agent::Probe& probe) override;
+  void OnReply(std::function<void(const agent::ProbeReply&)> callback) override;
+
+ private:
+  struct Flow {
+    SimFlowId id;
+    std::string job;
+    std::uint16_t own_port = 0;
+    TimePoint opened;
+  };
+  struct Answer {
+    TimePoint due;
+    agent::ProbeReply reply;
+  };
+
+  void PostChange();
+  void DeliverAnswers();
+
+  SimFabric& fabric_;
+  EventLoop& loop_;
+  IpAddress address_;
+  std::map<wire::LocalFlowId, Flow> flows_;
+  std::uint64_t next_flow_ = 1;
+  std::vector<agent::FlowSample> samples_;
+  std::function<void()> on_change_;
+  TimerPtr change_timer_;
+  std::function<void(const agent::ProbeReply&)> on_reply_;
+  std::deque<Answer> answers_;  // by due
+  TimerPtr answer_timer_;
+};
+
+// What comes back for a probe of this tuple and TTL; none where it is dropped or the interface
+// that would answer has no address.
+std::optional<agent::ProbeReply> AnswerProbe(SimFabric& fabric, const agent::Probe& probe);
+
+}  // namespace espalier::sim

@@ -186,19 +186,18 @@ Result<TopologySpec> BuildFatTree(const FatTreeOptions& options) {
   if (k % 2 != 0) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("k is {}; it must be even", k));
   }
+  // First k alone: its cube would overflow.
+  if (auto ok = CheckCounts({{"ports a switch", k, 2}}, 0); !ok) return Propagate(ok);
   const std::int64_t half = k / 2;
-  if (auto ok =
-          CheckCounts({{"ports a switch", k, 2}, {"hosts", half * half * k}}, 3 * half * half * k);
-      !ok) {
-    return Propagate(ok);
-  }
+  const std::int64_t host_count = half * half * k;
+  if (auto ok = CheckCounts({{"hosts", host_count}}, 3 * host_count); !ok) return Propagate(ok);
   if (auto ok = CheckRates({options.host_rate, options.fabric_rate}); !ok) return Propagate(ok);
 
   Builder builder(fmt::format("fat-tree-k{}", k));
   const auto per_pod = static_cast<std::size_t>(half);
   const auto pods = static_cast<std::size_t>(k);
   std::vector<NodeId> hosts;
-  for (int h = 0; h < half * half * k; ++h) hosts.push_back(builder.AddHost(h));
+  for (std::int64_t h = 0; h < host_count; ++h) hosts.push_back(builder.AddHost(h));
   const auto leaves = builder.AddTier("leaf", half * k, SwitchRole::kLeaf);
   const auto aggs = builder.AddTier("agg", half * k, SwitchRole::kSpine);
   const auto cores = builder.AddTier("core", half * half, SwitchRole::kCore);

@@ -105,6 +105,7 @@ class TreeBuilder {
     return Close();
   }
   bool String(const char* text, rapidjson::SizeType length, bool) {
+    if (!CheckString({text, length})) return false;
     JsonValue& added = Make(JsonValue::Kind::kString, stream_.StringStart());
     added.text.assign(text, length);
     return Close();
@@ -114,6 +115,7 @@ class TreeBuilder {
   bool EndObject(rapidjson::SizeType) { return Close(); }
   bool EndArray(rapidjson::SizeType) { return Close(); }
   bool Key(const char* text, rapidjson::SizeType length, bool) {
+    if (!CheckString({text, length})) return false;
     Frame& frame = stack_.back();
     frame.key.assign(text, length);
     frame.key_at = stream_.StringStart();
@@ -141,6 +143,18 @@ class TreeBuilder {
   static bool IsNumberPart(char c) {
     return std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '+' || c == '.' ||
            c == 'e' || c == 'E';
+  }
+
+  // RapidJSON lets the second half of a surrogate pair stand alone ("\\udc00"), which has no
+  // UTF-8: it would come out as the bytes ED A0 ... ED BF.
+  bool CheckString(std::string_view text) {
+    for (std::size_t at = text.find('\xed'); at != std::string_view::npos;
+         at = text.find('\xed', at + 1)) {
+      if (at + 1 == text.size() || static_cast<unsigned char>(text[at + 1]) < 0xa0) continue;
+      failure_ = {stream_.StringStart(), "the string has half of a surrogate pair"};
+      return false;
+    }
+    return true;
   }
 
   Position BeforeEnd(std::size_t length) const { return stream_.At(stream_.Tell() - length); }
@@ -207,6 +221,13 @@ tl::unexpected<Error> FailAt(std::string_view name, Position at, std::string_vie
 }
 
 }  // namespace
+
+JsonValue::JsonValue() = default;
+JsonValue::~JsonValue() = default;
+JsonValue::JsonValue(const JsonValue&) = default;
+JsonValue::JsonValue(JsonValue&&) noexcept = default;
+JsonValue& JsonValue::operator=(const JsonValue&) = default;
+JsonValue& JsonValue::operator=(JsonValue&&) noexcept = default;
 
 const JsonValue* JsonValue::Find(std::string_view key) const {
   for (const auto& [name, value] : members) {

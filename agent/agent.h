@@ -29,7 +29,7 @@ struct AgentOptions {
   Duration lease = std::chrono::minutes(10);  // of pushed ports, while the controller is silent
   Duration min_hello_wait = std::chrono::milliseconds(100);  // doubled with each unanswered Hello
   Duration max_hello_wait = std::chrono::seconds(5);
-  Duration refused_hello_wait = std::chrono::seconds(30);
+  Duration refused_hello_wait = std::chrono::seconds(5);
   FlowMeterOptions meter;
   FlowReporterOptions reporter;
   PathGuardOptions guard;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -49,10 +50,19 @@ class AgentRegistry {
   void Connect(AgentId id, PeerId peer);
   void Disconnect(AgentId id);
 
+  // Agents to which something is to be pushed, ascending: few of many.
+  void QueuePush(AgentId id) { to_push_.insert(id); }
+  void QueueFullPush(AgentId id) {
+    At(id).needs_full = true;
+    QueuePush(id);
+  }
+  std::set<AgentId>& to_push() { return to_push_; }
+
  private:
   std::vector<Agent> agents_;
   std::unordered_map<std::string, AgentId> by_name_;
   std::unordered_map<PeerId, AgentId> by_peer_;
+  std::set<AgentId> to_push_;
 };
 
 }  // namespace espalier::controller

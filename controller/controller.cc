@@ -85,9 +85,10 @@ Result<void> Controller::RaiseEpoch(std::uint64_t at_least) {
   if (!saved) return Propagate(saved);
   state_.intents = std::move(raised);
   for (std::size_t i = 0; i < state_.agents.size(); ++i) {
-    Agent& agent = state_.agents.At(AgentId(static_cast<std::int32_t>(i)));
+    const AgentId id(static_cast<std::int32_t>(i));
+    Agent& agent = state_.agents.At(id);
     agent.generation = agent.acked_generation = 0;
-    agent.needs_full = true;
+    state_.agents.QueueFullPush(id);
   }
   return {};
 }

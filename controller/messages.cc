@@ -104,7 +104,7 @@ void Controller::HandleHello(PeerId peer, std::uint64_t instance, const wire::He
   agent.protocol_minor = hello.protocol_minor;
   agent.last_heard = now;
   agent.reported = false;
-  agent.needs_full = true;
+  state_.agents.QueueFullPush(id);
   agent.hold_until = now + options_.adoption_timeout;
   wire::Welcome welcome;
   welcome.accepted = true;

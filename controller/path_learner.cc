@@ -113,6 +113,7 @@ void PathLearner::Queue(const PortKey& key, KeyState& state) {
   if (inserted) source->second.pace = options_.max_probes_per_second;
   source->second.queue.push_back(key);
   state.queued = true;
+  ++queued_;
 }
 
 bool PathLearner::Want(const PortKey& key, PathIndex path) {
@@ -214,6 +215,7 @@ PathLearner::Order PathLearner::MakeOrder(const PortKey& key, KeyState& state, S
 std::vector<PathLearner::Order> PathLearner::TakeOrders(
     TimePoint now, const std::function<bool(fabric::NodeId)>& can_probe) {
   std::vector<Order> orders;
+  if (queued_ == 0) return orders;
   for (auto& [node, source] : sources_) {
     if (source.queue.empty() || !can_probe(node)) continue;
     while (!source.queue.empty() && source.open_orders < options_.max_orders_per_source) {
@@ -221,6 +223,7 @@ std::vector<PathLearner::Order> PathLearner::TakeOrders(
       source.queue.pop_front();
       KeyState& state = keys_[key];
       state.queued = false;
+      --queued_;
       Order order = MakeOrder(key, state, source, now);
       if (order.order.order != 0) orders.push_back(std::move(order));
     }

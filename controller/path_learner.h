@@ -127,6 +127,7 @@ class PathLearner {
 
   std::map<fabric::PortKey, KeyState> keys_;
   std::map<fabric::NodeId, SourceState> sources_;
+  std::size_t queued_ = 0;  // keys in all queues
   std::map<std::uint64_t, OpenOrder> orders_;
   std::uint64_t next_order_ = 1;
   std::uint64_t probes_ordered_ = 0;

@@ -91,6 +91,7 @@ void Placement::MarkDirty(Flow& flow) {
   if (flow.dirty) return;
   flow.dirty = true;
   state_.agents.At(flow.agent).dirty.push_back(flow.local);
+  state_.agents.QueuePush(flow.agent);
 }
 
 void Placement::ChoosePortFor(FlowSlot slot, PathReason reason) {

@@ -20,12 +20,17 @@ Publisher::Publisher(State& state, const ControllerOptions& options, SendFunctio
                                        "From a push to its acknowledgement")) {}
 
 void Publisher::PushChanges(TimePoint now) {
-  for (std::size_t i = 0; i < state_.agents.size(); ++i) {
-    const AgentId id(static_cast<std::int32_t>(i));
+  std::set<AgentId> held;
+  for (const AgentId id : std::exchange(state_.agents.to_push(), {})) {
     const Agent& agent = state_.agents.At(id);
-    const bool changed = !agent.dirty.empty() || agent.needs_full;
-    if (changed && agent.peer && agent.reported && !IsHeld(id, now)) Push(id, now);
+    if (!agent.peer) continue;  // its next Hello asks for everything
+    if (!agent.reported || IsHeld(id, now)) {
+      held.insert(id);
+    } else {
+      Push(id, now);
+    }
   }
+  state_.agents.to_push().merge(held);
 }
 
 bool Publisher::IsHeld(AgentId id, TimePoint now) const {
@@ -53,7 +58,7 @@ void Publisher::Push(AgentId id, TimePoint now) {
   agent.needs_full = false;
   agent.last_push = now;
   // A push that is dropped is found missing by its acknowledgement: everything goes again.
-  if (!send_(id, std::move(push))) agent.needs_full = true;
+  if (!send_(id, std::move(push))) state_.agents.QueueFullPush(id);
 }
 
 wire::PathPush Publisher::Compose(AgentId id, bool full, TimePoint now) {
@@ -119,7 +124,7 @@ void Publisher::HandleAck(AgentId id, const wire::Ack& ack, TimePoint now) {
                                         ack.failed_flows.size(), ack.detail));
       return;
     case wire::AckStatus::kNeedFull:
-      if (ack.generation >= agent.generation) agent.needs_full = true;
+      if (ack.generation >= agent.generation) state_.agents.QueueFullPush(id);
       return;
     case wire::AckStatus::kStaleEpoch:
       state_.history.Record(
@@ -131,10 +136,11 @@ void Publisher::HandleAck(AgentId id, const wire::Ack& ack, TimePoint now) {
 
 void Publisher::ResendUnacknowledged(TimePoint now) {
   for (std::size_t i = 0; i < state_.agents.size(); ++i) {
-    Agent& agent = state_.agents.At(AgentId(static_cast<std::int32_t>(i)));
+    const AgentId id(static_cast<std::int32_t>(i));
+    const Agent& agent = state_.agents.At(id);
     const bool late =
         agent.acked_generation < agent.generation && now - agent.last_push > options_.resend_after;
-    if (agent.peer && late) agent.needs_full = true;
+    if (agent.peer && late) state_.agents.QueueFullPush(id);
   }
 }
 

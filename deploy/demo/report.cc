@@ -1,0 +1,146 @@
+#include "deploy/demo/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "common/base/check.h"
+#include "common/io/json.h"
+
+namespace espalier::demo {
+namespace {
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+double MedianFigure(std::span<const RunFigures> runs,
+                    const std::function<double(const RunFigures&)>& figure) {
+  std::vector<double> values;
+  for (const RunFigures& run : runs) values.push_back(figure(run));
+  return Median(std::move(values));
+}
+
+void WriteJobs(io::JsonWriter& json, const std::map<std::string, double>& jobs) {
+  json.Key("jobs").BeginArray();
+  for (const auto& [job, seconds] : jobs) {
+    json.BeginObject();
+    json.Key("job").String(job);
+    json.Key("allreduce_seconds").Double(seconds);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+void WriteRun(io::JsonWriter& json, const RunFigures& run) {
+  json.BeginObject();
+  json.Key("name").String(run.name);
+  json.Key("scheme").String(run.scheme);
+  json.Key("slowest_flow_seconds").Double(run.slowest_flow_seconds);
+  json.Key("median_flow_seconds").Double(run.median_flow_seconds);
+  json.Key("max_link_flows").Double(run.max_link_flows);
+  json.Key("throughput_mbps").Double(run.throughput_mbps);
+  WriteJobs(json, run.allreduce_seconds);
+  json.EndObject();
+}
+
+void WriteFailure(io::JsonWriter& json, const FailureFigures& failure) {
+  json.Key("failure").BeginObject();
+  json.Key("link").String(failure.link);
+  json.Key("flows_on_link").Integer(failure.flows_on_link);
+  json.Key("flows_moved").Integer(failure.flows_moved);
+  json.Key("dead_flows").Integer(failure.dead_flows);
+  json.Key("seconds_to_move").Double(failure.seconds_to_move);
+  json.Key("job_completed").Bool(failure.job_completed);
+  json.EndObject();
+}
+
+constexpr const char* kRow = "{:<12} {:<10} {:>14} {:>14} {:>12} {:>12}  {}\n";
+
+std::string JobsText(const std::map<std::string, double>& jobs) {
+  std::string text;
+  for (const auto& [job, seconds] : jobs) text += fmt::format("{} {:.2f} s  ", job, seconds);
+  return text;
+}
+
+std::string Seconds(double seconds) { return fmt::format("{:.2f} s", seconds); }
+
+}  // namespace
+
+RunFigures MedianOf(std::span<const RunFigures> runs) {
+  ESPALIER_CHECK(!runs.empty());
+  RunFigures median{.name = runs[0].name, .scheme = runs[0].scheme};
+  median.slowest_flow_seconds =
+      MedianFigure(runs, [](const RunFigures& run) { return run.slowest_flow_seconds; });
+  median.median_flow_seconds =
+      MedianFigure(runs, [](const RunFigures& run) { return run.median_flow_seconds; });
+  median.max_link_flows =
+      MedianFigure(runs, [](const RunFigures& run) { return run.max_link_flows; });
+  median.throughput_mbps =
+      MedianFigure(runs, [](const RunFigures& run) { return run.throughput_mbps; });
+  for (const auto& [job, seconds] : runs[0].allreduce_seconds) {
+    median.allreduce_seconds[job] = MedianFigure(
+        runs, [&name = job](const RunFigures& run) { return run.allreduce_seconds.at(name); });
+  }
+  return median;
+}
+
+std::string ReportJson(const Report& report) {
+  io::JsonWriter json;
+  json.BeginObject();
+  json.Key("fabric").String(report.fabric);
+  json.Key("link_mbps").Double(report.link_mbps);
+  json.Key("seeds").Integer(report.seeds);
+  json.Key("runs").BeginArray();
+  for (const RunFigures& run : report.runs) WriteRun(json, run);
+  json.EndArray();
+  json.Key("ideal").BeginArray();
+  for (const IdealFigures& ideal : report.ideal) {
+    json.BeginObject();
+    json.Key("name").String(ideal.name);
+    json.Key("slowest_flow_seconds").Double(ideal.slowest_flow_seconds);
+    WriteJobs(json, ideal.allreduce_seconds);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("steered_flows").Integer(report.steered_flows);
+  json.Key("spine_counter_mismatches").Integer(report.spine_counter_mismatches);
+  WriteFailure(json, report.failure);
+  json.EndObject();
+  return json.Text();
+}
+
+std::string ReportTable(const Report& report) {
+  std::string text =
+      fmt::format("fabric {} (spines x leaves x hosts a leaf), links of {:g} Mbit/s, medians over "
+                  "{} seeds\n\n",
+                  report.fabric, report.link_mbps, report.seeds);
+  text += fmt::format(kRow, "workload", "scheme", "slowest flow", "median flow", "worst link",
+                      "throughput", "all-reduce");
+  for (const IdealFigures& ideal : report.ideal) {
+    for (const RunFigures& run : report.runs) {
+      if (run.name != ideal.name) continue;
+      text += fmt::format(kRow, run.name, run.scheme, Seconds(run.slowest_flow_seconds),
+                          Seconds(run.median_flow_seconds),
+                          fmt::format("{:g} flows", run.max_link_flows),
+                          fmt::format("{:.0f} Mbit/s", run.throughput_mbps),
+                          JobsText(run.allreduce_seconds));
+    }
+    text += fmt::format(kRow, ideal.name, "ideal", Seconds(ideal.slowest_flow_seconds), "",
+                        "1 flows", "", JobsText(ideal.allreduce_seconds));
+  }
+  const FailureFigures& failure = report.failure;
+  text += fmt::format(
+      "\nsteered flows: {}; seen by the spines on another path than planned: {}\n"
+      "far link {} fails in the middle of a job: {} flows on it, {} moved in {:.3f} s, {} dead, "
+      "job {}\n",
+      report.steered_flows, report.spine_counter_mismatches, failure.link, failure.flows_on_link,
+      failure.flows_moved, failure.seconds_to_move, failure.dead_flows,
+      failure.job_completed ? "completed" : "DID NOT COMPLETE");
+  return text;
+}
+
+}  // namespace espalier::demo

@@ -47,6 +47,7 @@ inline const std::vector<Layer>& Layers() {
 
       // Programs. (Every main.cc may include anything.)
       {"deploy/lab/", {"common/base/", "common/fabric/", "common/io/"}},
+      {"deploy/demo/", {"common/base/", "common/fabric/", "common/io/", "deploy/lab/"}},
       {"controller/cli/", {"common/base/", "common/fabric/", "common/io/", "deploy/lab/"}},
   };
   return layers;

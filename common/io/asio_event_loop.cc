@@ -86,22 +86,24 @@ class WatchHandle : public Timer {
   std::shared_ptr<Watch> watch_;
 };
 
-class ReadableWatch : public std::enable_shared_from_this<ReadableWatch> {
+class DescriptorWatch : public std::enable_shared_from_this<DescriptorWatch> {
  public:
-  ReadableWatch(asio::io_context& context, int fd, EventLoop::Callback callback)
-      : descriptor_(context), callback_(std::move(callback)) {
+  using Readiness = asio::posix::descriptor_base::wait_type;
+
+  DescriptorWatch(asio::io_context& context, int fd, Readiness readiness,
+                  EventLoop::Callback callback)
+      : descriptor_(context), readiness_(readiness), callback_(std::move(callback)) {
     error_code error;
     descriptor_.assign(fd, error);
     ESPALIER_CHECK(!error, "fd={} error={}", fd, error.message());
   }
 
   void Wait() {
-    descriptor_.async_wait(asio::posix::descriptor_base::wait_read,
-                           [self = shared_from_this()](const error_code& error) {
-                             if (error || self->cancelled_) return;
-                             self->callback_();
-                             if (!self->cancelled_) self->Wait();
-                           });
+    descriptor_.async_wait(readiness_, [self = shared_from_this()](const error_code& error) {
+      if (error || self->cancelled_) return;
+      self->callback_();
+      if (!self->cancelled_) self->Wait();
+    });
   }
 
   void Cancel() {
@@ -111,6 +113,7 @@ class ReadableWatch : public std::enable_shared_from_this<ReadableWatch> {
 
  private:
   asio::posix::stream_descriptor descriptor_;
+  const Readiness readiness_;
   EventLoop::Callback callback_;
   bool cancelled_ = false;
 };
@@ -147,6 +150,13 @@ class SignalWatch : public std::enable_shared_from_this<SignalWatch> {
   std::function<void(int)> callback_;
   bool cancelled_ = false;
 };
+
+TimerPtr Watch(asio::io_context& context, int fd, DescriptorWatch::Readiness readiness,
+               EventLoop::Callback callback) {
+  auto watch = std::make_shared<DescriptorWatch>(context, fd, readiness, std::move(callback));
+  watch->Wait();
+  return std::make_unique<WatchHandle<DescriptorWatch>>(std::move(watch));
+}
 
 // now + delay, without overflow; a delay that has passed is none.
 TimePoint Deadline(TimePoint now, Duration delay) {
@@ -187,9 +197,11 @@ TimerPtr AsioEventLoop::After(Duration delay, Callback callback) {
 }
 
 TimerPtr AsioEventLoop::WatchReadable(int fd, Callback callback) {
-  auto watch = std::make_shared<ReadableWatch>(impl_->context, fd, std::move(callback));
-  watch->Wait();
-  return std::make_unique<WatchHandle<ReadableWatch>>(std::move(watch));
+  return Watch(impl_->context, fd, asio::posix::descriptor_base::wait_read, std::move(callback));
+}
+
+TimerPtr AsioEventLoop::WatchWritable(int fd, Callback callback) {
+  return Watch(impl_->context, fd, asio::posix::descriptor_base::wait_write, std::move(callback));
 }
 
 TimerPtr AsioEventLoop::WatchSignals(std::span<const int> signals,

@@ -28,8 +28,10 @@ class AsioEventLoop : public EventLoop {
   [[nodiscard]] TimerPtr After(Duration delay, Callback callback) override;
 
   // Calls back whenever the descriptor (not owned, pollable) is readable, until the Timer is
-  // destroyed, which must come before the descriptor is closed.
+  // destroyed, which must come before the descriptor is closed. One watch a descriptor at a time.
   [[nodiscard]] TimerPtr WatchReadable(int fd, Callback callback);
+  // The same for writing; connecting and broken sockets become writable when that is decided.
+  [[nodiscard]] TimerPtr WatchWritable(int fd, Callback callback);
   // Calls back once for each of these signals that arrives, until the Timer is destroyed. Signals
   // that arrive faster than they are handled may count as one.
   [[nodiscard]] TimerPtr WatchSignals(std::span<const int> signals,

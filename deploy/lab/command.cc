@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -181,7 +182,10 @@ Result<ChildProcess> ChildProcess::Start(const Command& command) {
   if (!prepared) return Propagate(prepared);
   std::array<int, 2> in{};
   std::array<int, 2> out{};
-  if (::pipe2(in.data(), O_CLOEXEC) != 0) return FailErrno("pipe", errno);
+  // Not a pipe: writing to a program that has ended must not raise SIGPIPE.
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in.data()) != 0) {
+    return FailErrno("socketpair", errno);
+  }
   UniqueFd in_read(in[0]);
   UniqueFd in_write(in[1]);
   if (::pipe2(out.data(), O_CLOEXEC) != 0) return FailErrno("pipe", errno);
@@ -213,6 +217,16 @@ ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
 ChildProcess::~ChildProcess() {
   Kill();
   Wait();
+}
+
+Result<void> ChildProcess::Write(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::send(input_.get(), text.data(), text.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno == EPIPE) return {};
+    if (n < 0 && errno != EINTR) return FailErrno("writing to a program", errno);
+    if (n > 0) text.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return {};
 }
 
 void ChildProcess::Kill() {

@@ -33,7 +33,7 @@ Result<CommandOutput> RunCommand(const Command& command, std::string_view input 
 // The same; an exit code other than 0 is an error (kInternal) with what it wrote.
 Result<std::string> RunOrFail(const Command& command, std::string_view input = "");
 
-// A running program with pipes on its standard input and output; its errors go to the caller's.
+// A running program whose standard input and output lead here; its errors go to the caller's.
 // Killed when this is destroyed, or when the thread that started it ends.
 class ChildProcess {
  public:
@@ -42,9 +42,9 @@ class ChildProcess {
   ChildProcess& operator=(ChildProcess&& other) noexcept;
   ~ChildProcess();
 
-  int input() const { return input_.get(); }    // to write to
   int output() const { return output_.get(); }  // to read from
-  void CloseInput() { input_.Close(); }
+  // To its standard input. A program that is gone is no error here: its output ends.
+  Result<void> Write(std::string_view text);
   void Kill();
   // Waits for its end; the exit code, 128 + signal where one ended it.
   int Wait();

@@ -13,6 +13,7 @@
 #include "deploy/lab/judges.h"
 #include "deploy/lab/lab.h"
 #include "deploy/lab/link_faults.h"
+#include "deploy/lab/run_traffic.h"
 
 namespace espalier::lab {
 namespace {
@@ -303,6 +304,60 @@ void AddCounters(CLI::App& lab, int& exit_code) {
   Run(counters, exit_code, [name, json] { return Counters(*name, *json); });
 }
 
+struct TrafficArguments {
+  std::string name = "lab";
+  std::string workload_file;
+  TrafficOptions options;
+  int time_limit_seconds = 60;
+  bool json = false;
+};
+
+Result<void> Traffic(const TrafficArguments& arguments) {
+  const Result<Lab> lab = Lab::Find(arguments.name);
+  if (!lab) return tl::unexpected(lab.error());
+  const Result<std::string> text = io::ReadFile(arguments.workload_file);
+  if (!text) return tl::unexpected(text.error());
+  const Result<traffic::Workload> workload = traffic::ParseWorkload(*text, arguments.workload_file);
+  if (!workload) return tl::unexpected(workload.error());
+  TrafficOptions options = arguments.options;
+  options.time_limit = std::chrono::seconds(arguments.time_limit_seconds);
+  const Result<TrafficResult> result = RunTraffic(*lab, *workload, options);
+  if (!result) return tl::unexpected(result.error());
+  if (arguments.json) {
+    fmt::print("{}\n", FormatTrafficResult(*result));
+  } else {
+    fmt::print("{} flows in {:.2f} s, slowest {:.2f} s, median {:.2f} s, {:.0f} Mbit/s\n",
+               result->flows.size(), result->seconds, result->SlowestFlowSeconds(),
+               result->MedianFlowSeconds(), result->ThroughputBps() / 1e6);
+    for (const JobOutcome& job : result->jobs) {
+      fmt::print("job {}: all-reduce {:.3f} s, mean of {} epochs\n", job.id, job.allreduce_seconds,
+                 job.epoch_seconds.size());
+    }
+  }
+  if (!result->completed) {
+    return espalier::Fail(ErrorCode::kUnavailable,
+                          "the traffic was not done within the time limit");
+  }
+  return {};
+}
+
+void AddTraffic(CLI::App& lab, int& exit_code) {
+  CLI::App* traffic = lab.add_subcommand(
+      "traffic", "Run a workload file (flows and ring jobs) and say how long everything took");
+  const auto arguments = std::make_shared<TrafficArguments>();
+  AddName(traffic, arguments->name);
+  traffic->add_option("--workload", arguments->workload_file, "the workload file")->required();
+  traffic->add_option("--seed", arguments->options.seed, "of the flows' own source ports")
+      ->capture_default_str();
+  traffic->add_flag("--agents", arguments->options.use_agents,
+                    "announce flows to the hosts' agents and take the ports that they choose");
+  traffic->add_option("--time-limit", arguments->time_limit_seconds, "in seconds")
+      ->check(CLI::Range(1, 86'400))
+      ->capture_default_str();
+  traffic->add_flag("--json", arguments->json, "the result as JSON");
+  Run(traffic, exit_code, [arguments] { return Traffic(*arguments); });
+}
+
 }  // namespace
 
 void AddLabCommands(CLI::App& app, int& exit_code) {
@@ -315,6 +370,7 @@ void AddLabCommands(CLI::App& app, int& exit_code) {
   AddExec(*lab, exit_code);
   AddLinkCommands(*lab, exit_code);
   AddCounters(*lab, exit_code);
+  AddTraffic(*lab, exit_code);
 }
 
 }  // namespace espalier::lab

@@ -1,0 +1,73 @@
+// espalier-traffic: one host's part in a lab's traffic. Started by the coordinator
+// (deploy/lab/run_traffic.h), one process a host: it writes "ready", waits for "g" (go) on its
+// input, writes "done" when its flows are done, receives on until "s" (stop) or the end of its
+// input, and writes its report.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "common/io/json.h"
+#include "common/io/topology_file.h"
+#include "deploy/lab/traffic/traffic_host.h"
+
+namespace {
+
+using namespace espalier;
+
+struct Arguments {
+  traffic::TrafficHostOptions host;
+  std::string workload_file;
+  std::string topology_file;
+};
+
+void Say(const char* word) {
+  fmt::print("{}\n", word);
+  std::fflush(stdout);
+}
+
+Result<void> Run(const Arguments& arguments) {
+  const Result<std::string> text = io::ReadFile(arguments.workload_file);
+  if (!text) return tl::unexpected(text.error());
+  const Result<traffic::Workload> workload = traffic::ParseWorkload(*text, arguments.workload_file);
+  if (!workload) return tl::unexpected(workload.error());
+  const Result<fabric::Topology> topology = io::ReadTopologyFile(arguments.topology_file);
+  if (!topology) return tl::unexpected(topology.error());
+  io::AsioEventLoop loop;
+  Result<std::unique_ptr<traffic::TrafficHost>> host =
+      traffic::TrafficHost::Make(loop, arguments.host, *workload, *topology);
+  if (!host) return Propagate(host);
+  const TimerPtr input = loop.WatchReadable(STDIN_FILENO, [&] {
+    char command = 's';
+    if (::read(STDIN_FILENO, &command, 1) != 1) command = 's';
+    if (command == 'g') (*host)->Start([] { Say("done"); });
+    if (command == 's') loop.Stop();
+  });
+  Say("ready");
+  loop.Run();
+  Say(traffic::FormatHostReport((*host)->Report()).c_str());
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("One host's part in the traffic of a lab (started by the lab's coordinator).");
+  Arguments arguments;
+  app.add_option("--host", arguments.host.host, "this host's name")->required();
+  app.add_option("--workload", arguments.workload_file, "workload file")->required();
+  app.add_option("--topology", arguments.topology_file, "topology file")->required();
+  app.add_option("--seed", arguments.host.seed, "of the flows' own source ports");
+  app.add_flag("--agent", arguments.host.use_agent, "announce flows to this host's agent");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  const Result<void> result = Run(arguments);
+  if (result) return 0;
+  fmt::print(stderr, "espalier-traffic: {}: {}\n", arguments.host.host, result.error().message);
+  return 1;
+}

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "agent/local/espalier_agent.h"
+#include "common/base/ip_address.h"
+#include "common/base/result.h"
+#include "common/io/asio_event_loop.h"
+#include "deploy/lab/traffic/workload.h"
+
+namespace espalier::traffic {
+
+// A flow's line to the agent; one without an agent never hears of a port.
+// Thread safety: the loop's thread.
+class SteeredFlow {
+ public:
+  SteeredFlow() = default;
+  explicit SteeredFlow(espalier_flow* flow) : flow_(flow) {}
+
+  // Looks for news; cheap where there are none.
+  void Refresh();
+  // The port that the agent has chosen; none: plain ECMP.
+  std::optional<std::uint16_t> port() const { return port_; }
+  // It was chosen because the path of the one before is dead.
+  bool is_path_dead() const { return path_dead_; }
+
+  void Report(std::int64_t remaining, std::int64_t outstanding, std::int64_t sent,
+              std::uint16_t source_port);
+  void ReportTransport(std::uint32_t retries, std::uint32_t rtt_us);
+  void Close();
+
+ private:
+  struct Closer {
+    void operator()(espalier_flow* flow) const { espalier_flow_close(flow); }
+  };
+
+  std::unique_ptr<espalier_flow, Closer> flow_;
+  std::uint64_t version_ = 0;
+  std::optional<std::uint16_t> port_;
+  bool path_dead_ = false;
+};
+
+// The connection to this host's agent.
+class Steering {
+ public:
+  // The socket is that of $ESPALIER_AGENT_SOCKET. Calls `on_news` when any flow's path set may
+  // have changed. Errors: kUnavailable without an agent.
+  static Result<std::unique_ptr<Steering>> Connect(io::AsioEventLoop& loop,
+                                                   std::function<void()> on_news);
+  ~Steering();
+
+  // Flows must be closed before this is destroyed.
+  SteeredFlow Open(const FlowPlan& plan, const IpAddress& source, const IpAddress& destination,
+                   std::uint16_t source_port);
+
+ private:
+  Steering() = default;
+
+  espalier_agent* agent_ = nullptr;
+  TimerPtr watch_;
+};
+
+}  // namespace espalier::traffic

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "common/base/ip_address.h"
+#include "common/base/result.h"
+#include "common/io/asio_event_loop.h"
+#include "deploy/lab/traffic/traffic_report.h"
+#include "deploy/lab/unique_fd.h"
+
+namespace espalier::traffic {
+
+// Receives the segments of every TCP flow to one host. A segment counts when it has come whole,
+// and once: what comes again, over whatever connection, is acknowledged again and dropped.
+// Thread safety: the loop's thread.
+class TcpReceiver {
+ public:
+  // Of one flow, the bytes received in all (without duplicates).
+  using OnReceived = std::function<void(std::uint32_t flow, std::int64_t total_bytes)>;
+
+  // Listens on address:4791. Flows are those of the plan with these numbers; connections of
+  // others are closed. Errors: kInternal, kPermissionDenied (bind).
+  static Result<std::unique_ptr<TcpReceiver>> Listen(io::AsioEventLoop& loop,
+                                                     const IpAddress& address,
+                                                     const std::vector<std::uint32_t>& flows,
+                                                     OnReceived on_received);
+  ~TcpReceiver();
+
+  std::vector<ReceivedFlow> Report() const;
+
+ private:
+  class Connection;
+
+  TcpReceiver(io::AsioEventLoop& loop, lab::UniqueFd socket, OnReceived on_received);
+
+  void Accept();
+  bool HasFlow(std::uint32_t flow) const { return flows_.contains(flow); }
+  void HandleSegment(std::uint32_t flow, std::uint64_t sequence, std::int64_t length);
+
+  io::AsioEventLoop& loop_;
+  lab::UniqueFd socket_;
+  TimerPtr watch_;
+  OnReceived on_received_;
+  std::map<std::uint32_t, ReceivedFlow> flows_;
+  std::map<int, std::unique_ptr<Connection>> connections_;  // by descriptor
+};
+
+}  // namespace espalier::traffic

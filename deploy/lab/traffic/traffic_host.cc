@@ -1,0 +1,238 @@
+#include "deploy/lab/traffic/traffic_host.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "common/base/check.h"
+#include "deploy/lab/traffic/endpoint.h"
+
+namespace espalier::traffic {
+namespace {
+
+Result<IpAddress> AddressOf(const fabric::Topology& topology, const std::string& host) {
+  const std::optional<fabric::NodeId> node = topology.FindNode(host);
+  if (!node || topology.node(*node).addresses.empty()) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("host '{}': not in the topology, or without an address", host));
+  }
+  return topology.node(*node).addresses.front();
+}
+
+}  // namespace
+
+std::uint16_t DrawPort(std::uint64_t seed, std::uint32_t index) {
+  // A bijection of 14-bit numbers drawn from the seed: odd factors and shifts lose nothing.
+  constexpr std::uint64_t kMask = kSourcePortCount - 1;
+  std::mt19937_64 random(seed);
+  std::uint64_t x = (index + random()) & kMask;
+  for (int round = 0; round < 3; ++round) {
+    x = (x * (random() | 1)) & kMask;
+    x ^= x >> 7;
+  }
+  return static_cast<std::uint16_t>(kFirstSourcePort + x);
+}
+
+TrafficHost::TrafficHost(io::AsioEventLoop& loop, const TrafficHostOptions& options,
+                         const Workload& workload)
+    : loop_(loop), options_(options), workload_(workload) {}
+
+TrafficHost::~TrafficHost() {
+  // Flows end before the connection to the agent does.
+  for (auto& [index, sender] : tcp_senders_) sender->Finish();
+  for (auto& [index, sender] : udp_senders_) sender->Finish();
+}
+
+Result<std::unique_ptr<TrafficHost>> TrafficHost::Make(io::AsioEventLoop& loop,
+                                                       const TrafficHostOptions& options,
+                                                       const Workload& workload,
+                                                       const fabric::Topology& topology) {
+  std::unique_ptr<TrafficHost> host(new TrafficHost(loop, options, workload));
+  const Result<IpAddress> own = AddressOf(topology, options.host);
+  if (!own) return tl::unexpected(own.error());
+  const std::vector<FlowPlan> plans = PlanFlows(host->workload_);
+  if (Result<void> listening = host->Listen(plans, *own); !listening) return Propagate(listening);
+  if (options.use_agent) {
+    Result<std::unique_ptr<Steering>> steering = Steering::Connect(loop, [raw = host.get()] {
+      for (auto& [index, sender] : raw->tcp_senders_) sender->HandleNews();
+    });
+    if (!steering) return Propagate(steering);
+    host->steering_ = std::move(*steering);
+  }
+  for (const FlowPlan& plan : plans) {
+    if (plan.source == options.host) {
+      const Result<IpAddress> destination = AddressOf(topology, plan.destination);
+      if (!destination) return tl::unexpected(destination.error());
+      host->AddFlow(plan, *own, *destination);
+    }
+    if (plan.destination == options.host && plan.job_index >= 0) {
+      host->receivers_[plan.index] = {&host->PartOf(plan), &host->MemberOf(plan)};
+    }
+  }
+  return host;
+}
+
+Result<void> TrafficHost::Listen(const std::vector<FlowPlan>& plans, const IpAddress& address) {
+  std::vector<std::uint32_t> tcp;
+  std::vector<std::uint32_t> udp;
+  for (const FlowPlan& plan : plans) {
+    if (plan.destination != options_.host) continue;
+    (plan.protocol == Protocol::kTcp ? tcp : udp).push_back(plan.index);
+  }
+  Result<std::unique_ptr<TcpReceiver>> receiver = TcpReceiver::Listen(
+      loop_, address, tcp,
+      [this](std::uint32_t flow, std::int64_t total) { HandleReceived(flow, total); });
+  if (!receiver) return Propagate(receiver);
+  tcp_receiver_ = std::move(*receiver);
+  if (udp.empty()) return {};
+  Result<std::unique_ptr<UdpReceiver>> datagrams = UdpReceiver::Listen(loop_, address, udp);
+  if (!datagrams) return Propagate(datagrams);
+  udp_receiver_ = std::move(*datagrams);
+  return {};
+}
+
+void TrafficHost::AddFlow(const FlowPlan& plan, const IpAddress& source,
+                          const IpAddress& destination) {
+  outgoing_.push_back({plan, source, destination,
+                       plan.port != 0 ? plan.port : DrawPort(options_.seed, plan.index)});
+  if (plan.job_index >= 0) MemberOf(plan).flow = plan.index;
+}
+
+TrafficHost::JobPart& TrafficHost::PartOf(const FlowPlan& plan) {
+  JobPart& part = jobs_[plan.job_index];
+  part.job_index = plan.job_index;
+  part.job = &workload_.jobs[static_cast<std::size_t>(plan.job_index)];
+  return part;
+}
+
+TrafficHost::Member& TrafficHost::MemberOf(const FlowPlan& plan) {
+  JobPart& part = PartOf(plan);
+  for (const std::unique_ptr<Member>& member : part.members) {
+    if (member->ring_index == plan.ring_index) return *member;
+  }
+  const Ring& ring = part.job->rings[static_cast<std::size_t>(plan.ring_index)];
+  return *part.members.emplace_back(std::make_unique<Member>(plan.ring_index, ring));
+}
+
+void TrafficHost::Start(std::function<void()> on_done) {
+  on_done_ = std::move(on_done);
+  for (const Outgoing& flow : outgoing_) Open(flow);
+  for (auto& [index, sender] : udp_senders_) sender->Start();
+  for (auto& [index, part] : jobs_) BeginCompute(part);
+  Tick();
+  loop_.Post([this] { CheckDone(); });
+}
+
+void TrafficHost::Open(const Outgoing& flow) {
+  const FlowPlan& plan = flow.plan;
+  SteeredFlow steered;
+  if (steering_) steered = steering_->Open(plan, flow.source, flow.destination, flow.port);
+  if (plan.protocol == Protocol::kUdp) {
+    const UdpSender::Options options{.flow = plan.index,
+                                     .source = flow.source,
+                                     .destination = flow.destination,
+                                     .own_port = flow.port,
+                                     .bytes = plan.bytes,
+                                     .rate = plan.rate};
+    udp_senders_[plan.index] =
+        std::make_unique<UdpSender>(loop_, options, std::move(steered), [this] { CheckDone(); });
+    return;
+  }
+  const TcpSender::Options options{.flow = plan.index,
+                                   .source = flow.source,
+                                   .destination = flow.destination,
+                                   .own_port = flow.port,
+                                   .segment_bytes = workload_.segment_bytes,
+                                   .epoch_bytes = plan.announced_bytes};
+  const bool of_ring = plan.job_index >= 0;
+  tcp_senders_[plan.index] = std::make_unique<TcpSender>(loop_, options, std::move(steered),
+                                                         [this, plan, of_ring](std::int64_t total) {
+                                                           if (!of_ring) return CheckDone();
+                                                           Member& member = MemberOf(plan);
+                                                           member.state.HandleAcknowledged(total);
+                                                           Advance(PartOf(plan), member, 0);
+                                                         });
+  if (!of_ring) tcp_senders_[plan.index]->Send(plan.bytes);
+}
+
+void TrafficHost::HandleReceived(std::uint32_t flow, std::int64_t total) {
+  const auto found = receivers_.find(flow);
+  if (found == receivers_.end()) return;
+  const auto& [part, member] = found->second;
+  Advance(*part, *member, member->state.HandleReceived(total));
+}
+
+void TrafficHost::BeginCompute(JobPart& part) {
+  const auto pause = std::chrono::duration<double>(part.job->compute_seconds);
+  part.compute =
+      loop_.After(std::chrono::duration_cast<Duration>(pause), [this, &part] { BeginEpoch(part); });
+}
+
+void TrafficHost::BeginEpoch(JobPart& part) {
+  for (const std::unique_ptr<Member>& member : part.members) {
+    member->epoch_start_ns = loop_.Now().time_since_epoch().count();
+    member->is_reducing = true;
+  }
+  for (const std::unique_ptr<Member>& member : part.members) {
+    Advance(part, *member, member->state.BeginEpoch());
+  }
+}
+
+void TrafficHost::Advance(JobPart& part, Member& member, int chunks) {
+  for (int i = 0; i < chunks; ++i) {
+    tcp_senders_.at(member.flow)->Send(member.state.chunk_bytes());
+  }
+  if (!member.is_reducing || !member.state.IsEpochDone()) return;
+  member.is_reducing = false;
+  epochs_.push_back({part.job_index, member.ring_index, part.epoch, member.epoch_start_ns,
+                     loop_.Now().time_since_epoch().count()});
+  for (const std::unique_ptr<Member>& other : part.members) {
+    if (other->is_reducing) return;
+  }
+  if (++part.epoch < part.job->epochs) {
+    BeginCompute(part);
+  } else {
+    CheckDone();
+  }
+}
+
+void TrafficHost::CheckDone() {
+  if (!on_done_) return;
+  for (const Outgoing& flow : outgoing_) {
+    if (flow.plan.protocol == Protocol::kUdp && !udp_senders_.at(flow.plan.index)->Report().done) {
+      return;
+    }
+    if (flow.plan.protocol == Protocol::kTcp &&
+        tcp_senders_.at(flow.plan.index)->Report().bytes < flow.plan.bytes) {
+      return;
+    }
+  }
+  for (const auto& [index, part] : jobs_) {
+    if (part.epoch < part.job->epochs) return;
+  }
+  std::exchange(on_done_, nullptr)();
+}
+
+void TrafficHost::Tick() {
+  for (auto& [index, sender] : tcp_senders_) sender->HandleTick();
+  tick_ = loop_.After(TcpSender::kTick, [this] { Tick(); });
+}
+
+HostReport TrafficHost::Report() const {
+  HostReport report;
+  report.host = options_.host;
+  report.has_agent = steering_ != nullptr;
+  for (const auto& [index, sender] : tcp_senders_) report.sent.push_back(sender->Report());
+  for (const auto& [index, sender] : udp_senders_) report.sent.push_back(sender->Report());
+  report.received = tcp_receiver_->Report();
+  if (udp_receiver_) {
+    const std::vector<ReceivedFlow> datagrams = udp_receiver_->Report();
+    report.received.insert(report.received.end(), datagrams.begin(), datagrams.end());
+  }
+  report.epochs = epochs_;
+  return report;
+}
+
+}  // namespace espalier::traffic

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/fabric/topology.h"
+#include "common/io/asio_event_loop.h"
+#include "deploy/lab/traffic/ring_member.h"
+#include "deploy/lab/traffic/steering.h"
+#include "deploy/lab/traffic/tcp_receiver.h"
+#include "deploy/lab/traffic/tcp_sender.h"
+#include "deploy/lab/traffic/traffic_report.h"
+#include "deploy/lab/traffic/udp_receiver.h"
+#include "deploy/lab/traffic/udp_sender.h"
+#include "deploy/lab/traffic/workload.h"
+
+namespace espalier::traffic {
+
+struct TrafficHostOptions {
+  std::string host;
+  bool use_agent = false;
+  std::uint64_t seed = 1;  // of the ports that flows have of their own
+};
+
+// One host's part in a workload: it receives from the start, sends from Start on, and goes on
+// receiving until it is destroyed.
+// Thread safety: the loop's thread.
+class TrafficHost {
+ public:
+  // Errors: kNotFound for hosts that the topology has not, kUnavailable without an agent, what
+  // binding the port says.
+  static Result<std::unique_ptr<TrafficHost>> Make(io::AsioEventLoop& loop,
+                                                   const TrafficHostOptions& options,
+                                                   const Workload& workload,
+                                                   const fabric::Topology& topology);
+  ~TrafficHost();
+
+  // Begins to send; on_done is called once, when this host's flows are done.
+  void Start(std::function<void()> on_done);
+  HostReport Report() const;
+
+ private:
+  struct Member {  // of one ring
+    Member(int ring, const Ring& spec)
+        : ring_index(ring), state(RingRounds(spec.hosts.size()), ChunkBytes(spec)) {}
+    int ring_index;
+    RingMember state;
+    std::uint32_t flow = 0;  // to the next host
+    bool is_reducing = false;
+    std::int64_t epoch_start_ns = 0;
+  };
+  struct JobPart {
+    int job_index = 0;
+    const Job* job = nullptr;
+    int epoch = 0;  // that are done
+    TimerPtr compute;
+    std::vector<std::unique_ptr<Member>> members;
+  };
+  struct Outgoing {
+    FlowPlan plan;
+    IpAddress source;
+    IpAddress destination;
+    std::uint16_t port;
+  };
+
+  TrafficHost(io::AsioEventLoop& loop, const TrafficHostOptions& options, const Workload& workload);
+
+  Result<void> Listen(const std::vector<FlowPlan>& plans, const IpAddress& address);
+  void AddFlow(const FlowPlan& plan, const IpAddress& source, const IpAddress& destination);
+  void Open(const Outgoing& flow);
+  JobPart& PartOf(const FlowPlan& plan);
+  Member& MemberOf(const FlowPlan& plan);
+  void HandleReceived(std::uint32_t flow, std::int64_t total);
+  void BeginCompute(JobPart& part);
+  void BeginEpoch(JobPart& part);
+  // A member may send so many more chunks, or has received or delivered some.
+  void Advance(JobPart& part, Member& member, int chunks);
+  void CheckDone();
+  void Tick();
+
+  io::AsioEventLoop& loop_;
+  const TrafficHostOptions options_;
+  const Workload workload_;
+  std::unique_ptr<Steering> steering_;
+  std::unique_ptr<TcpReceiver> tcp_receiver_;
+  std::unique_ptr<UdpReceiver> udp_receiver_;
+  std::vector<Outgoing> outgoing_;
+  std::map<std::uint32_t, std::unique_ptr<TcpSender>> tcp_senders_;
+  std::map<std::uint32_t, std::unique_ptr<UdpSender>> udp_senders_;
+  std::map<int, JobPart> jobs_;
+  std::map<std::uint32_t, std::pair<JobPart*, Member*>> receivers_;  // by incoming flow of a ring
+  std::vector<EpochTime> epochs_;
+  TimerPtr tick_;
+  std::function<void()> on_done_;
+};
+
+// The source port that a flow has of its own: the same for every run with this seed; flows of one
+// workload get different ones. `index` is FlowPlan::index.
+std::uint16_t DrawPort(std::uint64_t seed, std::uint32_t index);
+
+}  // namespace espalier::traffic

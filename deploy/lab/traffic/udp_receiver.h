@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "common/base/ip_address.h"
+#include "common/base/result.h"
+#include "common/io/asio_event_loop.h"
+#include "deploy/lab/traffic/traffic_report.h"
+#include "deploy/lab/unique_fd.h"
+
+namespace espalier::traffic {
+
+// Counts the datagrams of every UDP flow to one host, each sequence number once. Other packets to
+// the port (probes) are ignored.
+// Thread safety: the loop's thread.
+class UdpReceiver {
+ public:
+  static Result<std::unique_ptr<UdpReceiver>> Listen(io::AsioEventLoop& loop,
+                                                     const IpAddress& address,
+                                                     const std::vector<std::uint32_t>& flows);
+  ~UdpReceiver() { watch_.reset(); }
+
+  std::vector<ReceivedFlow> Report() const;
+
+ private:
+  struct Flow {
+    ReceivedFlow received;
+    std::vector<bool> seen;  // by sequence number
+  };
+
+  UdpReceiver(io::AsioEventLoop& loop, lab::UniqueFd socket);
+  void Read();
+
+  lab::UniqueFd socket_;
+  TimerPtr watch_;
+  std::map<std::uint32_t, Flow> flows_;
+};
+
+}  // namespace espalier::traffic

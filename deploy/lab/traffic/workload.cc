@@ -1,0 +1,208 @@
+#include "deploy/lab/traffic/workload.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <set>
+
+#include "common/io/json.h"
+
+namespace espalier::traffic {
+namespace {
+
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
+constexpr std::int64_t kMaxSegment = 1'000'000;
+
+double Seconds(io::JsonFields& fields, std::string_view key) {
+  const std::optional<std::string> text = fields.Decimal(key);
+  if (!text) return 0;
+  char* end = nullptr;
+  const double value = std::strtod(text->c_str(), &end);
+  if (*end != '\0' || !std::isfinite(value) || value < 0 || value > 86'400) {
+    fields.AddError(key, "must be 0 to 86400 seconds");
+    return 0;
+  }
+  return value;
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string_view name) : name_(name) {}
+
+  Result<Workload> Read(const io::JsonValue& root) {
+    Workload workload;
+    io::JsonFields fields(root, name_);
+    workload.segment_bytes =
+        fields.Integer("segment_bytes", workload.segment_bytes, 1, kMaxSegment);
+    for (const io::JsonValue& item : fields.Array("flows")) {
+      Result<SingleFlow> flow = ReadFlow(item);
+      if (!flow) return Propagate(flow);
+      workload.flows.push_back(std::move(*flow));
+    }
+    for (const io::JsonValue& item : fields.Array("jobs")) {
+      Result<Job> job = ReadJob(item);
+      if (!job) return Propagate(job);
+      workload.jobs.push_back(std::move(*job));
+    }
+    if (Result<void> done = fields.Finish(); !done) return Propagate(done);
+    return workload;
+  }
+
+ private:
+  Result<SingleFlow> ReadFlow(const io::JsonValue& item) {
+    SingleFlow flow;
+    io::JsonFields fields(item, name_);
+    flow.id = fields.RequiredString("id");
+    flow.job = fields.String("job");
+    flow.source = fields.RequiredString("source");
+    flow.destination = fields.RequiredString("destination");
+    flow.bytes = fields.Integer("bytes", 0, 1, kMaxBytes);
+    flow.port = static_cast<std::uint16_t>(fields.Integer("port", 0, 0, 65'535));
+    const std::string protocol = fields.String("protocol", "tcp");
+    if (protocol != "tcp" && protocol != "udp") fields.AddError("protocol", "must be tcp or udp");
+    if (protocol == "udp") {
+      flow.protocol = Protocol::kUdp;
+      flow.rate.value = fields.Integer("rate_bps", 0, 1'000, 10'000'000'000);
+      if (!fields.Has("rate_bps")) fields.AddError("protocol", "UDP needs rate_bps");
+    }
+    if (!fields.Has("bytes")) fields.AddError("id", "has no bytes");
+    if (flow.source == flow.destination) fields.AddError("destination", "is the source");
+    if (!ids_.insert(flow.id).second) fields.AddError("id", "is used twice");
+    if (Result<void> done = fields.Finish(); !done) return Propagate(done);
+    return flow;
+  }
+
+  Result<Job> ReadJob(const io::JsonValue& item) {
+    Job job;
+    io::JsonFields fields(item, name_);
+    job.id = fields.RequiredString("id");
+    job.epochs = static_cast<int>(fields.Integer("epochs", 1, 1, 1'000'000));
+    job.compute_seconds = Seconds(fields, "compute_seconds");
+    for (const io::JsonValue& ring_item : fields.Array("rings")) {
+      Result<Ring> ring = ReadRing(ring_item);
+      if (!ring) return Propagate(ring);
+      job.rings.push_back(std::move(*ring));
+    }
+    if (job.rings.empty()) fields.AddError("rings", "a job needs a ring");
+    if (!ids_.insert(job.id).second) fields.AddError("id", "is used twice");
+    if (Result<void> done = fields.Finish(); !done) return Propagate(done);
+    return job;
+  }
+
+  Result<Ring> ReadRing(const io::JsonValue& item) {
+    Ring ring;
+    io::JsonFields fields(item, name_);
+    ring.bytes = fields.Integer("bytes", 0, 1, kMaxBytes);
+    if (!fields.Has("bytes")) fields.AddError("bytes", "missing");
+    std::set<std::string> seen;
+    for (const io::JsonValue& host : fields.Array("hosts")) {
+      if (host.kind != io::JsonValue::Kind::kString || !seen.insert(host.text).second) {
+        fields.AddError("hosts", "must be different host names");
+        break;
+      }
+      ring.hosts.push_back(host.text);
+    }
+    if (ring.hosts.size() < 2) fields.AddError("hosts", "a ring needs two hosts");
+    if (Result<void> done = fields.Finish(); !done) return Propagate(done);
+    return ring;
+  }
+
+  const std::string name_;
+  std::set<std::string> ids_;
+};
+
+void WriteFlow(io::JsonWriter& json, const SingleFlow& flow) {
+  json.BeginObject();
+  json.Key("id").String(flow.id);
+  json.Key("job").String(flow.job);
+  json.Key("source").String(flow.source);
+  json.Key("destination").String(flow.destination);
+  json.Key("bytes").Integer(flow.bytes);
+  json.Key("port").Integer(flow.port);
+  if (flow.protocol == Protocol::kUdp) {
+    json.Key("protocol").String("udp");
+    json.Key("rate_bps").Integer(flow.rate.value);
+  }
+  json.EndObject();
+}
+
+void WriteJob(io::JsonWriter& json, const Job& job) {
+  json.BeginObject();
+  json.Key("id").String(job.id);
+  json.Key("epochs").Integer(job.epochs);
+  json.Key("compute_seconds").Double(job.compute_seconds);
+  json.Key("rings").BeginArray();
+  for (const Ring& ring : job.rings) {
+    json.BeginObject().Key("hosts").BeginArray();
+    for (const std::string& host : ring.hosts) json.String(host);
+    json.EndArray().Key("bytes").Integer(ring.bytes).EndObject();
+  }
+  json.EndArray().EndObject();
+}
+
+}  // namespace
+
+Result<Workload> ParseWorkload(std::string_view text, std::string_view name) {
+  const Result<io::JsonValue> json = io::ParseJson(text, name);
+  if (!json) return tl::unexpected(json.error());
+  return Reader(name).Read(*json);
+}
+
+std::string FormatWorkload(const Workload& workload) {
+  io::JsonWriter json(/*pretty=*/true);
+  json.BeginObject();
+  json.Key("segment_bytes").Integer(workload.segment_bytes);
+  json.Key("flows").BeginArray();
+  for (const SingleFlow& flow : workload.flows) WriteFlow(json, flow);
+  json.EndArray().Key("jobs").BeginArray();
+  for (const Job& job : workload.jobs) WriteJob(json, job);
+  json.EndArray().EndObject();
+  return json.Text();
+}
+
+std::int64_t ChunkBytes(const Ring& ring) {
+  const auto hosts = static_cast<std::int64_t>(ring.hosts.size());
+  return (ring.bytes + hosts - 1) / hosts;
+}
+
+std::vector<FlowPlan> PlanFlows(const Workload& workload) {
+  std::vector<FlowPlan> plans;
+  const auto add = [&](FlowPlan plan) {
+    plan.index = static_cast<std::uint32_t>(plans.size());
+    plans.push_back(std::move(plan));
+  };
+  for (const SingleFlow& flow : workload.flows) {
+    add({.id = flow.id,
+         .job = flow.job,
+         .source = flow.source,
+         .destination = flow.destination,
+         .protocol = flow.protocol,
+         .bytes = flow.bytes,
+         .announced_bytes = flow.bytes,
+         .port = flow.port,
+         .rate = flow.rate});
+  }
+  for (std::size_t j = 0; j < workload.jobs.size(); ++j) {
+    const Job& job = workload.jobs[j];
+    for (std::size_t r = 0; r < job.rings.size(); ++r) {
+      const Ring& ring = job.rings[r];
+      const std::int64_t epoch_bytes = ChunkBytes(ring) * RingRounds(ring.hosts.size());
+      for (std::size_t i = 0; i < ring.hosts.size(); ++i) {
+        const std::string& next = ring.hosts[(i + 1) % ring.hosts.size()];
+        add({.id = fmt::format("{}/{}/{}>{}", job.id, r, ring.hosts[i], next),
+             .job = job.id,
+             .source = ring.hosts[i],
+             .destination = next,
+             .bytes = epoch_bytes * job.epochs,
+             .announced_bytes = epoch_bytes,
+             .job_index = static_cast<int>(j),
+             .ring_index = static_cast<int>(r),
+             .position = static_cast<int>(i)});
+      }
+    }
+  }
+  return plans;
+}
+
+}  // namespace espalier::traffic

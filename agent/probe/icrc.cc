@@ -42,12 +42,12 @@ std::uint32_t ComputeIcrc(std::span<const std::uint8_t> packet) {
   std::array<std::uint8_t, kMaxMaskedBytes> head;
   std::copy_n(packet.begin(), head_bytes, head.begin());
   if (is_v4) {
-    for (const std::size_t masked : {1, 8, 10, 11}) head[masked] = 0xFF;
+    for (const std::size_t masked : {1U, 8U, 10U, 11U}) head[masked] = 0xFF;
   } else {
     head[0] |= 0x0F;
-    for (const std::size_t masked : {1, 2, 3, 7}) head[masked] = 0xFF;
+    for (const std::size_t masked : {1U, 2U, 3U, 7U}) head[masked] = 0xFF;
   }
-  for (const std::size_t masked : {6, 7}) head[ip_bytes + masked] = 0xFF;
+  for (const std::size_t masked : {6U, 7U}) head[ip_bytes + masked] = 0xFF;
   head[ip_bytes + kUdpHeaderBytes + 4] = 0xFF;
 
   constexpr std::array<std::uint8_t, 8> kMaskedLocalHeader = {0xFF, 0xFF, 0xFF, 0xFF,

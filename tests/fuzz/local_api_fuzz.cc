@@ -1,0 +1,126 @@
+// A client of the agent's local API that does what it likes: the input is cut into messages, what
+// is left of it goes into the shared memory, and the agent looks at all of it.
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <span>
+
+#include "agent/local/local_protocol.h"
+#include "agent/local/local_server.h"
+#include "agent/local/process_job.h"
+#include "common/base/check.h"
+#include "common/base/log.h"
+
+namespace espalier::agent {
+namespace {
+
+// Runs what is due at once, which is all that the server asks for.
+class ImmediateLoop : public EventLoop {
+ public:
+  TimePoint Now() const override { return {}; }
+  void Post(Callback callback) override { callback(); }
+  [[nodiscard]] TimerPtr After(Duration, Callback) override { return std::make_unique<Timer>(); }
+};
+
+struct Fixture {
+  Fixture() {
+    SetLogLevel(LogLevel::kError);
+    std::string folder = std::filesystem::temp_directory_path() / "espalier-fuzz-XXXXXX";
+    ESPALIER_CHECK(mkdtemp(folder.data()) != nullptr);
+    path = folder + "/agent.sock";
+    auto listening = LocalServer::Listen(loop, {.path = path}, metrics);
+    ESPALIER_CHECK(listening.has_value());
+    server = std::move(*listening);
+  }
+  ~Fixture() {
+    server.reset();
+    std::filesystem::remove_all(std::filesystem::path(path).parent_path());
+  }
+  UniqueFd Connect() const {
+    UniqueFd client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    ESPALIER_CHECK(
+        connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+    return client;
+  }
+
+  ImmediateLoop loop;
+  Metrics metrics;
+  std::string path;
+  std::unique_ptr<LocalServer> server;
+};
+
+UniqueFd ReceiveMemory(int client) {
+  espalier_local_welcome welcome{};
+  iovec part{&welcome, sizeof(welcome)};
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  int memory = -1;
+  if (recvmsg(client, &message, 0) > 0 && CMSG_FIRSTHDR(&message) != nullptr) {
+    std::memcpy(&memory, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(memory));
+  }
+  return UniqueFd(memory);
+}
+
+void Scribble(int file, std::span<const std::uint8_t> bytes) {
+  void* const mapped =
+      mmap(nullptr, sizeof(espalier_local_memory), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  ESPALIER_CHECK(mapped != MAP_FAILED);
+  auto& memory = *static_cast<espalier_local_memory*>(mapped);
+  memory.header.slots_used = 2;
+  std::memcpy(memory.slots, bytes.data(), std::min(bytes.size(), 2 * sizeof(memory.slots[0])));
+  munmap(mapped, sizeof(espalier_local_memory));
+}
+
+void Run(Fixture& fixture, std::span<const std::uint8_t> input) {
+  const UniqueFd client = fixture.Connect();
+  // A length byte and that many bytes make a message; a zero ends them.
+  while (!input.empty() && input[0] != 0) {
+    const std::size_t size = std::min<std::size_t>(input[0], input.size() - 1);
+    (void)send(client.get(), input.data() + 1, size, MSG_NOSIGNAL);
+    input = input.subspan(1 + size);
+    fixture.server->HandleReady();
+  }
+  if (!input.empty()) input = input.subspan(1);
+  fixture.server->HandleReady();
+  const UniqueFd memory = ReceiveMemory(client.get());
+  if (memory) Scribble(memory.get(), input);
+  const std::uint32_t wake = ESPALIER_LOCAL_WAKE;
+  (void)send(client.get(), &wake, sizeof(wake), MSG_NOSIGNAL);
+  fixture.server->HandleReady();
+  for (const FlowSample& sample : fixture.server->Flows()) {
+    ESPALIER_CHECK(!sample.source.IsNone() && sample.destination_port != 0);
+    wire::PathSet set;
+    set.flow = sample.id;
+    set.paths.push_back({.source_port = 50'000});
+    ESPALIER_CHECK(fixture.server->Apply(set).has_value());
+  }
+}
+
+}  // namespace
+}  // namespace espalier::agent
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static espalier::agent::Fixture fixture;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  (void)espalier::agent::JobFromEnvironment(text);
+  (void)espalier::agent::JobFromCgroup(text);
+  espalier::agent::Run(fixture, {data, size});
+  // Its client is gone, and the next input finds no flow of it.
+  while (!fixture.server->Flows().empty()) fixture.server->HandleReady();
+  return 0;
+}

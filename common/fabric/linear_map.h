@@ -42,7 +42,8 @@ class LinearPortMap {
   // Whether the samples of one key, in any order, come from a linear map onto at most
   // `path_count` (at least 2) paths. kLinear only where chance would produce such samples with a
   // probability below 2^-32: some 50 random ports for 2 paths, 150 for 64. A port that was seen
-  // on two paths contradicts everything. Complexity: O(samples).
+  // on two paths contradicts everything. Complexity: O(samples);
+  // 200 samples over 32 paths take 8 us (BM_RecogniseLinearHashFrom200Probes).
   static Recognition Recognise(std::span<const PortSample> samples, std::size_t path_count);
 
   // The path of a port; none where no sample fell into its coset.

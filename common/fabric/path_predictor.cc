@@ -30,30 +30,29 @@ std::optional<PathIndex> PathPredictor::Predict(const FlowTuple& tuple, NodeId s
   const std::span<const Path> paths = paths_.Between(source->leaf, destination->leaf);
   if (paths.empty()) return std::nullopt;
 
-  // The paths that share the hops taken so far.
-  std::vector<std::size_t> open(paths.size());
-  std::iota(open.begin(), open.end(), std::size_t{0});
-  std::vector<DirectedLink> members;
+  open_.resize(paths.size());
+  std::iota(open_.begin(), open_.end(), std::size_t{0});
   const std::size_t hops = paths.front().hops.size();
   for (std::size_t hop = 0; hop < hops; ++hop) {
-    members.clear();
-    for (const std::size_t path : open) {
+    members_.clear();
+    for (const std::size_t path : open_) {
       const DirectedLink next = paths[path].hops[hop];
-      if (topology_.link(next.link).state != LinkState::kDown) members.push_back(next);
+      if (topology_.link(next.link).state != LinkState::kDown) members_.push_back(next);
     }
     const auto by_file_order = [](DirectedLink x, DirectedLink y) { return x.Index() < y.Index(); };
-    std::sort(members.begin(), members.end(), by_file_order);
-    members.erase(std::unique(members.begin(), members.end()), members.end());
-    if (members.empty()) return std::nullopt;
+    std::sort(members_.begin(), members_.end(), by_file_order);
+    members_.erase(std::unique(members_.begin(), members_.end()), members_.end());
+    if (members_.empty()) return std::nullopt;
     std::size_t choice = 0;
-    if (members.size() > 1) {
-      const auto& hash = hashes_[topology_.From(members.front()).Index()];
+    if (members_.size() > 1) {
+      const auto& hash = hashes_[topology_.From(members_.front()).Index()];
       if (hash == nullptr) return std::nullopt;
-      choice = hash->Choose(tuple, members.size());
+      choice = hash->Choose(tuple, members_.size());
     }
-    std::erase_if(open, [&](std::size_t path) { return paths[path].hops[hop] != members[choice]; });
+    std::erase_if(open_,
+                  [&](std::size_t path) { return paths[path].hops[hop] != members_[choice]; });
   }
-  return PathIndex(static_cast<std::int32_t>(open.front()));
+  return PathIndex(static_cast<std::int32_t>(open_.front()));
 }
 
 }  // namespace espalier::fabric

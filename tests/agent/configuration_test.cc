@@ -1,0 +1,82 @@
+#include "agent/configuration.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "agent/local/espalier_agent.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace espalier::agent {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+class ConfigurationTest : public ::testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove(path_); }
+  Result<Configuration> Read(const std::string& text) {
+    std::ofstream(path_) << text;
+    return ReadConfiguration(path_);
+  }
+  std::string ErrorOf(const std::string& text) {
+    const Result<Configuration> read = Read(text);
+    EXPECT_FALSE(read) << text;
+    if (read) return "";
+    EXPECT_EQ(read.error().code, ErrorCode::kInvalidArgument);
+    return read.error().message;
+  }
+
+  std::string path_ = ::testing::TempDir() + "/agent-" + std::to_string(getpid()) + ".cfg";
+};
+
+TEST_F(ConfigurationTest, EmptyFileMeansTheDefaults) {
+  const Result<Configuration> config = Read("# nothing\n");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_FALSE(config->options.name.empty());
+  EXPECT_EQ(config->controller, "tcp://127.0.0.1:7400");
+  EXPECT_EQ(config->local_socket, ESPALIER_AGENT_DEFAULT_SOCKET);
+  EXPECT_EQ(config->options.lease, std::chrono::minutes(10));
+  EXPECT_EQ(config->options.meter.elephant_bytes, 1u << 20);
+  EXPECT_TRUE(config->probing);
+}
+
+TEST_F(ConfigurationTest, EveryFieldIsTaken) {
+  const Result<Configuration> config = Read(R"(
+      name: "h3" controller: "ipc:///run/c" local_socket: "/run/a" nic: "eth0" nic: "10.0.0.1"
+      http: "unix:/run/h" log_level: "debug" elephant_bytes: 5 report_interval_ms: 20
+      lease_seconds: 30 dead_after_ms: 40 redraw_interval_ms: 50 probe_ttl: 5
+      max_probes_per_second: 60 no_probing: true)");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->options.name, "h3");
+  EXPECT_EQ(config->controller, "ipc:///run/c");
+  EXPECT_EQ(config->local_socket, "/run/a");
+  EXPECT_THAT(config->nics, ElementsAre("eth0", "10.0.0.1"));
+  EXPECT_EQ(config->http, "unix:/run/h");
+  EXPECT_EQ(config->log_level, LogLevel::kDebug);
+  EXPECT_EQ(config->options.meter.elephant_bytes, 5u);
+  EXPECT_EQ(config->options.reporter.progress_interval, std::chrono::milliseconds(20));
+  EXPECT_EQ(config->options.lease, std::chrono::seconds(30));
+  EXPECT_EQ(config->options.guard.dead_after, std::chrono::milliseconds(40));
+  EXPECT_EQ(config->options.guard.redraw_interval, std::chrono::milliseconds(50));
+  EXPECT_EQ(config->options.guard.probe_ttl, 5);
+  EXPECT_EQ(config->options.prober.max_probes_per_second, 60u);
+  EXPECT_FALSE(config->probing);
+}
+
+TEST_F(ConfigurationTest, ErrorsNameTheirPlace) {
+  EXPECT_THAT(ErrorOf("name: \"a\"\n  foo: 1\n"), HasSubstr(path_ + ":2:6: "));
+  EXPECT_THAT(ErrorOf("lease_seconds: -1"), HasSubstr(path_ + ":1:"));
+  EXPECT_THAT(ErrorOf("name: \"a b\""), HasSubstr("name: not 1 to 255 visible characters"));
+  EXPECT_THAT(ErrorOf("name: \"" + std::string(256, 'x') + "\""), HasSubstr("name: "));
+  EXPECT_THAT(ErrorOf("probe_ttl: 256"), EndsWith("probe_ttl: not 1 to 255"));
+  EXPECT_THAT(ErrorOf("log_level: \"loud\""), HasSubstr("log_level: "));
+  EXPECT_EQ(ReadConfiguration("/no/such/file").error().code, ErrorCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace espalier::agent

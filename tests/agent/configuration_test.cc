@@ -1,13 +1,13 @@
 #include "agent/configuration.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "agent/local/espalier_agent.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 
 namespace espalier::agent {
 namespace {

@@ -1,6 +1,7 @@
+#include <gmock/gmock.h>
+
 #include "agent/flow_meter.h"
 #include "agent/flow_reporter.h"
-#include "gmock/gmock.h"
 #include "tests/agent/agent_fixture.h"
 
 namespace espalier::agent {

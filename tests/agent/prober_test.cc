@@ -1,6 +1,7 @@
 #include "agent/prober.h"
 
-#include "gmock/gmock.h"
+#include <gmock/gmock.h>
+
 #include "tests/agent/agent_fixture.h"
 
 namespace espalier::agent {

@@ -6,6 +6,8 @@
 // and the same over IPv6 as fd00:0::1 | ::2, fd00:2::1 | ::2, fd00:1::2 | ::1.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
 #include <unistd.h>
@@ -17,8 +19,6 @@
 #include "agent/probe/raw_probe_socket.h"
 #include "agent/socket/nic_watch.h"
 #include "agent/socket/unique_fd.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 
 namespace espalier::agent {
 namespace {

@@ -1,13 +1,13 @@
 #include "agent/probe/probe_packet.h"
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <string>
 #include <string_view>
 
 #include "agent/probe/icmp_parser.h"
 #include "agent/probe/icrc.h"
-#include "gtest/gtest.h"
 
 namespace espalier::agent {
 namespace {

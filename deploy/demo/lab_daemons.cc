@@ -48,8 +48,8 @@ std::string AgentSocket(const lab::Command& command) {
 }  // namespace
 
 Result<LabDaemons> LabDaemons::Start(const lab::Lab& lab, const std::string& programs,
-                                     const std::string& folder) {
-  LabDaemons daemons(lab, programs, folder);
+                                     const std::string& folder, bool detached) {
+  LabDaemons daemons(lab, programs, folder, detached);
   Result<void> started =
       WriteText(folder + "/controller.conf",
                 fmt::format("topology_file: \"{}\"\n"
@@ -72,9 +72,13 @@ Result<LabDaemons> LabDaemons::Start(const lab::Lab& lab, const std::string& pro
 
 Result<lab::ChildProcess> LabDaemons::StartProgram(const std::string& node,
                                                    const std::string& program,
-                                                   const std::string& config) {
-  Result<lab::Command> command =
-      lab_->MakeCommand(node, {programs_ + "/" + program, "--config", config});
+                                                   const std::string& name) {
+  std::vector<std::string> argv;
+  if (detached_) argv = {"setsid", "--fork"};
+  argv.insert(argv.end(), {"sh", "-c", "exec \"$0\" --config \"$1\" </dev/null >>\"$2\" 2>&1",
+                           programs_ + "/" + program, fmt::format("{}/{}.conf", folder_, name),
+                           fmt::format("{}/{}.log", folder_, name)});
+  Result<lab::Command> command = lab_->MakeCommand(node, std::move(argv));
   if (!command) return Propagate(command);
   return lab::ChildProcess::Start(*command);
 }
@@ -94,7 +98,7 @@ Result<void> LabDaemons::StartAgent(int host) {
                                     name, lab::LabPlan::ControllerAddress(), kControllerPort,
                                     AgentSocket(*probe), folder_, name));
   if (!written) return Propagate(written);
-  Result<lab::ChildProcess> agent = StartProgram(name, "espalier-agent", config);
+  Result<lab::ChildProcess> agent = StartProgram(name, "espalier-agent", name);
   if (!agent) return Propagate(agent);
   agents_.push_back(std::move(*agent));
   return {};
@@ -109,7 +113,7 @@ void LabDaemons::KillController() {
 
 Result<void> LabDaemons::StartController() {
   Result<lab::ChildProcess> controller =
-      StartProgram(lab::kControllerNode, "espalier-controller", folder_ + "/controller.conf");
+      StartProgram(lab::kControllerNode, "espalier-controller", "controller");
   if (!controller) return Propagate(controller);
   controller_ = std::move(*controller);
   return AwaitAgents(lab_->plan().HostCount());

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/event_loop.h"
@@ -21,10 +22,11 @@ class LabDaemons {
  public:
   // programs: the folder with espalier-controller and espalier-agent. folder: for configuration,
   // state and the API's socket; must exist, and must be the same for a controller that is to
-  // remember. Returns when every agent is connected.
+  // remember; logs go there too. Returns when every agent is connected. Detached daemons live as
+  // long as the lab, not as long as this.
   // Errors: kNotFound for the programs, kUnavailable where they do not come up in a minute.
   static Result<LabDaemons> Start(const lab::Lab& lab, const std::string& programs,
-                                  const std::string& folder);
+                                  const std::string& folder, bool detached = false);
 
   // The controller's API: "unix:...", for --controller.
   std::string api_address() const { return "unix:" + folder_ + "/controller.sock"; }
@@ -33,17 +35,20 @@ class LabDaemons {
   // Polls until every decision is acknowledged by its agent (or nobody does within `timeout`).
   Result<void> AwaitAcknowledged(Duration timeout) const;
 
-  // SIGKILL, without a word to anybody.
+  // SIGKILL, without a word to anybody. Not for detached daemons.
   void KillController();
   // Starts it (again) and waits for all agents.
   Result<void> StartController();
 
  private:
-  LabDaemons(const lab::Lab& lab, std::string programs, std::string folder)
-      : lab_(&lab), programs_(std::move(programs)), folder_(std::move(folder)) {}
+  LabDaemons(const lab::Lab& lab, std::string programs, std::string folder, bool detached)
+      : lab_(&lab),
+        programs_(std::move(programs)),
+        folder_(std::move(folder)),
+        detached_(detached) {}
 
   Result<lab::ChildProcess> StartProgram(const std::string& node, const std::string& program,
-                                         const std::string& config);
+                                         const std::string& name);
   Result<void> StartAgent(int host);
   Result<void> AwaitAgents(int count) const;
   Result<io::JsonValue> Ask(const std::string& method, const std::string& target) const;
@@ -51,6 +56,7 @@ class LabDaemons {
   const lab::Lab* lab_;
   std::string programs_;
   std::string folder_;
+  bool detached_;
   std::optional<lab::ChildProcess> controller_;
   std::vector<lab::ChildProcess> agents_;
 };

@@ -114,20 +114,19 @@ std::string ReportJson(const Report& report) {
 }
 
 std::string ReportTable(const Report& report) {
-  std::string text =
-      fmt::format("fabric {} (spines x leaves x hosts a leaf), links of {:g} Mbit/s, medians over "
-                  "{} seeds\n\n",
-                  report.fabric, report.link_mbps, report.seeds);
+  std::string text = fmt::format(
+      "fabric {} (spines x leaves x hosts a leaf), links of {:g} Mbit/s, medians over "
+      "{} seeds\n\n",
+      report.fabric, report.link_mbps, report.seeds);
   text += fmt::format(kRow, "workload", "scheme", "slowest flow", "median flow", "worst link",
                       "throughput", "all-reduce");
   for (const IdealFigures& ideal : report.ideal) {
     for (const RunFigures& run : report.runs) {
       if (run.name != ideal.name) continue;
-      text += fmt::format(kRow, run.name, run.scheme, Seconds(run.slowest_flow_seconds),
-                          Seconds(run.median_flow_seconds),
-                          fmt::format("{:g} flows", run.max_link_flows),
-                          fmt::format("{:.0f} Mbit/s", run.throughput_mbps),
-                          JobsText(run.allreduce_seconds));
+      text += fmt::format(
+          kRow, run.name, run.scheme, Seconds(run.slowest_flow_seconds),
+          Seconds(run.median_flow_seconds), fmt::format("{:g} flows", run.max_link_flows),
+          fmt::format("{:.0f} Mbit/s", run.throughput_mbps), JobsText(run.allreduce_seconds));
     }
     text += fmt::format(kRow, ideal.name, "ideal", Seconds(ideal.slowest_flow_seconds), "",
                         "1 flows", "", JobsText(ideal.allreduce_seconds));

@@ -14,7 +14,7 @@ struct RunFigures {
   std::string scheme;  // "ecmp", "espalier"
   double slowest_flow_seconds = 0;
   double median_flow_seconds = 0;
-  double max_link_flows = 0;  // most flows that one direction of a switch link carried
+  double max_link_flows = 0;   // most flows that one direction of a switch link carried
   double throughput_mbps = 0;  // bytes of all flows over the time from first start to last end
   std::map<std::string, double> allreduce_seconds;  // by job
 };

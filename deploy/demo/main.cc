@@ -1,0 +1,142 @@
+// espalier-quickstart: the main job on a live fabric of network namespaces, before and after.
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <optional>
+
+#include "deploy/demo/main_job.h"
+
+namespace espalier::demo {
+namespace {
+
+constexpr const char* kLabName = "quickstart";
+constexpr int kEpochs = 2;
+constexpr std::int64_t kLinkBitsPerSecond = 50'000'000;
+
+struct Arguments {
+  int seeds = 5;
+  bool json = false;
+  bool keep = false;
+};
+
+// Runs of one workload under one scheme, one a seed.
+using RunsByKind = std::map<std::pair<std::string, std::string>, std::vector<RunFigures>>;
+
+Result<void> RunSeed(const lab::Lab& lab, const std::vector<Experiment>& experiments, int seed,
+                     const LabDaemons* daemons, RunsByKind& runs, Report& report) {
+  for (const Experiment& experiment : experiments) {
+    auto run = RunJudged(lab, experiment, static_cast<std::uint64_t>(seed), daemons);
+    if (!run) return Propagate(run);
+    const RunFigures& figures = run->figures;
+    fmt::print(stderr, "seed {}: {:<12} {:<9} slowest flow {:5.2f} s, worst link {:g} flows\n",
+               seed, figures.name, figures.scheme, figures.slowest_flow_seconds,
+               figures.max_link_flows);
+    if (!run->completed) {
+      return Fail(ErrorCode::kInternal, "the traffic did not end within its time limit");
+    }
+    runs[{figures.name, figures.scheme}].push_back(figures);
+    report.steered_flows += run->steered_flows;
+    report.spine_counter_mismatches += run->mismatches;
+  }
+  return {};
+}
+
+Result<std::vector<Experiment>> MakeExperiments(const lab::LabPlan& plan) {
+  auto permutation = MakePermutation(plan);
+  if (!permutation) return Propagate(permutation);
+  auto rings = MakeTwoRings(plan, kEpochs);
+  if (!rings) return Propagate(rings);
+  return std::vector<Experiment>{std::move(*permutation), std::move(*rings)};
+}
+
+void TellHowToLook(const LabDaemons& daemons, const std::string& folder) {
+  fmt::print(stderr,
+             "\nThe fabric, its controller and its agents are still up. To look at them:\n"
+             "  export ESPALIER_CONTROLLER={}\n"
+             "  build/release/bin/espalier status     # or agents, links, plans, events\n"
+             "  build/release/bin/espalier lab counters --name {}\n"
+             "logs: {}/*.log\nTo end all:\n"
+             "  build/release/bin/espalier lab down --name {} && rm -r {}\n",
+             daemons.api_address(), kLabName, folder, kLabName, folder);
+}
+
+Result<Report> RunAll(const Arguments& arguments, const std::string& programs,
+                      const std::string& folder) {
+  Report report{.fabric = "4x4x4", .link_mbps = kLinkBitsPerSecond / 1e6, .seeds = arguments.seeds};
+  RunsByKind runs;
+  for (int seed = 1; seed <= arguments.seeds; ++seed) {
+    const bool last = seed == arguments.seeds;
+    const bool stays = last && arguments.keep;
+    auto lab = lab::Lab::Start({.name = kLabName,
+                                .link_rate = BitsPerSecond{kLinkBitsPerSecond},
+                                .seed = static_cast<std::uint64_t>(seed),
+                                .die_with_caller = !stays});
+    if (!lab) return Propagate(lab);
+    auto experiments = MakeExperiments(lab->plan());
+    if (!experiments) return Propagate(experiments);
+    Result<void> ran = RunSeed(*lab, *experiments, seed, nullptr, runs, report);
+    if (!ran) return Propagate(ran);
+
+    const std::string seed_folder = fmt::format("{}/{}", folder, seed);
+    std::filesystem::create_directories(seed_folder);
+    auto daemons = LabDaemons::Start(*lab, programs, seed_folder, /*detached=*/stays);
+    if (!daemons) return Propagate(daemons);
+    ran = RunSeed(*lab, *experiments, seed, &*daemons, runs, report);
+    if (!ran) return Propagate(ran);
+    if (last) {
+      fmt::print(stderr, "seed {}: two-rings    a far link fails\n", seed);
+      auto failure =
+          RunWithFailure(*lab, experiments->back(), static_cast<std::uint64_t>(seed), *daemons);
+      if (!failure) return Propagate(failure);
+      report.failure = *failure;
+      for (const Experiment& experiment : *experiments) report.ideal.push_back(experiment.ideal);
+    }
+    if (stays) {
+      TellHowToLook(*daemons, seed_folder);
+    } else {
+      Result<void> stopped = lab::Lab::Stop(kLabName);
+      if (!stopped) return Propagate(stopped);
+    }
+  }
+  for (const auto& [kind, of_kind] : runs) report.runs.push_back(MedianOf(of_kind));
+  return report;
+}
+
+int Run(const Arguments& arguments) {
+  std::string folder = std::filesystem::temp_directory_path() / "espalier-quickstart-XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) {
+    fmt::print(stderr, "espalier-quickstart: cannot make a folder for temporary files\n");
+    return 1;
+  }
+  const std::string programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const Result<Report> report = RunAll(arguments, programs, folder);
+  if (!arguments.keep) std::filesystem::remove_all(folder);
+  if (!report) {
+    fmt::print(stderr, "espalier-quickstart: {}\n", report.error().message);
+    return 1;
+  }
+  fmt::print("{}\n", arguments.json ? ReportJson(*report) : ReportTable(*report));
+  return 0;
+}
+
+}  // namespace
+}  // namespace espalier::demo
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "The main job on a live fabric on this machine: colliding flows before and after Espalier.");
+  espalier::demo::Arguments arguments;
+  app.add_option("--seeds", arguments.seeds, "Fabrics and runs to take the medians of")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100));
+  app.add_flag("--json", arguments.json, "One JSON object instead of the table");
+  app.add_flag("--keep", arguments.keep, "Leave the last fabric and its daemons running");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return espalier::demo::Run(arguments);
+}

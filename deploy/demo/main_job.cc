@@ -1,0 +1,256 @@
+#include "deploy/demo/main_job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "deploy/lab/judges.h"
+#include "deploy/lab/link_faults.h"
+#include "deploy/lab/traffic/placement.h"
+
+namespace espalier::demo {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::int64_t kPermutationBytes = 8'000'000;
+constexpr std::int64_t kRingBytes = 6'000'000;   // of gradients a GPU
+constexpr std::int64_t kSegmentBytes = 250'000;  // a new port takes effect within this
+constexpr double kComputeSeconds = 0.2;
+constexpr auto kTimeLimit = 120s;
+constexpr auto kFailureAt = 700ms;
+
+double LinkSeconds(const lab::LabPlan& plan, std::int64_t bytes) {
+  return static_cast<double>(bytes) * 8 / static_cast<double>(plan.options().link_rate->value);
+}
+
+std::vector<std::string> HostNames(const lab::LabPlan& plan) {
+  std::vector<std::string> hosts;
+  for (int i = 0; i < plan.HostCount(); ++i) hosts.push_back(fmt::format("h{}", i));
+  return hosts;
+}
+
+// (source, destination, source port) of the packets of one flow over one port.
+using PortTriple = std::tuple<std::string, std::string, std::uint16_t>;
+
+// Where the controller planned each port to go, by what it pushed.
+Result<std::map<PortTriple, std::set<std::string>>> ReadPlans(const LabDaemons& daemons) {
+  Result<io::JsonValue> answer = daemons.Get("/api/v1/plans");
+  if (!answer) return Propagate(answer);
+  std::map<PortTriple, std::set<std::string>> plans;
+  for (const io::JsonValue& plan : answer->Find("plans")->items) {
+    const auto port = static_cast<std::uint16_t>(std::stoi(plan.Find("source_port")->text));
+    plans[{plan.Find("source")->text, plan.Find("destination")->text, port}].insert(
+        plan.Find("via")->text);
+  }
+  return plans;
+}
+
+// Which spines counted packets of each port.
+std::map<PortTriple, std::set<std::string>> SpinesOf(const lab::Lab& lab,
+                                                     std::span<const lab::FlowCount> counts) {
+  const auto name = [&](const IpAddress& address) {
+    const auto nic = lab.topology().FindNic(address);
+    return nic ? lab.topology().node(*nic).id : address.ToString();
+  };
+  std::map<PortTriple, std::set<std::string>> spines;
+  for (const lab::FlowCount& count : counts) {
+    if (count.packets == 0) continue;
+    spines[{name(count.source), name(count.destination), count.source_port}].insert(count.spine);
+  }
+  return spines;
+}
+
+Result<void> JudgePlans(const lab::Lab& lab, const lab::TrafficResult& result,
+                        std::span<const lab::FlowCount> counts, const LabDaemons& daemons,
+                        JudgedRun& judged) {
+  auto plans = ReadPlans(daemons);
+  if (!plans) return Propagate(plans);
+  const auto seen = SpinesOf(lab, counts);
+  for (const lab::FlowOutcome& flow : result.flows) {
+    for (const traffic::PortUse& use : flow.sent.ports) {
+      if (!use.steered || use.bytes == 0) continue;
+      ++judged.steered_flows;
+      const PortTriple triple{flow.plan.source, flow.plan.destination, use.port};
+      const auto spines = seen.find(triple);
+      const auto& planned = (*plans)[triple];
+      const bool as_planned =
+          spines != seen.end() && std::includes(planned.begin(), planned.end(),
+                                                spines->second.begin(), spines->second.end());
+      if (!as_planned) ++judged.mismatches;
+    }
+  }
+  return {};
+}
+
+// Of the links from a spine to a leaf, the one with most flows in that direction.
+Result<std::string> BusiestFarLink(const LabDaemons& daemons) {
+  Result<io::JsonValue> answer = daemons.Get("/api/v1/links");
+  if (!answer) return Propagate(answer);
+  std::string busiest;
+  int most = 0;
+  for (const io::JsonValue& link : answer->Find("links")->items) {
+    const int flows = std::stoi(link.Find("flows_b_to_a")->text);
+    if (link.Find("b")->text.starts_with("spine") && flows > most) {
+      most = flows;
+      busiest = link.Find("id")->text;
+    }
+  }
+  if (busiest.empty()) return Fail(ErrorCode::kFailedPrecondition, "no link carries a flow");
+  return busiest;
+}
+
+Result<int> FlowsOn(const LabDaemons& daemons, const std::string& id) {
+  Result<io::JsonValue> answer = daemons.Get("/api/v1/links");
+  if (!answer) return Propagate(answer);
+  for (const io::JsonValue& link : answer->Find("links")->items) {
+    if (link.Find("id")->text != id) continue;
+    return std::stoi(link.Find("flows_a_to_b")->text) + std::stoi(link.Find("flows_b_to_a")->text);
+  }
+  return Fail(ErrorCode::kNotFound, id);
+}
+
+Result<void> BreakLink(const lab::Lab& lab, const LabDaemons& daemons, FailureFigures& failure) {
+  Result<std::string> link = BusiestFarLink(daemons);
+  if (!link) return Propagate(link);
+  failure.link = *link;
+  Result<int> flows = FlowsOn(daemons, *link);
+  if (!flows) return Propagate(flows);
+  failure.flows_on_link = *flows;
+  Result<bool> broken = lab::FailLink(lab, *link);
+  if (!broken) return Propagate(broken);
+  const auto start = std::chrono::steady_clock::now();
+  Result<io::JsonValue> outcome = daemons.Post("/api/v1/links/fail?id=" + *link);
+  if (!outcome) return Propagate(outcome);
+  failure.flows_moved = std::stoi(outcome->Find("moved")->text);
+  Result<void> applied = daemons.AwaitAcknowledged(30s);
+  if (!applied) return Propagate(applied);
+  failure.seconds_to_move =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return {};
+}
+
+}  // namespace
+
+Result<Experiment> MakePermutation(const lab::LabPlan& plan) {
+  auto workload = traffic::MakeShiftedPermutation(HostNames(plan), plan.options().hosts_per_leaf,
+                                                  kPermutationBytes);
+  if (!workload) return Propagate(workload);
+  workload->segment_bytes = kSegmentBytes;
+  const double seconds = LinkSeconds(plan, kPermutationBytes);
+  return Experiment{.name = "permutation",
+                    .workload = std::move(*workload),
+                    .flow_bytes = kPermutationBytes,
+                    .ideal = {"permutation", seconds, {}}};
+}
+
+Result<Experiment> MakeTwoRings(const lab::LabPlan& plan, int epochs) {
+  constexpr int kStages = 2;
+  const int leaves = plan.options().leaves;
+  Experiment experiment{.name = "two-rings"};
+  experiment.workload.segment_bytes = kSegmentBytes;
+  for (int job = 0; job < 2; ++job) {
+    std::vector<std::string> hosts;
+    for (int leaf = 0; leaf < leaves; ++leaf) {
+      for (int stage = 0; stage < kStages; ++stage) {
+        hosts.push_back(
+            fmt::format("h{}", leaf * plan.options().hosts_per_leaf + job * kStages + stage));
+      }
+    }
+    auto placed = traffic::PlaceParallelJob({.id = job == 0 ? "A" : "B",
+                                             .tensor = 1,
+                                             .pipeline = kStages,
+                                             .data = leaves,
+                                             .bytes_per_gpu = kRingBytes,
+                                             .epochs = epochs,
+                                             .compute_seconds = kComputeSeconds},
+                                            hosts);
+    if (!placed) return Propagate(placed);
+    experiment.workload.jobs.push_back(std::move(*placed));
+  }
+  const traffic::Ring& ring = experiment.workload.jobs[0].rings[0];
+  const std::int64_t ring_flow_bytes =
+      traffic::RingRounds(ring.hosts.size()) * traffic::ChunkBytes(ring);
+  experiment.flow_bytes = ring_flow_bytes * epochs;
+  const double allreduce = LinkSeconds(plan, ring_flow_bytes);
+  experiment.ideal = {"two-rings", epochs * (kComputeSeconds + allreduce), {}};
+  for (const traffic::Job& job : experiment.workload.jobs) {
+    experiment.ideal.allreduce_seconds[job.id] = allreduce;
+  }
+  return experiment;
+}
+
+Result<JudgedRun> RunJudged(const lab::Lab& lab, const Experiment& experiment, std::uint64_t seed,
+                            const LabDaemons* daemons) {
+  auto before = lab::ReadFlowCounts(lab);
+  if (!before) return Propagate(before);
+  lab::TrafficOptions options;
+  options.seed = seed;
+  options.use_agents = daemons != nullptr;
+  options.time_limit = kTimeLimit;
+  auto result = lab::RunTraffic(lab, experiment.workload, options);
+  if (!result) return Propagate(result);
+  auto after = lab::ReadFlowCounts(lab);
+  if (!after) return Propagate(after);
+  const auto counts = lab::Difference(*before, *after);
+
+  JudgedRun judged;
+  judged.completed = result->completed;
+  RunFigures& figures = judged.figures;
+  figures.name = experiment.name;
+  figures.scheme = daemons != nullptr ? "espalier" : "ecmp";
+  figures.slowest_flow_seconds = result->SlowestFlowSeconds();
+  figures.median_flow_seconds = result->MedianFlowSeconds();
+  figures.throughput_mbps = result->ThroughputBps() / 1e6;
+  for (const lab::JobOutcome& job : result->jobs) {
+    figures.allreduce_seconds[job.id] = job.allreduce_seconds;
+  }
+  // What a flow sent before it had its port does not make it a flow of that path.
+  const auto loads = lab::CountFlowsPerDirection(lab.topology(), counts, experiment.flow_bytes / 4);
+  for (const auto& [direction, flows] : loads) {
+    figures.max_link_flows = std::max(figures.max_link_flows, static_cast<double>(flows));
+  }
+  if (daemons != nullptr) {
+    Result<void> judgement = JudgePlans(lab, *result, counts, *daemons, judged);
+    if (!judgement) return Propagate(judgement);
+  }
+  return judged;
+}
+
+Result<FailureFigures> RunWithFailure(const lab::Lab& lab, const Experiment& experiment,
+                                      std::uint64_t seed, const LabDaemons& daemons) {
+  FailureFigures failure;
+  Result<void> broken = Fail(ErrorCode::kFailedPrecondition, "the job ended before the failure");
+  bool tried = false;
+  lab::TrafficOptions options;
+  options.seed = seed;
+  options.use_agents = true;
+  options.time_limit = kTimeLimit;
+  options.on_running = [&](std::chrono::nanoseconds elapsed) {
+    if (tried || elapsed < kFailureAt) return;
+    tried = true;
+    broken = BreakLink(lab, daemons, failure);
+  };
+  auto result = lab::RunTraffic(lab, experiment.workload, options);
+  if (!failure.link.empty()) {
+    Result<bool> restored = lab::RestoreLink(lab, failure.link);
+    if (!restored) return Propagate(restored);
+    if (failure.flows_moved > 0) {
+      Result<io::JsonValue> told = daemons.Post("/api/v1/links/restore?id=" + failure.link);
+      if (!told) return Propagate(told);
+    }
+  }
+  if (!result) return Propagate(result);
+  if (!broken) return Propagate(broken);
+  failure.job_completed = result->completed;
+  failure.dead_flows =
+      static_cast<int>(std::count_if(result->flows.begin(), result->flows.end(),
+                                     [](const lab::FlowOutcome& flow) { return !flow.IsWhole(); }));
+  return failure;
+}
+
+}  // namespace espalier::demo

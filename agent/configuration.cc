@@ -13,8 +13,8 @@
 namespace espalier::agent {
 namespace {
 
-std::string Or(const std::string& value, std::string fallback) {
-  return value.empty() ? std::move(fallback) : value;
+std::string Or(const std::string& value, const std::string& fallback) {
+  return value.empty() ? fallback : value;
 }
 
 std::string HostName() {

@@ -177,7 +177,8 @@ Result<Experiment> MakeTwoRings(const lab::LabPlan& plan, int epochs) {
       traffic::RingRounds(ring.hosts.size()) * traffic::ChunkBytes(ring);
   experiment.flow_bytes = ring_flow_bytes * epochs;
   const double allreduce = LinkSeconds(plan, ring_flow_bytes);
-  experiment.ideal = {"two-rings", epochs * (kComputeSeconds + allreduce), {}};
+  // A flow starts with its first all-reduce, after the first pause.
+  experiment.ideal = {"two-rings", epochs * allreduce + (epochs - 1) * kComputeSeconds, {}};
   for (const traffic::Job& job : experiment.workload.jobs) {
     experiment.ideal.allreduce_seconds[job.id] = allreduce;
   }
@@ -209,8 +210,8 @@ Result<JudgedRun> RunJudged(const lab::Lab& lab, const Experiment& experiment, s
   for (const lab::JobOutcome& job : result->jobs) {
     figures.allreduce_seconds[job.id] = job.allreduce_seconds;
   }
-  // What a flow sent before it had its port does not make it a flow of that path.
-  const auto loads = lab::CountFlowsPerDirection(lab.topology(), counts, experiment.flow_bytes / 4);
+  // A flow is one of the path that took most of it: not of the one it had before its port came.
+  const auto loads = lab::CountFlowsPerDirection(lab.topology(), counts, experiment.flow_bytes / 2);
   for (const auto& [direction, flows] : loads) {
     figures.max_link_flows = std::max(figures.max_link_flows, static_cast<double>(flows));
   }

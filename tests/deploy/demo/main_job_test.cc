@@ -1,0 +1,155 @@
+#include "deploy/demo/main_job.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+namespace espalier::demo {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A 4x4x4 lab with a controller and 16 agents, all real. Times are printed, not asserted.
+class MainJobTest : public testing::Test {
+ protected:
+  static constexpr int kSeed = 1;
+
+  void SetUp() override {
+    auto lab = lab::Lab::Start({.name = fmt::format("test-{}", getpid()),
+                                .link_rate = BitsPerSecond{50'000'000},
+                                .seed = kSeed,
+                                .die_with_caller = true});
+    if (!lab && (lab.error().code == ErrorCode::kPermissionDenied ||
+                 lab.error().code == ErrorCode::kUnsupported)) {
+      GTEST_SKIP() << "no network namespaces here: " << lab.error().message;
+    }
+    ASSERT_TRUE(lab.has_value()) << lab.error().message;
+    lab_.emplace(std::move(*lab));
+    std::string folder = std::filesystem::temp_directory_path() / "espalier-test-XXXXXX";
+    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    folder_ = folder;
+  }
+
+  void TearDown() override {
+    daemons_.reset();
+    if (lab_) {
+      EXPECT_TRUE(lab::Lab::Stop(lab_->record().options.name).has_value());
+    }
+    if (!folder_.empty()) std::filesystem::remove_all(folder_);
+  }
+
+  void StartDaemons() {
+    auto daemons = LabDaemons::Start(*lab_, ESPALIER_PROGRAMS, folder_);
+    ASSERT_TRUE(daemons.has_value()) << daemons.error().message;
+    daemons_.emplace(std::move(*daemons));
+  }
+
+  // "h0 > h4": "spine2 port 50000", for every flow that is steered now.
+  std::map<std::string, std::string> SteeredFlows() const {
+    std::map<std::string, std::string> flows;
+    const auto answer = daemons_->Get("/api/v1/flows");
+    if (!answer) return flows;
+    for (const io::JsonValue& flow : answer->Find("flows")->items) {
+      if (flow.Find("status")->text != "ROUTED") continue;
+      flows[flow.Find("source")->text + " > " + flow.Find("destination")->text] =
+          fmt::format("{} port {}", flow.Find("via")->text, flow.Find("source_port")->text);
+    }
+    return flows;
+  }
+
+  std::map<std::string, std::string> AwaitSteeredFlows(std::size_t count) const {
+    const auto deadline = std::chrono::steady_clock::now() + 30s;
+    auto flows = SteeredFlows();
+    while (flows.size() < count && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+      flows = SteeredFlows();
+    }
+    return flows;
+  }
+
+  std::optional<lab::Lab> lab_;
+  std::string folder_;
+  std::optional<LabDaemons> daemons_;
+};
+
+void Print(const JudgedRun& run, const Experiment& experiment) {
+  fmt::print("{:<9} slowest flow {:.2f} s (ideal {:.2f} s), worst link {:g} flows\n",
+             run.figures.scheme, run.figures.slowest_flow_seconds,
+             experiment.ideal.slowest_flow_seconds, run.figures.max_link_flows);
+}
+
+TEST_F(MainJobTest, SteersCollidingFlowsApart) {
+  for (const auto& make : {MakePermutation(lab_->plan()), MakeTwoRings(lab_->plan(), 1)}) {
+    ASSERT_TRUE(make.has_value());
+    const Experiment& experiment = *make;
+    daemons_.reset();
+    const auto ecmp = RunJudged(*lab_, experiment, kSeed, nullptr);
+    ASSERT_TRUE(ecmp.has_value()) << ecmp.error().message;
+    Print(*ecmp, experiment);
+    EXPECT_TRUE(ecmp->completed);
+    EXPECT_GE(ecmp->figures.max_link_flows, 2);  // these ports collide in this fabric
+
+    StartDaemons();
+    const auto steered = RunJudged(*lab_, experiment, kSeed, &*daemons_);
+    ASSERT_TRUE(steered.has_value()) << steered.error().message;
+    Print(*steered, experiment);
+    EXPECT_TRUE(steered->completed);
+    EXPECT_EQ(steered->figures.max_link_flows, 1);
+    EXPECT_EQ(steered->steered_flows, 16);
+    EXPECT_EQ(steered->mismatches, 0);
+  }
+}
+
+TEST_F(MainJobTest, MovesTheFlowsOfADeadFarLinkAndTheJobEnds) {
+  StartDaemons();
+  const auto rings = MakeTwoRings(lab_->plan(), 4);
+  ASSERT_TRUE(rings.has_value());
+  const auto failure = RunWithFailure(*lab_, *rings, kSeed, *daemons_);
+  ASSERT_TRUE(failure.has_value()) << failure.error().message;
+  fmt::print("{}: {} flows moved in {:.3f} s\n", failure->link, failure->flows_moved,
+             failure->seconds_to_move);
+  EXPECT_GT(failure->flows_on_link, 0);
+  EXPECT_EQ(failure->flows_moved, failure->flows_on_link);
+  EXPECT_EQ(failure->dead_flows, 0);
+  EXPECT_TRUE(failure->job_completed);
+}
+
+TEST_F(MainJobTest, OutlivesItsControllerAndRemembersTheFailedLink) {
+  StartDaemons();
+  const auto rings = MakeTwoRings(lab_->plan(), 8);
+  ASSERT_TRUE(rings.has_value());
+  std::map<std::string, std::string> before;
+  std::map<std::string, std::string> after;
+  std::string state_after;
+  bool done = false;
+  lab::TrafficOptions options{.seed = kSeed, .use_agents = true, .time_limit = 240s};
+  options.on_running = [&](std::chrono::nanoseconds) {
+    if (std::exchange(done, true)) return;
+    AwaitSteeredFlows(16);
+    ASSERT_TRUE(daemons_->Post("/api/v1/links/fail?id=leaf3--spine1").has_value());
+    ASSERT_TRUE(daemons_->AwaitAcknowledged(30s).has_value());
+    before = AwaitSteeredFlows(16);
+    daemons_->KillController();
+    const auto restarted = daemons_->StartController();
+    ASSERT_TRUE(restarted.has_value()) << restarted.error().message;
+    after = AwaitSteeredFlows(16);
+    const auto links = daemons_->Get("/api/v1/links");
+    ASSERT_TRUE(links.has_value());
+    for (const io::JsonValue& link : links->Find("links")->items) {
+      if (link.Find("id")->text == "leaf3--spine1") state_after = link.Find("state")->text;
+    }
+  };
+  const auto result = lab::RunTraffic(*lab_, rings->workload, options);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_TRUE(result->completed);
+  for (const lab::FlowOutcome& flow : result->flows) EXPECT_TRUE(flow.IsWhole()) << flow.plan.id;
+  EXPECT_EQ(before.size(), 16U);
+  EXPECT_EQ(after, before);
+  EXPECT_EQ(state_after, "DOWN");
+}
+
+}  // namespace
+}  // namespace espalier::demo

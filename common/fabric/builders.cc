@@ -149,6 +149,7 @@ Result<TopologySpec> BuildLeafSpine(const LeafSpineOptions& options) {
 
   Builder builder(fmt::format("leaf-spine-{}x{}x{}", spines, leaves, hosts_per_leaf));
   std::vector<NodeId> host_ids;
+  host_ids.reserve(static_cast<std::size_t>(hosts));
   for (int h = 0; h < hosts; ++h) host_ids.push_back(builder.AddHost(h));
   const auto leaf_ids = builder.AddTier("leaf", leaves, SwitchRole::kLeaf);
   const auto spine_ids = builder.AddTier("spine", spines, SwitchRole::kSpine);

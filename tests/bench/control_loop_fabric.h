@@ -1,0 +1,14 @@
+#pragma once
+
+#include "common/fabric/topology.h"
+
+namespace espalier::bench {
+
+// The leaf-spine fabric of the control-loop benchmark, with at least so many hosts: 32 a leaf, 16
+// spines, CRC32 hashes that the controller knows.
+fabric::Topology MakeBenchTopology(int hosts);
+
+// The number of a host under another leaf than `host`; a different one for each n below 32.
+int RemoteHost(int host, int n, int hosts);
+
+}  // namespace espalier::bench

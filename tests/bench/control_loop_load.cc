@@ -1,0 +1,268 @@
+#include "tests/bench/control_loop_load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <variant>
+
+#include "common/base/check.h"
+#include "common/io/zmq_bus.h"
+#include "common/sim/sim_host.h"
+#include "tests/bench/control_loop_fabric.h"
+
+namespace espalier::bench {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr Duration kQuiet = 1s;
+constexpr int kBatch = 4;  // one-way messages of an agent before the next one's turn
+
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+struct Load::Agent {
+  std::unique_ptr<Bus> bus;
+  std::uint64_t instance = 0;
+  std::string name;
+  std::vector<IpAddress> addresses;  // its own, then the destinations of its flows
+  std::uint64_t open_flow = 0;       // of the last request; 0: none yet
+  std::uint64_t next_flow = 0;
+  bool waits = false;  // for the port of open_flow
+  TimePoint asked;
+  std::uint64_t sequence = 0;
+  std::vector<wire::FlowProgress> progress;
+  std::string update;  // a one-way message, encoded
+  std::int64_t updates_left = 0;
+};
+
+Load::Load(const LoadOptions& options, const std::string& endpoint) : options_(options) {
+  fabric_ = std::move(sim::SimFabric::Build(loop_, MakeBenchTopology(options.agents)).value());
+  const fabric::Topology& topology = fabric_->topology();
+  const auto address_of = [&](int host) {
+    return topology.node(*topology.FindNode(fmt::format("h{}", host))).addresses.front();
+  };
+  for (int i = 0; i < options.agents; ++i) {
+    auto agent = std::make_unique<Agent>();
+    agent->name = fmt::format("h{}", i);
+    agent->instance = static_cast<std::uint64_t>(i) + 1;
+    agent->addresses.push_back(address_of(i));
+    for (int flow = 0; flow < options.flows; ++flow) {
+      agent->addresses.push_back(address_of(RemoteHost(i, flow, options.agents)));
+    }
+    agent->bus = std::move(io::ConnectZmqDealer(loop_, {.endpoint = endpoint}).value());
+    agent->bus->SetHandlers(
+        {.on_message = [this, a = agent.get()](
+                           PeerId, std::string_view bytes) { HandleMessage(*a, bytes); },
+         .on_peer_gone = [](PeerId) { ESPALIER_CHECK(false, "the subject hung up"); }});
+    agents_.push_back(std::move(agent));
+  }
+  Beat();
+}
+
+Load::~Load() = default;
+
+void Load::RunUntil(const std::function<bool()>& done) {
+  TimerPtr timer;
+  const std::function<void()> look = [&] {
+    if (done()) {
+      loop_.Stop();
+    } else {
+      timer = loop_.After(1ms, look);
+    }
+  };
+  loop_.Post(look);
+  loop_.Run();
+}
+
+void Load::Send(Agent& agent, wire::Body body) {
+  const bool sent =
+      agent.bus->Send(kControllerPeer, wire::Encode({agent.instance, std::move(body)}));
+  ESPALIER_CHECK(sent, "agent={}", agent.name);
+}
+
+// Each agent once a second.
+void Load::Beat() {
+  const std::size_t turns = 100;
+  const std::size_t end = std::min(agents_.size(), next_beat_ + agents_.size() / turns + 1);
+  for (; next_beat_ < end; ++next_beat_) {
+    Agent& agent = *agents_[next_beat_];
+    // A full queue is as good as a heartbeat.
+    if (agent.next_flow > 0) {
+      agent.bus->Send(kControllerPeer, wire::Encode({agent.instance, wire::Heartbeat{}}));
+    }
+  }
+  if (next_beat_ == agents_.size()) next_beat_ = 0;
+  beat_timer_ = loop_.After(1s / turns, [this] { Beat(); });
+}
+
+void Load::HandleMessage(Agent& agent, std::string_view bytes) {
+  const Result<const wire::Message*> decoded = decoder_.Decode(bytes);
+  ESPALIER_CHECK(decoded, "error={}", decoded.error().message);
+  const wire::Body& body = (*decoded)->body;
+  if (const auto* push = std::get_if<wire::PathPush>(&body)) {
+    HandlePush(agent, *push);
+  } else if (const auto* order = std::get_if<wire::ProbeOrder>(&body)) {
+    AnswerOrder(agent, *order);
+  } else if (const auto* welcome = std::get_if<wire::Welcome>(&body)) {
+    ESPALIER_CHECK(welcome->accepted, "reason={}", welcome->reason);
+    OpenFlows(agent);
+  }
+}
+
+void Load::HandlePush(Agent& agent, const wire::PathPush& push) {
+  last_activity_ = loop_.Now();
+  for (const wire::PathSet& set : push.sets) {
+    if (agent.waits && set.flow.value() == agent.open_flow) {
+      agent.waits = false;
+      --open_requests_;
+      latencies_.push_back(Seconds(loop_.Now() - agent.asked));
+    } else if (set.flow.value() <= static_cast<std::uint64_t>(options_.flows)) {
+      ++routed_;
+    }
+  }
+  Send(agent, wire::Ack{.epoch = push.epoch, .generation = push.generation});
+}
+
+void Load::AnswerOrder(Agent& agent, const wire::ProbeOrder& order) {
+  last_activity_ = loop_.Now();
+  wire::ProbeReport report{.order = order.order, .done = true};
+  for (const std::uint16_t port : order.source_ports) {
+    for (const std::uint8_t ttl : order.ttls) {
+      ++report.sent;
+      const auto reply = sim::AnswerProbe(*fabric_, {.source = order.source,
+                                                     .destination = order.destination,
+                                                     .source_port = port,
+                                                     .destination_port = order.destination_port,
+                                                     .destination_qpn = order.destination_qpn,
+                                                     .ttl = ttl});
+      if (reply) report.answers.push_back({port, ttl, reply->responder, 30});
+    }
+  }
+  Send(agent, std::move(report));
+}
+
+wire::OpenedFlow Load::Describe(std::uint64_t flow) const {
+  const auto destinations = static_cast<std::uint64_t>(options_.flows);
+  return {.id = wire::LocalFlowId(flow),
+          .destination = static_cast<std::uint32_t>(1 + (flow - 1) % destinations),
+          .age_us = 1000,
+          .source_port = 0xC000};
+}
+
+void Load::OpenFlows(Agent& agent) {
+  wire::FlowReport report{
+      .full = true, .sequence = ++agent.sequence, .jobs = {"bench"}, .addresses = agent.addresses};
+  for (int flow = 1; flow <= options_.flows; ++flow) {
+    const auto id = static_cast<std::uint64_t>(flow);
+    report.opened.push_back(Describe(id));
+    agent.progress.push_back({.id = wire::LocalFlowId(id),
+                              .remaining_bytes = 1'000'000'000 + 7919 * id,
+                              .outstanding_bytes = 65'536,
+                              .achieved_bps = 100'000'000'000});
+  }
+  report.progress = agent.progress;
+  agent.next_flow = static_cast<std::uint64_t>(options_.flows) + 1;
+  Send(agent, std::move(report));
+}
+
+double Load::Connect() {
+  const TimePoint start = loop_.Now();
+  for (const auto& agent : agents_) {
+    Send(*agent, wire::Hello{.name = agent->name, .nics = {{.address = agent->addresses[0]}}});
+  }
+  RunUntil([&] { return routed_ >= agents_.size() * static_cast<std::size_t>(options_.flows); });
+  return Seconds(loop_.Now() - start);
+}
+
+void Load::Settle() {
+  last_activity_ = loop_.Now();
+  RunUntil([&] { return loop_.Now() - last_activity_ > kQuiet; });
+}
+
+bool Load::SendRequest(Agent& agent) {
+  wire::FlowReport report{.sequence = ++agent.sequence,
+                          .jobs = {"bench"},
+                          .addresses = {agent.addresses[0], agent.addresses[1]},
+                          .progress = agent.progress};
+  if (agent.open_flow != 0) report.ended.push_back(wire::LocalFlowId(agent.open_flow));
+  agent.open_flow = agent.next_flow++;
+  wire::OpenedFlow opened = Describe(agent.open_flow);
+  opened.destination = 1;
+  report.opened.push_back(opened);
+  agent.asked = loop_.Now();
+  agent.waits = true;
+  const bool sent =
+      agent.bus->Send(kControllerPeer, wire::Encode({agent.instance, std::move(report)}));
+  open_requests_ += sent ? 1 : 0;
+  agent.waits = sent;
+  return sent;
+}
+
+Load::Latencies Load::RequestReply(double messages_per_second, double seconds) {
+  latencies_.clear();
+  Latencies result;
+  const TimePoint start = loop_.Now();
+  std::int64_t sent = 0;
+  std::size_t turn = 0;
+  TimerPtr timer;
+  bool over = false;
+  const std::function<void()> tick = [&] {
+    const double elapsed = Seconds(loop_.Now() - start);
+    const auto due = static_cast<std::int64_t>(std::min(elapsed, seconds) * messages_per_second);
+    for (; sent < due; ++sent) {
+      Agent& agent = *agents_[turn++ % agents_.size()];
+      if (agent.waits || !SendRequest(agent)) ++result.skipped;
+    }
+    over = elapsed >= seconds;
+    if (!over) timer = loop_.After(100us, tick);
+  };
+  loop_.Post(tick);
+  RunUntil([&] { return over && open_requests_ == 0; });
+  result.elapsed = Seconds(loop_.Now() - start);
+  result.seconds = std::exchange(latencies_, {});
+  std::sort(result.seconds.begin(), result.seconds.end());
+  return result;
+}
+
+double Load::OneWay(std::int64_t messages) {
+  for (std::size_t i = 0; i < agents_.size(); ++i) {
+    Agent& agent = *agents_[i];
+    wire::FlowReport report{.sequence = ++agent.sequence};
+    // Flows that are not open are passed over after they were looked up.
+    for (int flow = 1; flow <= options_.update_flows; ++flow) {
+      wire::FlowProgress row = agent.progress.front();
+      row.id = wire::LocalFlowId(static_cast<std::uint64_t>(flow));
+      report.progress.push_back(row);
+    }
+    agent.update = wire::Encode({agent.instance, std::move(report)});
+    const auto count = static_cast<std::int64_t>(agents_.size());
+    agent.updates_left =
+        messages / count + (static_cast<std::int64_t>(i) < messages % count ? 1 : 0);
+  }
+  const TimePoint start = loop_.Now();
+  std::size_t busy = agents_.size();
+  std::vector<bool> asked(agents_.size(), false);
+  const std::function<void()> round = [&] {
+    for (std::size_t i = 0; i < agents_.size(); ++i) {
+      Agent& agent = *agents_[i];
+      for (int n = 0; n < kBatch && agent.updates_left > 0; ++n) {
+        if (!agent.bus->Send(kControllerPeer, agent.update)) break;
+        --agent.updates_left;
+      }
+      if (agent.updates_left > 0 || asked[i] || !SendRequest(agent)) continue;
+      asked[i] = true;
+      --busy;
+    }
+    if (busy > 0) loop_.Post(round);
+  };
+  loop_.Post(round);
+  RunUntil([&] { return busy == 0 && open_requests_ == 0; });
+  return Seconds(loop_.Now() - start);
+}
+
+}  // namespace espalier::bench

@@ -1,0 +1,192 @@
+#include "tests/bench/control_loop_subject.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "common/base/check.h"
+#include "common/base/log.h"
+#include "common/base/metrics.h"
+#include "common/io/asio_event_loop.h"
+#include "common/io/zmq_bus.h"
+#include "controller/controller.h"
+#include "proto/convert.h"
+#include "tests/bench/control_loop_fabric.h"
+
+namespace espalier::bench {
+namespace {
+
+constexpr const char* kAnyEndpoint = "tcp://127.0.0.1:*";
+
+void Announce(const std::string& endpoint) {
+  fmt::print("{}\n", endpoint);
+  std::fflush(stdout);
+}
+
+// Answers as a controller would that has nothing to think about.
+class Echo {
+ public:
+  // None where nothing is to be said.
+  std::optional<std::string> Answer(std::string_view bytes) {
+    const Result<const wire::Message*> decoded = decoder_.Decode(bytes);
+    ESPALIER_CHECK(decoded, "error={}", decoded.error().message);
+    if (std::holds_alternative<wire::Hello>((*decoded)->body)) {
+      return wire::Encode(
+          {1, wire::Welcome{.accepted = true, .epoch = 1, .heartbeat_interval_us = 1'000'000}});
+    }
+    const auto* const report = std::get_if<wire::FlowReport>(&(*decoded)->body);
+    if (report == nullptr || report->opened.empty()) return std::nullopt;
+    wire::PathPush push{.epoch = 1, .generation = ++generation_};
+    for (const wire::OpenedFlow& flow : report->opened) {
+      push.sets.push_back({.flow = flow.id, .paths = {{.source_port = 0xC000}}});
+    }
+    return wire::Encode({1, std::move(push)});
+  }
+
+ private:
+  wire::Decoder decoder_;
+  std::uint64_t generation_ = 0;
+};
+
+void ServeBare() {
+  void* const context = zmq_ctx_new();
+  void* const router = zmq_socket(context, ZMQ_ROUTER);
+  const int backlog = 4096;
+  zmq_setsockopt(router, ZMQ_BACKLOG, &backlog, sizeof backlog);
+  ESPALIER_CHECK(zmq_bind(router, kAnyEndpoint) == 0, "errno={}", errno);
+  std::array<char, 256> endpoint{};
+  std::size_t size = endpoint.size();
+  zmq_getsockopt(router, ZMQ_LAST_ENDPOINT, endpoint.data(), &size);
+  Announce(endpoint.data());
+
+  Echo echo;
+  zmq_msg_t id;
+  zmq_msg_t payload;
+  zmq_msg_init(&id);
+  zmq_msg_init(&payload);
+  for (;;) {
+    zmq_pollitem_t item{router, 0, ZMQ_POLLIN, 0};
+    zmq_poll(&item, 1, -1);
+    while (zmq_msg_recv(&id, router, ZMQ_DONTWAIT) >= 0) {
+      zmq_msg_recv(&payload, router, 0);
+      const auto answer =
+          echo.Answer({static_cast<const char*>(zmq_msg_data(&payload)), zmq_msg_size(&payload)});
+      if (!answer) continue;
+      zmq_msg_send(&id, router, ZMQ_SNDMORE);
+      zmq_send(router, answer->data(), answer->size(), ZMQ_DONTWAIT);
+    }
+  }
+}
+
+void ServeBus() {
+  io::AsioEventLoop loop;
+  const auto bus = io::ZmqRouterBus::Bind(loop, {.endpoint = kAnyEndpoint}).value();
+  Echo echo;
+  bus->SetHandlers({.on_message =
+                        [&](PeerId from, std::string_view bytes) {
+                          if (auto answer = echo.Answer(bytes)) bus->Send(from, std::move(*answer));
+                        },
+                    .on_peer_gone = {}});
+  Announce(bus->endpoint());
+  loop.Run();
+}
+
+class MemoryStore : public controller::IntentStore {
+ public:
+  Result<controller::Intents> Load() override { return saved_; }
+  Result<void> Save(const controller::Intents& intents) override {
+    saved_ = intents;
+    return {};
+  }
+
+ private:
+  controller::Intents saved_;
+};
+
+void ServeController(int agents) {
+  SetLogLevel(LogLevel::kWarning);
+  io::AsioEventLoop loop;
+  const auto bus = io::ZmqRouterBus::Bind(loop, {.endpoint = kAnyEndpoint}).value();
+  MemoryStore store;
+  Metrics metrics;
+  controller::Controller controller(MakeBenchTopology(agents), {}, loop, *bus, store, metrics);
+  const Result<void> started = controller.Start();
+  ESPALIER_CHECK(started, "error={}", started.error().message);
+  Announce(bus->endpoint());
+  loop.Run();
+}
+
+double SecondsOnCpu(const std::filesystem::path& task) {
+  std::uint64_t nanoseconds = 0;
+  std::ifstream(task / "schedstat") >> nanoseconds;
+  return static_cast<double>(nanoseconds) * 1e-9;
+}
+
+}  // namespace
+
+bool ServeSubject(const std::string& name, int agents) {
+  if (name == "bare") {
+    ServeBare();
+  } else if (name == "bus") {
+    ServeBus();
+  } else if (name == "controller") {
+    ServeController(agents);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+SubjectProcess::SubjectProcess(const std::string& name, int agents) {
+  std::array<int, 2> out{};
+  ESPALIER_CHECK(pipe(out.data()) == 0, "errno={}", errno);
+  const std::string count = std::to_string(agents);
+  pid_ = fork();
+  ESPALIER_CHECK(pid_ >= 0, "errno={}", errno);
+  if (pid_ == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(out[1], STDOUT_FILENO);
+    execl("/proc/self/exe", "control_loop_bench", "--serve", name.c_str(), "--agents",
+          count.c_str(), static_cast<char*>(nullptr));
+    _exit(1);
+  }
+  close(out[1]);
+  for (char c = 0; read(out[0], &c, 1) == 1 && c != '\n';) endpoint_.push_back(c);
+  close(out[0]);
+  ESPALIER_CHECK(!endpoint_.empty(), "subject={}", name);
+}
+
+SubjectProcess::~SubjectProcess() {
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+SubjectProcess::Usage SubjectProcess::Measure() const {
+  const std::filesystem::path process = fmt::format("/proc/{}", pid_);
+  Usage usage;
+  for (const auto& task : std::filesystem::directory_iterator(process / "task")) {
+    usage.cpu_seconds += SecondsOnCpu(task.path());
+  }
+  usage.loop_seconds = SecondsOnCpu(process / "task" / std::to_string(pid_));
+  std::uint64_t total_pages = 0;
+  std::uint64_t resident_pages = 0;
+  std::ifstream(process / "statm") >> total_pages >> resident_pages;
+  usage.resident_mib =
+      static_cast<double>(resident_pages) * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 20);
+  return usage;
+}
+
+}  // namespace espalier::bench

@@ -106,7 +106,7 @@ bool ZmqFrame::HasMore() const { return zmq_msg_more(&impl_->message) != 0; }
 
 // ZMQ_FD is readable only when something changed inside libzmq, and any call on the socket may
 // consume that edge. So a turn goes on until a receive finds nothing (which is when libzmq has
-// looked at everything), and every send is followed by another turn.
+// looked at everything), and every send outside of a turn is followed by one.
 struct ZmqSocket::Impl : std::enable_shared_from_this<ZmqSocket::Impl> {
   Impl(AsioEventLoop& the_loop, Type type)
       : loop(the_loop), socket(zmq_socket(ZmqContextOf(the_loop), ZmqType(type))) {
@@ -118,7 +118,7 @@ struct ZmqSocket::Impl : std::enable_shared_from_this<ZmqSocket::Impl> {
   }
 
   void PostTurn() {
-    if (turn_posted || !take_one) return;
+    if (turn_posted || in_turn || !take_one) return;
     turn_posted = true;
     loop.Post([weak = weak_from_this()] {
       const auto self = weak.lock();
@@ -129,10 +129,11 @@ struct ZmqSocket::Impl : std::enable_shared_from_this<ZmqSocket::Impl> {
   }
 
   void Turn() {
-    for (int taken = 0; taken < kMessagesPerTurn; ++taken) {
-      if (!take_one()) return;
-    }
-    PostTurn();
+    in_turn = true;
+    int taken = 0;
+    while (taken < kMessagesPerTurn && take_one()) ++taken;
+    in_turn = false;
+    if (taken == kMessagesPerTurn) PostTurn();
   }
 
   AsioEventLoop& loop;
@@ -140,6 +141,7 @@ struct ZmqSocket::Impl : std::enable_shared_from_this<ZmqSocket::Impl> {
   std::function<bool()> take_one;
   TimerPtr watch;
   bool turn_posted = false;
+  bool in_turn = false;
 };
 
 ZmqSocket::ZmqSocket(AsioEventLoop& loop, Type type) : impl_(std::make_shared<Impl>(loop, type)) {

@@ -17,8 +17,8 @@ namespace espalier::bench {
 
 struct LoadOptions {
   int agents = 1024;
-  int flows = 16;         // of each agent, open all the time
-  int update_flows = 64;  // in each one-way message
+  int flows = 16;         // of each agent, open from the beginning
+  int update_flows = 64;  // of each agent, open for the one-way messages, all in each of them
 };
 
 // All agents of the benchmark, in one loop: each a DEALER of its own that speaks the protocol,
@@ -42,6 +42,8 @@ class Load {
   // one that the agent opened before, with the progress of all its others.
   Latencies RequestReply(double messages_per_second, double seconds);
 
+  // Opens flows up to the number that a one-way message holds.
+  void PrepareOneWay();
   // So many one-way messages, evenly from all agents and as fast as they are taken, then one
   // answered message from each. Seconds from the first to the last answer.
   double OneWay(std::int64_t messages);
@@ -52,7 +54,8 @@ class Load {
   void HandleMessage(Agent& agent, std::string_view bytes);
   void HandlePush(Agent& agent, const wire::PathPush& push);
   void AnswerOrder(Agent& agent, const wire::ProbeOrder& order);
-  void OpenFlows(Agent& agent);
+  void OpenFlows(Agent& agent, int count);  // up to so many in all
+  void AwaitRouted(int flows);
   bool SendRequest(Agent& agent);
   void Send(Agent& agent, wire::Body body);
   void Beat();

@@ -122,7 +122,9 @@ void ServeController(int agents) {
   const auto bus = io::ZmqRouterBus::Bind(loop, {.endpoint = kAnyEndpoint}).value();
   MemoryStore store;
   Metrics metrics;
-  controller::Controller controller(MakeBenchTopology(agents), {}, loop, *bus, store, metrics);
+  // On a machine that is busy with other things the agents must not seem dead.
+  const controller::ControllerOptions options{.heartbeat_interval = std::chrono::seconds(10)};
+  controller::Controller controller(MakeBenchTopology(agents), options, loop, *bus, store, metrics);
   const Result<void> started = controller.Start();
   ESPALIER_CHECK(started, "error={}", started.error().message);
   Announce(bus->endpoint());

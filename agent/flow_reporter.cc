@@ -77,12 +77,22 @@ class ReportBuilder {
 
 }  // namespace
 
-bool FlowReporter::IsWorthReporting(const Reported& before, const FlowMeasure& now) const {
-  const std::uint64_t remaining = now.sample->remaining_bytes;
-  const std::uint64_t change = remaining > before.remaining_bytes
-                                   ? remaining - before.remaining_bytes
-                                   : before.remaining_bytes - remaining;
-  return now.state != before.state || change > before.remaining_bytes / options_.remaining_change;
+FlowReporter::Reported FlowReporter::Describe(TimePoint now, const FlowMeasure& flow) {
+  return {.id = flow.sample->id,
+          .remaining_bytes = flow.sample->remaining_bytes,
+          .state = flow.state,
+          .achieved_bps = flow.achieved_bps,
+          .at = now};
+}
+
+bool FlowReporter::IsWorthReporting(const Reported& before, const Reported& current) const {
+  const std::uint64_t change = current.remaining_bytes > before.remaining_bytes
+                                   ? current.remaining_bytes - before.remaining_bytes
+                                   : before.remaining_bytes - current.remaining_bytes;
+  if (current.state != before.state) return true;
+  if (change > before.remaining_bytes / options_.remaining_change) return true;
+  return current.at - before.at >= options_.refresh_interval &&
+         (change != 0 || current.achieved_bps != before.achieved_bps);
 }
 
 std::vector<wire::FlowReport> FlowReporter::ReportChanges(
@@ -97,7 +107,7 @@ std::vector<wire::FlowReport> FlowReporter::ReportChanges(
   for (const FlowMeasure& flow : flows) {
     const wire::LocalFlowId id = flow.sample->id;
     for (; before != reported_.end() && before->id < id; ++before) builder.AddEnded(before->id);
-    const Reported current{id, flow.sample->remaining_bytes, flow.state};
+    const Reported current = Describe(now, flow);
     const bool is_known = before != reported_.end() && before->id == id;
     if (!is_known) {
       builder.AddOpened(*flow.sample, port_in_use(*flow.sample));
@@ -105,7 +115,7 @@ std::vector<wire::FlowReport> FlowReporter::ReportChanges(
       reported.push_back(current);
       continue;
     }
-    if (with_progress && IsWorthReporting(*before, flow)) {
+    if (with_progress && IsWorthReporting(*before, current)) {
       builder.AddProgress(flow, false);
       any_progress = true;
       reported.push_back(current);
@@ -128,7 +138,7 @@ wire::FlowReport FlowReporter::ReportAll(
   for (const FlowMeasure& flow : flows) {
     builder.AddOpened(*flow.sample, port_in_use(*flow.sample));
     builder.AddProgress(flow, true);
-    reported_.push_back({flow.sample->id, flow.sample->remaining_bytes, flow.state});
+    reported_.push_back(Describe(now, flow));
   }
   next_progress_ = now + options_.progress_interval;
   std::vector<wire::FlowReport> reports = builder.Take();

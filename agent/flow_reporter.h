@@ -16,6 +16,8 @@ struct FlowReporterOptions {
   // Progress is worth a report when the state has changed, or what remains by more than this
   // part of what was last reported.
   std::uint64_t remaining_change = 16;
+  // A flow that moves is told of this often anyway: its rate is news too.
+  Duration refresh_interval = std::chrono::seconds(1);
   std::size_t max_flows_per_message = 1024;
 };
 
@@ -50,9 +52,12 @@ class FlowReporter {
     wire::LocalFlowId id;
     std::uint64_t remaining_bytes;
     wire::FlowState state;
+    std::uint64_t achieved_bps;
+    TimePoint at;
   };
 
-  bool IsWorthReporting(const Reported& before, const FlowMeasure& now) const;
+  static Reported Describe(TimePoint now, const FlowMeasure& flow);
+  bool IsWorthReporting(const Reported& before, const Reported& current) const;
 
   const FlowReporterOptions options_;
   std::vector<Reported> reported_;  // ascending by id

@@ -30,7 +30,7 @@ TEST_F(AgentTest, SaysHelloUntilItIsWelcome) {
 }
 
 TEST_F(AgentTest, RefusedAgentRetriesSlowly) {
-  Start();
+  Start({.refused_hello_wait = 30 * kSecond});
   bus_.sent.clear();
   bus_.Deliver(wire::Welcome{.accepted = false, .reason = "two agents of one name", .features = {}},
                kController);

@@ -92,6 +92,23 @@ TEST_F(FlowReportTest, ProgressIsToldWhenItIsWorthIt) {
   EXPECT_EQ(reports[0].progress[0].remaining_bytes, 150 * kMiB - 1);
 }
 
+TEST_F(FlowReportTest, RateOfABigFlowIsToldEverySecond) {
+  Sync();
+  Open(1, std::uint64_t{1} << 40);
+  Reports();
+  for (int i = 0; i < 310; ++i) {
+    Progress(1, 1'000'000);
+    Live(10 * kMs);
+  }
+  const auto reports = Reports();
+  ASSERT_THAT(reports, SizeIs(3));
+  EXPECT_NEAR(static_cast<double>(reports[2].progress.at(0).achieved_bps), 8e8, 1e8);
+  Live(kSecond);
+  Reports();
+  Live(5 * kSecond);  // stalled and silent since
+  EXPECT_THAT(Reports(), IsEmpty());
+}
+
 TEST_F(FlowReportTest, ProgressIsRateLimitedButOpeningsAreNot) {
   Sync();
   Open(1, 1000 * kMiB);

@@ -97,8 +97,10 @@ void PortModels::Learn(const PortKey& key) {
 }
 
 bool PortModels::WantsSamples(const PortKey& key) {
-  const Pair* pair = FindPair(key);
-  return pair != nullptr && pair->verdict == LinearPortMap::Verdict::kUndecided;
+  Pair* pair = FindPair(key);
+  if (pair == nullptr || pair->verdict != LinearPortMap::Verdict::kUndecided) return false;
+  if (!pair->sampled) pair->sampled = key;
+  return pair->sampled == key;
 }
 
 void PortModels::Distrust(const PortKey& key) {

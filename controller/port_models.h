@@ -27,7 +27,8 @@ class PortModels {
   std::optional<fabric::PathIndex> Predict(const fabric::PortKey& key, std::uint16_t port);
   // The map has new verified ports of this key.
   void Learn(const fabric::PortKey& key);
-  // More samples of this key may show that its hash is linear.
+  // More samples of this key may show that its hash is linear; one key a pair of leaves is
+  // sampled for that.
   bool WantsSamples(const fabric::PortKey& key);
   // A probe contradicted a prediction for this key.
   void Distrust(const fabric::PortKey& key);
@@ -44,6 +45,7 @@ class PortModels {
   struct Pair {
     fabric::LinearPortMap::Verdict verdict = fabric::LinearPortMap::Verdict::kUndecided;
     std::optional<fabric::LinearPortMap> linear;
+    std::optional<fabric::PortKey> sampled;
     bool catalogue_failed = false;
     std::map<fabric::PortKey, fabric::LinearPortMap> by_key;  // `linear` shifted to other keys
   };

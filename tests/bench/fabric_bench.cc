@@ -23,7 +23,7 @@ Topology BigFabric() {
 // How long until the paths of all pairs of leaves are known?
 void BM_AllPathsOfBigFabric(benchmark::State& state) {
   const Topology topology = BigFabric();
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     PathTable paths(topology);
     std::size_t count = 0;
     for (int to = 0; to < 64; ++to) {
@@ -44,7 +44,7 @@ void BM_PredictAllPorts(benchmark::State& state) {
   FlowTuple tuple;
   tuple.source = topology.node(NodeId(0)).addresses.front();
   tuple.destination = topology.node(NodeId(2047)).addresses.front();
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     PathMap map;
     const PortKey key{.source = NodeId(0), .destination = NodeId(2047)};
     for (std::size_t i = 0; i < kRocePortCount; ++i) {
@@ -66,13 +66,14 @@ void BM_RecogniseLinearHashFrom200Probes(benchmark::State& state) {
     tuple.source_port = sample.port;
     sample.path = PathIndex(static_cast<std::int32_t>(hash->Choose(tuple, 32)));
   }
-  for (auto _ : state) benchmark::DoNotOptimize(LinearPortMap::Recognise(samples, 32));
+  for ([[maybe_unused]] auto _ : state)
+    benchmark::DoNotOptimize(LinearPortMap::Recognise(samples, 32));
 }
 BENCHMARK(BM_RecogniseLinearHashFrom200Probes)->Unit(benchmark::kMicrosecond);
 
 void BM_ReadTopologyFileOfBigFabric(benchmark::State& state) {
   const std::string text = io::FormatTopology(BigFabric().Spec());
-  for (auto _ : state) benchmark::DoNotOptimize(io::ParseTopology(text, "bench"));
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(io::ParseTopology(text, "bench"));
 }
 BENCHMARK(BM_ReadTopologyFileOfBigFabric)->Unit(benchmark::kMillisecond);
 

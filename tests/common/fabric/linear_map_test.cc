@@ -154,7 +154,7 @@ TEST(LinearPortMap, RefusesOneWrongSample) {
   const Truth truth = OneSwitch({"crc32", 1}, Tuple("10.1.2.1", "10.3.0.1"), 8, 1);
   for (unsigned seed = 1; seed <= 20; ++seed) {
     auto samples = Probe(truth, 200, seed);
-    auto& wrong = samples[seed * 7];
+    auto& wrong = samples[std::size_t{seed} * 7];
     wrong.path = PathIndex((wrong.path.value() + 1) % 8);
     EXPECT_EQ(LinearPortMap::Recognise(samples, 8).verdict, Verdict::kNotLinear) << seed;
   }

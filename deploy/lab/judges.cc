@@ -215,6 +215,13 @@ Result<void> RunBatch(const Lab& lab, const std::string& leaf, const LeafBatch& 
 
 Result<std::vector<std::optional<std::string>>> LookUpSpines(const Lab& lab,
                                                              std::span<const RouteQuery> queries) {
+  if (lab.record().options.ipv6) {
+    // Forwarded packets are hashed from the packet, look-ups from the flow; with hash policy 3
+    // only the former's hash is mixed once more. (For IPv4 a look-up makes a packet.)
+    return Fail(ErrorCode::kUnsupported,
+                "the kernel's IPv6 route look-up does not hash as forwarding does (read the "
+                "spines' counters instead)");
+  }
   const fabric::Topology& topology = lab.topology();
   std::map<std::string, LeafBatch> batches;
   for (std::size_t i = 0; i < queries.size(); ++i) {

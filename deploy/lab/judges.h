@@ -65,7 +65,9 @@ struct RouteQuery {
 
 // The spine that each packet goes up to, by the leaf's own route look-up (`ip route get`); none
 // where the leaf has no route or the destination is under the same leaf.
-// Complexity: one process a leaf; about 17 us a query. Errors: kNotFound for unknown sources.
+// Complexity: one process a leaf; about 17 us a query.
+// Errors: kNotFound for unknown sources; kUnsupported for an IPv6 lab, where the kernel answers
+// look-ups with another hash than the one it forwards by.
 Result<std::vector<std::optional<std::string>>> LookUpSpines(const Lab& lab,
                                                              std::span<const RouteQuery> queries);
 

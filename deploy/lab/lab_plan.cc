@@ -164,12 +164,12 @@ std::vector<Sysctl> LabPlan::Sysctls(const LabNode& node) const {
     for_interfaces("ipv6", "ignore_routes_with_linkdown", "1");
     for_interfaces("ipv6", "accept_dad", "0");
     for_interfaces("ipv6", "accept_ra", "0");
-    for_interfaces("ipv6", "addr_gen_mode", "1");  // no link-local addresses, no chatter
     for_interfaces("ipv6", "keep_addr_on_down", "1");
   }
   if (!options_.icmp_limits) {
     sysctls.push_back({"net/ipv4/icmp_ratemask", "0"});
     sysctls.push_back({"net/ipv6/icmp/ratelimit", "0"});
+    sysctls.push_back({"net/ipv6/icmp/ratemask", "\n"});
   }
   if (node.role == Role::kHost) {
     // The ports that flows are steered with must not be handed out to anyone else.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -72,6 +73,21 @@ Result<void> SetUp(const Lab& lab, const Interface& interface, bool up) {
   return {};
 }
 
+// Waits until the kernel has acted on a change of carrier, which it does some milliseconds after
+// it saw it, at times a second.
+Result<void> WaitForState(const Lab& lab, const Interface& interface, bool up) {
+  constexpr std::chrono::seconds kPatience{5};
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (std::chrono::steady_clock::now() < deadline) {
+    const Result<std::string> text =
+        lab.Run(interface.node, {"ip", "-o", "link", "show", "dev", interface.name});
+    if (!text) return tl::unexpected(text.error());
+    if ((text->find(" state UP ") != std::string::npos) == up) return {};
+  }
+  return Fail(ErrorCode::kUnavailable, fmt::format("{} of {} does not go {}", interface.name,
+                                                   interface.node, up ? "up" : "down"));
+}
+
 // Setting a link down deletes the routes that have no other way; they do not come back with it.
 Result<void> RestoreRoutes(const Lab& lab, const std::string& node) {
   const LabNode* found = lab.plan().FindNode(node);
@@ -94,6 +110,9 @@ Result<bool> FailLink(const Lab& lab, const std::string& link, LinkEnd end) {
   Result<bool> down = IsDown(lab, chosen);
   if (!down || *down) return down ? Result<bool>(false) : down;
   if (Result<void> set = SetUp(lab, chosen, false); !set) return Propagate(set);
+  for (const Interface& interface : {interfaces->a, interfaces->b}) {
+    if (Result<void> seen = WaitForState(lab, interface, false); !seen) return Propagate(seen);
+  }
   return true;
 }
 
@@ -110,6 +129,7 @@ Result<bool> RestoreLink(const Lab& lab, const std::string& link) {
   }
   if (!changed) return false;
   for (const Interface& interface : {interfaces->a, interfaces->b}) {
+    if (Result<void> seen = WaitForState(lab, interface, true); !seen) return Propagate(seen);
     if (Result<void> routes = RestoreRoutes(lab, interface.node); !routes) return Propagate(routes);
   }
   return true;

@@ -13,6 +13,8 @@ namespace espalier::lab {
 // leaves this is a far link, which their leaf goes on using.
 enum class LinkEnd { kA, kB };
 
+// All return when the kernel has acted at both ends.
+
 // Takes a link of the topology down ("leaf0--spine1", "h0--leaf0"), or a host's management link
 // ("mgmt-h0"), which cuts its agent off from the controller. False if it was down already.
 // Errors: kNotFound for an unknown link.

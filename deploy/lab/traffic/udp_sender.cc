@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -55,11 +56,9 @@ void UdpSender::Burst() {
 
 bool UdpSender::OpenSocket() {
   const Endpoint from(options_.source, port_);
-  const Endpoint to(options_.destination, kTrafficPort);
   socket_ = lab::UniqueFd(
       ::socket(from.family(), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
-  return socket_.IsOpen() && ::bind(socket_.get(), from.data(), from.size()) == 0 &&
-         ::connect(socket_.get(), to.data(), to.size()) == 0;
+  return socket_.IsOpen() && ::bind(socket_.get(), from.data(), from.size()) == 0;
 }
 
 bool UdpSender::SendOne() {
@@ -67,10 +66,12 @@ bool UdpSender::SendOne() {
   const DatagramHeader header{.flow = options_.flow,
                               .sequence = static_cast<std::uint64_t>(report_.segments)};
   std::memcpy(datagram.data(), &header, sizeof header);
-  // An ICMP error that came back for an earlier datagram is reported here once; the second try
-  // sends. A full queue waits for the next burst.
-  return ::send(socket_.get(), datagram.data(), datagram.size(), 0) > 0 ||
-         ::send(socket_.get(), datagram.data(), datagram.size(), 0) > 0;
+  const Endpoint to(options_.destination, kTrafficPort);
+  if (::sendto(socket_.get(), datagram.data(), datagram.size(), 0, to.data(), to.size()) > 0) {
+    return true;
+  }
+  // A full queue waits for the next burst; what the network refuses is lost.
+  return errno != EAGAIN && errno != ENOBUFS;
 }
 
 void UdpSender::CountOne() {

@@ -26,15 +26,24 @@ fabric::TopologySpec MakeSpec(const fabric::LeafSpineOptions& shape,
 
 Cluster::Cluster(const fabric::LeafSpineOptions& shape, ControllerOptions options,
                  std::optional<fabric::EcmpSpec> hint)
-    : spec_(MakeSpec(shape, hint)),
+    : Cluster(MakeSpec(shape, hint), options) {}
+
+Cluster::Cluster(fabric::TopologySpec spec, ControllerOptions options)
+    : spec_(std::move(spec)),
       topology_(*fabric::Topology::Build(spec_)),
       paths_(topology_),
       options_(options) {
-  hash = [spines = shape.spines](int from, int to, std::uint16_t port) {
+  int spines = 0;
+  for (const fabric::Node& node : spec_.nodes) {
+    spines += node.role == fabric::SwitchRole::kSpine ? 1 : 0;
+    if (node.kind != fabric::NodeKind::kSwitch) {
+      const std::string name = "h" + std::to_string(hosts_.size());
+      hosts_.emplace_back().name = name;
+    }
+  }
+  hash = [spines](int from, int to, std::uint16_t port) {
     return (from * 5 + to * 3 + port * 7 + port / 64) % spines;
   };
-  hosts_.resize(static_cast<std::size_t>(shape.leaves * shape.hosts_per_leaf));
-  for (std::size_t i = 0; i < hosts_.size(); ++i) hosts_[i].name = "h" + std::to_string(i);
   StartController();
 }
 

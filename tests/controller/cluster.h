@@ -35,6 +35,9 @@ class Cluster : private Bus {
   // `hint`: what the topology file says of the leaves' hash; the truth is `hash`.
   explicit Cluster(const fabric::LeafSpineOptions& shape, ControllerOptions options = {},
                    std::optional<fabric::EcmpSpec> hint = std::nullopt);
+  // A leaf-spine fabric that was changed by hand: hosts "h0", "h1", ... of which some may be NICs
+  // of one agent.
+  Cluster(fabric::TopologySpec spec, ControllerOptions options);
 
   // One agent a host, "h0", "h1", ...
   struct Host {

@@ -461,6 +461,41 @@ TEST(Controller, FollowsAnAgentThatLeftADeadPathByItself) {
   EXPECT_EQ(cluster.state().loads.Max(), 1);
 }
 
+TEST(Controller, ServesAHostWithSeveralNics) {
+  fabric::TopologySpec spec = *fabric::BuildLeafSpine(kShape);
+  for (fabric::Node& node : spec.nodes) {
+    if (node.id == "h4" || node.id == "h0") node.host = "h0";  // on leaves 1 and 0
+  }
+  Cluster cluster(std::move(spec), {});
+  cluster.ConnectAll();
+  cluster.Open(0, {{.id = 1, .to = 8}});
+  wire::FlowReport other_nic = Cluster::Opening(cluster, 4, {{.id = 2, .to = 8}});
+  cluster.Report(0, other_nic);
+  cluster.Settle();
+  EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kRouted);
+  EXPECT_EQ(cluster.FlowOf(0, 2).status, FlowStatus::kRouted);
+  EXPECT_EQ(cluster.SpineOf(4, 8, cluster.host(0).ports.at(2)), 1);  // apart at leaf 2
+  cluster.Report(4, other_nic);  // the NIC is not the other agent's
+  EXPECT_EQ(cluster.FlowOf(4, 2).status, FlowStatus::kUnroutable);
+}
+
+TEST(Controller, LeavesFlowsOfALeafThatIsGoneOnEcmp) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  const auto gone = cluster.controller().ChangeNode("leaf1", NodeAction::kFail, "power", false);
+  ASSERT_TRUE(gone.has_value());
+  EXPECT_EQ(gone->moves.size(), 4U);
+  cluster.Settle();
+  EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{-1}));
+  EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kUnroutable);
+  EXPECT_EQ(cluster.state().loads.Max(), 0);
+  ASSERT_TRUE(
+      cluster.controller().ChangeNode("leaf1", NodeAction::kRestore, "", false).has_value());
+  cluster.Settle();
+  EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
+}
+
 TEST(Controller, TakesTheWordOfAnAgentForItsOwnNic) {
   Cluster cluster(kShape);
   cluster.ConnectAll();

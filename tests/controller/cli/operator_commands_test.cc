@@ -1,0 +1,132 @@
+#include "controller/cli/operator_commands.h"
+
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <thread>
+
+#include "common/io/asio_event_loop.h"
+#include "common/io/http.h"
+#include "common/io/json.h"
+#include "controller/api/operator_api.h"
+#include "tests/controller/cluster.h"
+
+namespace espalier::cli {
+namespace {
+
+// The command line against a controller's API, over a real unix socket.
+class OperatorCommandsTest : public testing::Test {
+ protected:
+  OperatorCommandsTest()
+      : cluster_({.spines = 2, .leaves = 2, .hosts_per_leaf = 2}),
+        api_(cluster_.controller(), metrics_) {
+    cluster_.ConnectAll();
+    cluster_.Open(0, {{.id = 5, .to = 2, .job = "A"}});
+    cluster_.Settle();
+    std::string pattern = testing::TempDir() + "/cli-XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    address_ = "unix:" + folder_ + "/api.sock";
+    auto server = io::HttpServer::Listen(
+        loop_, address_, [this](const io::HttpRequest& request) { return api_.Handle(request); });
+    EXPECT_TRUE(server.has_value()) << server.error().message;
+    server_ = std::move(*server);
+    thread_ = std::thread([this] { loop_.Run(); });
+  }
+  ~OperatorCommandsTest() override {
+    loop_.Stop();
+    thread_.join();
+    std::filesystem::remove_all(folder_);
+  }
+
+  struct Outcome {
+    int exit_code = -1;
+    std::string out;
+    std::string err;
+  };
+  Outcome Run(std::vector<std::string> arguments) {
+    CLI::App app;
+    Outcome outcome;
+    AddOperatorCommands(app, outcome.exit_code);
+    arguments.insert(arguments.end(), {"--controller", address_});
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    try {
+      app.parse(arguments);
+    } catch (const CLI::ParseError& error) {
+      outcome.exit_code = 2;
+    }
+    std::fflush(stdout);
+    outcome.out = testing::internal::GetCapturedStdout();
+    outcome.err = testing::internal::GetCapturedStderr();
+    return outcome;
+  }
+
+  Metrics metrics_;
+  controller::Cluster cluster_;
+  controller::OperatorApi api_;
+  std::string folder_;
+  std::string address_;
+  io::AsioEventLoop loop_;
+  std::unique_ptr<io::HttpServer> server_;
+  std::thread thread_;
+};
+
+TEST_F(OperatorCommandsTest, ShowsTables) {
+  const Outcome flows = Run({"flows"});
+  EXPECT_EQ(flows.exit_code, 0);
+  EXPECT_NE(flows.out.find("h0:5"), std::string::npos) << flows.out;
+  EXPECT_NE(flows.out.find("spine0"), std::string::npos);
+  EXPECT_NE(Run({"links"}).out.find("leaf1--spine1"), std::string::npos);
+  EXPECT_NE(Run({"agents"}).out.find("h3"), std::string::npos);
+  EXPECT_NE(Run({"plans"}).out.find("ASSIGNED"), std::string::npos);
+  EXPECT_NE(Run({"events"}).out.find("agent_up agent=h0"), std::string::npos);
+  EXPECT_NE(Run({"explain", "h0:5"}).out.find("VERIFIED"), std::string::npos);
+  EXPECT_NE(Run({"status"}).out.find("agents_connected"), std::string::npos);
+}
+
+TEST_F(OperatorCommandsTest, PrintsOneJsonObjectWhenAsked) {
+  for (const char* command : {"status", "flows", "links", "agents", "plans", "events"}) {
+    const Outcome outcome = Run({command, "--json"});
+    EXPECT_EQ(outcome.exit_code, 0) << command;
+    EXPECT_TRUE(io::ParseJson(outcome.out, command).has_value()) << outcome.out;
+  }
+}
+
+TEST_F(OperatorCommandsTest, ActsAndTellsWhatMoved) {
+  const Outcome dry = Run({"fail", "link", "leaf0--spine0", "--dry-run"});
+  EXPECT_EQ(dry.exit_code, 0);
+  EXPECT_NE(dry.out.find("would move 1 flows"), std::string::npos) << dry.out;
+  const Outcome failed = Run({"fail", "link", "leaf0--spine0", "--reason", "dirty optics & more"});
+  EXPECT_NE(failed.out.find("moved 1 flows"), std::string::npos) << failed.out << failed.err;
+  EXPECT_NE(Run({"links"}).out.find("dirty optics & more"), std::string::npos);
+  EXPECT_EQ(Run({"restore", "link", "leaf0--spine0"}).exit_code, 0);
+  EXPECT_EQ(Run({"recompute"}).exit_code, 0);
+  EXPECT_EQ(Run({"drain", "link", "leaf0--spine1"}).exit_code, 0);
+  EXPECT_EQ(Run({"undrain", "link", "leaf0--spine1"}).exit_code, 0);
+}
+
+TEST_F(OperatorCommandsTest, SaysOnStandardErrorThatThereWasNothingToDo) {
+  Run({"fail", "link", "leaf0--spine0"});
+  const Outcome again = Run({"fail", "link", "leaf0--spine0"});
+  EXPECT_EQ(again.exit_code, 0);
+  EXPECT_EQ(again.out, "");
+  EXPECT_NE(again.err.find("is failed already"), std::string::npos) << again.err;
+}
+
+TEST_F(OperatorCommandsTest, FailsWithCodesAndReasons) {
+  const Outcome unknown = Run({"fail", "link", "nowhere"});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_NE(unknown.err.find("there is no link \"nowhere\""), std::string::npos) << unknown.err;
+  EXPECT_EQ(Run({"explain", "h0:99"}).exit_code, 1);
+  EXPECT_EQ(Run({"fail", "link"}).exit_code, 2);
+  EXPECT_EQ(Run({"fail", "cable", "x"}).exit_code, 2);
+  address_ = "unix:" + folder_ + "/nobody.sock";
+  const Outcome nobody = Run({"status"});
+  EXPECT_EQ(nobody.exit_code, 1);
+  EXPECT_NE(nobody.err.find("is the controller running?"), std::string::npos) << nobody.err;
+}
+
+}  // namespace
+}  // namespace espalier::cli

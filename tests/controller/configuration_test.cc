@@ -1,0 +1,70 @@
+#include "controller/configuration.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+
+class ConfigurationTest : public testing::Test {
+ protected:
+  ConfigurationTest() {
+    std::string pattern = testing::TempDir() + "/config-XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    path_ = folder_ + "/controller.conf";
+  }
+  ~ConfigurationTest() override { std::filesystem::remove_all(folder_); }
+
+  Result<Configuration> Read(const std::string& text) {
+    std::ofstream(path_) << text;
+    return ReadConfiguration(path_);
+  }
+  std::string ErrorOf(const std::string& text) {
+    const auto config = Read(text);
+    return config ? "no error" : config.error().message;
+  }
+
+  std::string folder_;
+  std::string path_;
+};
+
+TEST_F(ConfigurationTest, HasDefaultsForAllButTheTopology) {
+  const auto config = Read("topology_file: \"t.json\"  # the fabric\n");
+  ASSERT_TRUE(config.has_value()) << config.error().message;
+  EXPECT_EQ(config->listen, "tcp://127.0.0.1:7400");
+  EXPECT_EQ(config->http, std::vector<std::string>{"unix:/run/espalier/controller.sock"});
+  EXPECT_EQ(config->options.heartbeat_interval, 1s);
+  EXPECT_EQ(config->options.lease, 10min);
+  EXPECT_TRUE(config->options.fabric_hashes_protocol);
+}
+
+TEST_F(ConfigurationTest, TakesWhatTheFileSays) {
+  const auto config = Read(
+      "topology_file: \"t.json\" http: \"127.0.0.1:1\" http: \"unix:/x\" heartbeat_ms: 250\n"
+      "hash_ignores_protocol: true log_level: \"error\" max_probes_per_second: 10\n");
+  ASSERT_TRUE(config.has_value()) << config.error().message;
+  EXPECT_EQ(config->http.size(), 2U);
+  EXPECT_EQ(config->options.heartbeat_interval, 250ms);
+  EXPECT_FALSE(config->options.fabric_hashes_protocol);
+  EXPECT_EQ(config->log_level, LogLevel::kError);
+  EXPECT_EQ(config->options.learner.max_probes_per_second, 10U);
+}
+
+TEST_F(ConfigurationTest, NamesThePlaceOfAnError) {
+  EXPECT_NE(ErrorOf("topology_file: \"t.json\"\nlisten_on: \"x\"\n").find(path_ + ":2:"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf("topology_file: \"t.json\"\nheartbeat_ms: -1\n").find(path_ + ":2:"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf("topology_file: \"t.json").find(path_ + ":1:"), std::string::npos);
+  EXPECT_NE(ErrorOf("").find("topology_file is missing"), std::string::npos);
+  EXPECT_NE(ErrorOf("topology_file: \"t\" log_level: \"loud\"").find("log_level"),
+            std::string::npos);
+  EXPECT_EQ(ReadConfiguration(folder_ + "/missing").error().code, ErrorCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace espalier::controller

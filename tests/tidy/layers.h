@@ -46,8 +46,10 @@ inline const std::vector<Layer>& Layers() {
         "agent/local/"}},
 
       // Programs. (Every main.cc may include anything.)
-      {"deploy/lab/", {"common/base/", "common/fabric/", "common/io/"}},
-      {"deploy/demo/", {"common/base/", "common/fabric/", "common/io/", "deploy/lab/"}},
+      {"deploy/lab/", {"common/base/", "common/fabric/", "common/io/", "deploy/lab/traffic/"}},
+      {"deploy/lab/traffic/", {"common/base/", "common/fabric/", "common/io/", "agent/local/"}},
+      {"deploy/demo/",
+       {"common/base/", "common/fabric/", "common/io/", "deploy/lab/", "deploy/lab/traffic/"}},
       {"controller/cli/", {"common/base/", "common/fabric/", "common/io/", "deploy/lab/"}},
   };
   return layers;

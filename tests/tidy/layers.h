@@ -47,7 +47,8 @@ inline const std::vector<Layer>& Layers() {
 
       // Programs. (Every main.cc may include anything.)
       {"deploy/lab/", {"common/base/", "common/fabric/", "common/io/", "deploy/lab/traffic/"}},
-      {"deploy/lab/traffic/", {"common/base/", "common/fabric/", "common/io/", "agent/local/"}},
+      {"deploy/lab/traffic/",
+       {"common/base/", "common/fabric/", "common/io/", "agent/local/", "deploy/lab/"}},
       {"deploy/demo/",
        {"common/base/", "common/fabric/", "common/io/", "deploy/lab/", "deploy/lab/traffic/"}},
       {"controller/cli/", {"common/base/", "common/fabric/", "common/io/", "deploy/lab/"}},

@@ -12,10 +12,10 @@
 #include "agent/flow_actuator.h"
 #include "agent/flow_source.h"
 #include "agent/local/slot_memory.h"
-#include "agent/socket/unique_fd.h"
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
+#include "common/base/unique_fd.h"
 
 namespace espalier::agent {
 

@@ -8,7 +8,7 @@
 
 #include "agent/local/espalier_agent.h"
 #include "agent/local/flow_description.h"
-#include "agent/socket/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace espalier::agent {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "agent/local/local_protocol.h"
-#include "agent/socket/unique_fd.h"
 #include "common/base/result.h"
+#include "common/base/unique_fd.h"
 #include "proto/messages.h"
 
 namespace espalier::agent {

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "agent/probe_socket.h"
-#include "agent/socket/unique_fd.h"
 #include "common/base/result.h"
+#include "common/base/unique_fd.h"
 
 namespace espalier::agent {
 

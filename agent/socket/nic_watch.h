@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "agent/socket/unique_fd.h"
 #include "common/base/result.h"
+#include "common/base/unique_fd.h"
 #include "proto/messages.h"
 
 namespace espalier::agent {

@@ -132,7 +132,7 @@ int WaitFor(pid_t pid) {
 
 Result<UniqueFd> MemoryFile(std::string_view text) {
   UniqueFd fd(::memfd_create("espalier-lab", MFD_CLOEXEC));
-  if (!fd.IsOpen()) return FailErrno("memfd_create", errno);
+  if (!fd) return FailErrno("memfd_create", errno);
   while (!text.empty()) {
     const ssize_t n = ::write(fd.get(), text.data(), text.size());
     if (n < 0) return FailErrno("write to memory file", errno);

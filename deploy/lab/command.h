@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/base/unique_fd.h"
 #include "deploy/lab/namespaces.h"
-#include "deploy/lab/unique_fd.h"
 
 namespace espalier::lab {
 

@@ -57,7 +57,7 @@ Result<void> BuildFabric(const LabPlan& plan, const NamespaceDoor& door) {
 // True when the process is gone.
 bool WaitForEnd(pid_t pid, int timeout_ms) {
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!process.IsOpen()) return errno == ESRCH;
+  if (!process) return errno == ESRCH;
   pollfd waiting{process.get(), POLLIN, 0};
   const bool gone = ::poll(&waiting, 1, timeout_ms) == 1;
   if (gone) ::waitpid(pid, nullptr, WNOHANG);  // where it is our own child

@@ -29,7 +29,7 @@ constexpr int kGoFd = 4;
 
 Result<void> WriteText(const std::string& path, const std::string& text) {
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
-  if (!file.IsOpen() || ::write(file.get(), text.data(), text.size()) < 0) {
+  if (!file || ::write(file.get(), text.data(), text.size()) < 0) {
     return FailErrno(path, errno);
   }
   return {};
@@ -80,7 +80,7 @@ Result<void> CoverRun() {
   std::error_code error;
   std::filesystem::create_directories(kNetnsFolder, error);
   if (!error) std::filesystem::create_directories("/run/espalier", error);  // agents' sockets
-  if (!error && old.IsOpen()) {
+  if (!error && old) {
     std::filesystem::create_directories(runtime, error);
     const std::string source = fmt::format("/proc/self/fd/{}", old.get());
     if (::mount(source.c_str(), runtime, "none", MS_BIND | MS_REC, nullptr) != 0) {
@@ -93,7 +93,7 @@ Result<void> CoverRun() {
 
 Result<void> MakeNodes(const LabPlan& plan) {
   const UniqueFd home(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
-  if (!home.IsOpen()) return FailErrno("/proc/self/ns/net", errno);
+  if (!home) return FailErrno("/proc/self/ns/net", errno);
   for (const LabNode& node : plan.nodes()) {
     if (Result<void> made = CreateNetworkNamespace(node.name); !made) return made;
     for (const Sysctl& sysctl : plan.Sysctls(node)) {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "common/base/result.h"
+#include "common/base/unique_fd.h"
 #include "deploy/lab/lab_plan.h"
-#include "deploy/lab/unique_fd.h"
 
 namespace espalier::lab {
 

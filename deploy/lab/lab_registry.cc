@@ -129,7 +129,7 @@ Result<LabRecord> LabRegistry::Find(const std::string& name) const {
 Result<UniqueFd> LabRegistry::Claim(const std::string& name) const {
   const std::string path = root_ + "/.lock";
   UniqueFd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!lock.IsOpen() || ::flock(lock.get(), LOCK_EX) != 0) return FailErrno(path, errno);
+  if (!lock || ::flock(lock.get(), LOCK_EX) != 0) return FailErrno(path, errno);
   const Result<LabRecord> present = ParseRecord(Folder(name) + "/lab.json");
   if (present && present->alive) {
     return Fail(ErrorCode::kAlreadyExists,

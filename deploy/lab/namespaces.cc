@@ -25,7 +25,7 @@ namespace {
 Result<UniqueFd> OpenNamespace(pid_t pid, const char* kind) {
   const std::string path = fmt::format("/proc/{}/ns/{}", pid, kind);
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.IsOpen()) {
+  if (!fd) {
     const int error = errno;
     if (error == ENOENT) {
       return Fail(ErrorCode::kUnavailable, fmt::format("the lab's process {} is gone", pid));
@@ -67,7 +67,7 @@ Result<NamespaceDoor> NamespaceDoor::Open(pid_t holder) {
 int NamespaceDoor::Enter(const char* node) const noexcept {
   std::array<char, PATH_MAX> folder{};
   const bool keep_folder = ::getcwd(folder.data(), folder.size()) != nullptr;
-  if (user_.IsOpen() && ::setns(user_.get(), CLONE_NEWUSER) != 0) return errno;
+  if (user_ && ::setns(user_.get(), CLONE_NEWUSER) != 0) return errno;
   if (::setns(mount_.get(), CLONE_NEWNS) != 0) return errno;
   if (node == nullptr) {
     if (::setns(net_.get(), CLONE_NEWNET) != 0) return errno;
@@ -89,7 +89,7 @@ int NamespaceDoor::Enter(const char* node) const noexcept {
 Result<void> CreateNetworkNamespace(const std::string& node) {
   const std::string path = fmt::format("{}/{}", kNetnsFolder, node);
   const UniqueFd mount_point(::open(path.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444));
-  if (!mount_point.IsOpen()) return FailErrno(path, errno);
+  if (!mount_point) return FailErrno(path, errno);
   if (::unshare(CLONE_NEWNET) != 0) return FailErrno("unshare of a network namespace", errno);
   if (::mount("/proc/self/ns/net", path.c_str(), "none", MS_BIND, nullptr) != 0) {
     return FailErrno("bind of " + path, errno);
@@ -100,7 +100,7 @@ Result<void> CreateNetworkNamespace(const std::string& node) {
 Result<void> WriteSysctl(const std::string& key, const std::string& value) {
   const std::string path = "/proc/sys/" + key;
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!file.IsOpen()) {
+  if (!file) {
     const int error = errno;
     if (error == ENOENT) {
       return Fail(ErrorCode::kUnsupported, fmt::format("this kernel has no {} (too old?)", path));

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/base/result.h"
-#include "deploy/lab/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace espalier::lab {
 

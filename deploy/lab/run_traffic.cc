@@ -42,7 +42,7 @@ class TemporaryFile {
     TemporaryFile file;
     file.path_ = folder + "/workload-XXXXXX";
     const UniqueFd fd(::mkstemp(file.path_.data()));
-    if (!fd.IsOpen()) return FailErrno(file.path_, errno);
+    if (!fd) return FailErrno(file.path_, errno);
     for (std::size_t at = 0; at < text.size();) {
       const ssize_t n = ::write(fd.get(), text.data() + at, text.size() - at);
       if (n < 0) return FailErrno(file.path_, errno);

@@ -18,7 +18,7 @@
 
 #include "agent/probe/raw_probe_socket.h"
 #include "agent/socket/nic_watch.h"
-#include "agent/socket/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace espalier::agent {
 namespace {

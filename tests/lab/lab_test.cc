@@ -117,7 +117,7 @@ TEST(Lab, StopEndsItsProcessesAndLeavesNothing) {
     ASSERT_TRUE(stopped.has_value()) << stopped.error().message;
     folder = std::filesystem::path(stopped->topology_file()).parent_path();
     holder = OpenProcess(stopped->record().pid);
-    ASSERT_TRUE(holder.IsOpen());
+    ASSERT_TRUE(holder);
     Result<ChildProcess> sleeper = ChildProcess::Start(*stopped->MakeCommand("h1", {"cat"}));
     ASSERT_TRUE(sleeper.has_value());
     // It is in the lab once it echoes; before that it might not be seen.
@@ -175,7 +175,7 @@ TEST(Lab, EndsWithItsCaller) {
   }
   const UniqueFd process = OpenProcess(holder);  // may be gone already
   ::waitpid(child, nullptr, 0);
-  EXPECT_TRUE(!process.IsOpen() || WaitForEnd(process));
+  EXPECT_TRUE(!process || WaitForEnd(process));
   EXPECT_EQ(Lab::Find(options.name).error().code, ErrorCode::kNotFound);
 }
 

@@ -23,7 +23,7 @@ constexpr std::size_t kReadBytes = 262'144;
 // One connection: its header, then segments.
 class TcpReceiver::Connection {
  public:
-  Connection(TcpReceiver& receiver, lab::UniqueFd socket)
+  Connection(TcpReceiver& receiver, UniqueFd socket)
       : receiver_(receiver), socket_(std::move(socket)) {
     watch_ = receiver_.loop_.WatchReadable(socket_.get(), [this] {
       if (!Read()) receiver_.connections_.erase(socket_.get());  // destroys this
@@ -80,7 +80,7 @@ class TcpReceiver::Connection {
   }
 
   TcpReceiver& receiver_;
-  lab::UniqueFd socket_;
+  UniqueFd socket_;
   TimerPtr watch_;
   ConnectionHeader header_;
   SegmentHeader segment_;
@@ -95,11 +95,10 @@ Result<std::unique_ptr<TcpReceiver>> TcpReceiver::Listen(io::AsioEventLoop& loop
                                                          const std::vector<std::uint32_t>& flows,
                                                          OnReceived on_received) {
   const Endpoint endpoint(address, kTrafficPort);
-  lab::UniqueFd socket(
+  UniqueFd socket(
       ::socket(endpoint.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   const int on = 1;
-  if (!socket.IsOpen() ||
-      ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+  if (!socket || ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
       ::bind(socket.get(), endpoint.data(), endpoint.size()) != 0 ||
       ::listen(socket.get(), kBacklog) != 0) {
     return lab::FailErrno("listening on " + address.ToString() + " port 4791", errno);
@@ -110,7 +109,7 @@ Result<std::unique_ptr<TcpReceiver>> TcpReceiver::Listen(io::AsioEventLoop& loop
   return receiver;
 }
 
-TcpReceiver::TcpReceiver(io::AsioEventLoop& loop, lab::UniqueFd socket, OnReceived on_received)
+TcpReceiver::TcpReceiver(io::AsioEventLoop& loop, UniqueFd socket, OnReceived on_received)
     : loop_(loop), socket_(std::move(socket)), on_received_(std::move(on_received)) {
   watch_ = loop_.WatchReadable(socket_.get(), [this] { Accept(); });
 }
@@ -121,8 +120,8 @@ TcpReceiver::~TcpReceiver() {
 }
 
 void TcpReceiver::Accept() {
-  lab::UniqueFd socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!socket.IsOpen()) return;
+  UniqueFd socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!socket) return;
   const int fd = socket.get();
   connections_[fd] = std::make_unique<Connection>(*this, std::move(socket));
 }

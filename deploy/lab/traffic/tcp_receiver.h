@@ -8,9 +8,9 @@
 
 #include "common/base/ip_address.h"
 #include "common/base/result.h"
+#include "common/base/unique_fd.h"
 #include "common/io/asio_event_loop.h"
 #include "deploy/lab/traffic/traffic_report.h"
-#include "deploy/lab/unique_fd.h"
 
 namespace espalier::traffic {
 
@@ -35,14 +35,14 @@ class TcpReceiver {
  private:
   class Connection;
 
-  TcpReceiver(io::AsioEventLoop& loop, lab::UniqueFd socket, OnReceived on_received);
+  TcpReceiver(io::AsioEventLoop& loop, UniqueFd socket, OnReceived on_received);
 
   void Accept();
   bool HasFlow(std::uint32_t flow) const { return flows_.contains(flow); }
   void HandleSegment(std::uint32_t flow, std::uint64_t sequence, std::int64_t length);
 
   io::AsioEventLoop& loop_;
-  lab::UniqueFd socket_;
+  UniqueFd socket_;
   TimerPtr watch_;
   OnReceived on_received_;
   std::map<std::uint32_t, ReceivedFlow> flows_;

@@ -34,7 +34,7 @@ void SetOption(int socket, int level, int name, int value) {
   static_cast<void>(::setsockopt(socket, level, name, &value, sizeof value));
 }
 
-void CloseByReset(lab::UniqueFd& socket) {
+void CloseByReset(UniqueFd& socket) {
   // All is acknowledged or to be sent again: a reset leaves no TIME_WAIT, so that the port can be
   // used again at once.
   const linger reset{1, 0};
@@ -69,7 +69,7 @@ void TcpSender::Send(std::int64_t bytes) {
 std::uint16_t TcpSender::PortInForce() const {
   const std::uint16_t wanted = steered_.port().value_or(options_.own_port);
   if (wanted != avoided_) return wanted;
-  return socket_.IsOpen() ? port_ : options_.own_port;
+  return socket_ ? port_ : options_.own_port;
 }
 
 void TcpSender::StartSegment() {
@@ -88,7 +88,7 @@ void TcpSender::StartSegment() {
   written_ = 0;
   ack_bytes_ = 0;
   const std::uint16_t port = PortInForce();
-  if (!socket_.IsOpen() || port != port_) {
+  if (!socket_ || port != port_) {
     Connect(port);
     return;
   }
@@ -100,9 +100,9 @@ void TcpSender::StartSegment() {
 bool TcpSender::OpenSocket(std::uint16_t port) {
   const Endpoint from(options_.source, port);
   const Endpoint to(options_.destination, kTrafficPort);
-  socket_ = lab::UniqueFd(
-      ::socket(from.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
-  if (!socket_.IsOpen()) return false;
+  socket_ =
+      UniqueFd(::socket(from.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  if (!socket_) return false;
   SetOption(socket_.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   SetOption(socket_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
   SetOption(socket_.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentBytes);
@@ -225,7 +225,7 @@ void TcpSender::Abandon() {
 
 void TcpSender::CloseSocket() {
   watch_.reset();
-  if (socket_.IsOpen()) CloseByReset(socket_);
+  if (socket_) CloseByReset(socket_);
   old_retries_ += std::exchange(retries_, 0);
 }
 
@@ -287,11 +287,11 @@ void TcpSender::ReportProgress() {
   const std::int64_t outstanding =
       in_flight ? std::max<std::int64_t>(0, written_ - header_bytes_ - acknowledged) : 0;
   steered_.Report(std::max<std::int64_t>(0, remaining - outstanding), outstanding,
-                  report_.bytes + acknowledged, socket_.IsOpen() ? port_ : PortInForce());
+                  report_.bytes + acknowledged, socket_ ? port_ : PortInForce());
 }
 
 void TcpSender::ReportTransport() {
-  if (!socket_.IsOpen()) return;
+  if (!socket_) return;
   tcp_info info{};
   socklen_t size = sizeof info;
   if (::getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;

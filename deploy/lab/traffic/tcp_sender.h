@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "common/base/ip_address.h"
+#include "common/base/unique_fd.h"
 #include "common/io/asio_event_loop.h"
 #include "deploy/lab/traffic/segment_format.h"
 #include "deploy/lab/traffic/steering.h"
 #include "deploy/lab/traffic/traffic_report.h"
-#include "deploy/lab/unique_fd.h"
 
 namespace espalier::traffic {
 
@@ -74,7 +74,7 @@ class TcpSender {
   std::function<void(std::int64_t)> on_acknowledged_;
 
   Step step_ = Step::kIdle;
-  lab::UniqueFd socket_;
+  UniqueFd socket_;
   TimerPtr watch_;
   TimerPtr pause_;
   std::uint16_t port_ = 0;           // of the socket

@@ -27,9 +27,9 @@ Result<std::unique_ptr<UdpReceiver>> UdpReceiver::Listen(io::AsioEventLoop& loop
                                                          const IpAddress& address,
                                                          const std::vector<std::uint32_t>& flows) {
   const Endpoint endpoint(address, kTrafficPort);
-  lab::UniqueFd socket(
+  UniqueFd socket(
       ::socket(endpoint.family(), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
-  if (!socket.IsOpen() || ::bind(socket.get(), endpoint.data(), endpoint.size()) != 0) {
+  if (!socket || ::bind(socket.get(), endpoint.data(), endpoint.size()) != 0) {
     return lab::FailErrno("UDP on " + address.ToString() + " port 4791", errno);
   }
   // Without the right to force it the system's limit holds.
@@ -43,8 +43,7 @@ Result<std::unique_ptr<UdpReceiver>> UdpReceiver::Listen(io::AsioEventLoop& loop
   return receiver;
 }
 
-UdpReceiver::UdpReceiver(io::AsioEventLoop& loop, lab::UniqueFd socket)
-    : socket_(std::move(socket)) {
+UdpReceiver::UdpReceiver(io::AsioEventLoop& loop, UniqueFd socket) : socket_(std::move(socket)) {
   watch_ = loop.WatchReadable(socket_.get(), [this] { Read(); });
 }
 

@@ -7,9 +7,9 @@
 
 #include "common/base/ip_address.h"
 #include "common/base/result.h"
+#include "common/base/unique_fd.h"
 #include "common/io/asio_event_loop.h"
 #include "deploy/lab/traffic/traffic_report.h"
-#include "deploy/lab/unique_fd.h"
 
 namespace espalier::traffic {
 
@@ -31,10 +31,10 @@ class UdpReceiver {
     std::vector<bool> seen;  // by sequence number
   };
 
-  UdpReceiver(io::AsioEventLoop& loop, lab::UniqueFd socket);
+  UdpReceiver(io::AsioEventLoop& loop, UniqueFd socket);
   void Read();
 
-  lab::UniqueFd socket_;
+  UniqueFd socket_;
   TimerPtr watch_;
   std::map<std::uint32_t, Flow> flows_;
 };

@@ -38,12 +38,12 @@ void UdpSender::Burst() {
   const double due = seconds * static_cast<double>(options_.rate.value) / 8;
   const std::int64_t end = std::min(options_.bytes, static_cast<std::int64_t>(due));
   const std::uint16_t port = steered_.port().value_or(options_.own_port);
-  if (port != port_ || !socket_.IsOpen()) {
+  if (port != port_ || !socket_) {
     port_ = port;
     // A port that is taken is tried again at the next burst.
     if (!OpenSocket()) socket_.Close();
   }
-  while (socket_.IsOpen() && report_.bytes < end && SendOne()) CountOne();
+  while (socket_ && report_.bytes < end && SendOne()) CountOne();
   report_.end_ns = now.time_since_epoch().count();
   steered_.Report(options_.bytes - report_.bytes, 0, report_.bytes, port_);
   if (report_.bytes < options_.bytes) {
@@ -56,9 +56,9 @@ void UdpSender::Burst() {
 
 bool UdpSender::OpenSocket() {
   const Endpoint from(options_.source, port_);
-  socket_ = lab::UniqueFd(
-      ::socket(from.family(), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
-  return socket_.IsOpen() && ::bind(socket_.get(), from.data(), from.size()) == 0;
+  socket_ =
+      UniqueFd(::socket(from.family(), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
+  return socket_ && ::bind(socket_.get(), from.data(), from.size()) == 0;
 }
 
 bool UdpSender::SendOne() {

@@ -4,11 +4,11 @@
 #include <functional>
 
 #include "common/base/ip_address.h"
+#include "common/base/unique_fd.h"
 #include "common/base/units.h"
 #include "common/io/asio_event_loop.h"
 #include "deploy/lab/traffic/steering.h"
 #include "deploy/lab/traffic/traffic_report.h"
-#include "deploy/lab/unique_fd.h"
 
 namespace espalier::traffic {
 
@@ -45,7 +45,7 @@ class UdpSender {
   const Options options_;
   SteeredFlow steered_;
   std::function<void()> on_done_;
-  lab::UniqueFd socket_;
+  UniqueFd socket_;
   TimerPtr timer_;
   TimePoint start_;
   std::uint16_t port_ = 0;

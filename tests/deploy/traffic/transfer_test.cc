@@ -170,14 +170,14 @@ class Silence {
   int listener() const { return listener_.get(); }
   // Takes one connection, which stays open, and listens no more.
   void Accept() {
-    connection_ = lab::UniqueFd(::accept(listener_.get(), nullptr, nullptr));
-    EXPECT_TRUE(connection_.IsOpen());
+    connection_ = UniqueFd(::accept(listener_.get(), nullptr, nullptr));
+    EXPECT_TRUE(connection_);
     listener_.Close();
   }
 
  private:
-  lab::UniqueFd listener_;
-  lab::UniqueFd connection_;
+  UniqueFd listener_;
+  UniqueFd connection_;
 };
 
 class StuckTransfer : public Transfer, public testing::WithParamInterface<wire::PathReason> {};
@@ -286,7 +286,7 @@ class RawClient {
   void Write(const void* data, std::size_t size) {
     EXPECT_EQ(::send(socket_.get(), data, size, MSG_NOSIGNAL), static_cast<ssize_t>(size));
   }
-  lab::UniqueFd socket_;
+  UniqueFd socket_;
 };
 
 TEST_F(Transfer, ReceiverCountsASegmentOnceAndAcknowledgesItAgain) {

@@ -4,9 +4,9 @@
 
 #include <utility>
 
-namespace espalier::agent {
+namespace espalier {
 
-// Owns a file descriptor; -1 is none.
+// Owns one file descriptor, or none (-1).
 class UniqueFd {
  public:
   UniqueFd() = default;
@@ -16,14 +16,18 @@ class UniqueFd {
     std::swap(fd_, other.fd_);
     return *this;
   }
-  ~UniqueFd() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
+  UniqueFd(const UniqueFd&) = delete;
+  UniqueFd& operator=(const UniqueFd&) = delete;
+  ~UniqueFd() { Close(); }
+
   explicit operator bool() const { return fd_ >= 0; }
+  int get() const { return fd_; }
+  void Close() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
 
  private:
   int fd_ = -1;
 };
 
-}  // namespace espalier::agent
+}  // namespace espalier

@@ -13,10 +13,9 @@ namespace espalier {
 
 // An invariant of ours: always on, prints the values, aborts. Never for input from outside.
 //   ESPALIER_CHECK(load >= 0, "link={} load={}", link, load);
-#define ESPALIER_CHECK(condition, ...)                                               \
-  do {                                                                               \
-    if (!(condition)) [[unlikely]] {                                                 \
-      ::espalier::CheckFailed(__FILE__, __LINE__, #condition,                        \
-                              ::fmt::format("" __VA_ARGS__));                        \
-    }                                                                                \
+#define ESPALIER_CHECK(condition, ...)                                                        \
+  do {                                                                                        \
+    if (!(condition)) [[unlikely]] {                                                          \
+      ::espalier::CheckFailed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
+    }                                                                                         \
   } while (false)

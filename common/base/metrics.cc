@@ -15,8 +15,8 @@ namespace {
 
 const prometheus::Histogram::BucketBoundaries& LatencyBuckets() {
   static const prometheus::Histogram::BucketBoundaries buckets = {
-      1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3,
-      5e-3, 1e-2,   2.5e-2, 5e-2, 1e-1, 2.5e-1, 5e-1, 1.0,  2.5,  5.0,  10.0};
+      1e-6, 2.5e-6, 5e-6,   1e-5, 2.5e-5, 5e-5,   1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3,
+      5e-3, 1e-2,   2.5e-2, 5e-2, 1e-1,   2.5e-1, 5e-1, 1.0,    2.5,  5.0,  10.0};
   return buckets;
 }
 
@@ -73,8 +73,8 @@ LatencyHistogram& Metrics::MakeLatency(const std::string& name, const std::strin
   LatencyHistogram*& slot = impl_->histograms[name];
   if (slot == nullptr) {
     auto& family = prometheus::BuildHistogram().Name(name).Help(help).Register(impl_->registry);
-    slot = &impl_->histogram_storage.emplace_back(
-        LatencyHistogram(&family.Add({}, LatencyBuckets())));
+    slot =
+        &impl_->histogram_storage.emplace_back(LatencyHistogram(&family.Add({}, LatencyBuckets())));
   }
   return *slot;
 }

@@ -114,9 +114,9 @@ TEST_F(FlowReportTest, ProgressIsRateLimitedButOpeningsAreNot) {
   Open(1, 1000 * kMiB);
   Reports();
   std::size_t with_progress = 0;
-  for (int i = 0; i < 100; ++i) {  // one millisecond each
+  for (std::uint64_t i = 0; i < 100; ++i) {  // one millisecond each
     Progress(1, 8 * kMiB);
-    Open(static_cast<std::uint64_t>(100 + i), 10 * kMiB);
+    Open(100 + i, 10 * kMiB);
     const auto reports = Reports();
     ASSERT_THAT(reports, SizeIs(1));
     EXPECT_THAT(reports[0].opened, SizeIs(1));

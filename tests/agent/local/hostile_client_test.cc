@@ -77,7 +77,7 @@ TEST_F(LocalApi, DropsClientsWithoutAProperHello) {
   espalier_agent* good = Connect();
   Open(good);
   const std::string empty;
-  for (const std::size_t size : {1, 3, 5, 64, 65, 4096}) {
+  for (const std::size_t size : {1U, 3U, 5U, 64U, 65U, 4096U}) {
     HostileClient client(path_);
     const std::string garbage(size, '\1');
     client.Send(garbage.data(), garbage.size());
@@ -96,7 +96,7 @@ TEST_F(LocalApi, DropsClientsWithoutAProperHello) {
 }
 
 TEST_F(LocalApi, DropsClientsThatSendAnythingButWakeUps) {
-  for (const std::size_t size : {1, 4, 8, 100}) {
+  for (const std::size_t size : {1U, 4U, 8U, 100U}) {
     HostileClient client(path_);
     client.SendHello(ESPALIER_LOCAL_VERSION);
     const std::string garbage(size, 'x');

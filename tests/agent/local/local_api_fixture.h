@@ -96,7 +96,7 @@ inline espalier_flow* Open(espalier_agent* agent, const espalier_flow_desc& desc
   return flow;
 }
 
-inline wire::PathSet Set(const espalier_flow* flow, std::vector<std::uint16_t> ports) {
+inline wire::PathSet Set(const espalier_flow* flow, const std::vector<std::uint16_t>& ports) {
   wire::PathSet set;
   set.flow = wire::LocalFlowId(espalier_flow_id(flow));
   for (const std::uint16_t port : ports) set.paths.push_back({.source_port = port, .encoding = {}});

@@ -54,12 +54,12 @@ TEST(Icrc, AgreesWithACapturedPacket) {
 }
 
 TEST(Icrc, DoesNotCoverWhatSwitchesChange) {
-  for (const std::size_t byte : {1, 8, 10, 11, 26, 27, 32}) {
+  for (const std::size_t byte : {1U, 8U, 10U, 11U, 26U, 27U, 32U}) {
     Packet packet = CapturedAck();
     packet[byte] ^= 0x5A;
     EXPECT_EQ(IcrcOf(packet), 0x32b9ce9aU) << byte;
   }
-  for (const std::size_t byte : {2, 4, 9, 12, 19, 20, 23, 25, 28, 33, 43}) {
+  for (const std::size_t byte : {2U, 4U, 9U, 12U, 19U, 20U, 23U, 25U, 28U, 33U, 43U}) {
     Packet packet = CapturedAck();
     packet[byte] ^= 0x5A;
     EXPECT_NE(IcrcOf(packet), 0x32b9ce9aU) << byte;
@@ -100,7 +100,8 @@ TEST(ProbePacket, OfIpv6HasAValidUdpChecksum) {
   EXPECT_EQ(StoredIcrc(packet), IcrcOf(packet));
   // The sum over pseudo-header and datagram, checksum included, is all ones.
   std::uint32_t sum = 17 + static_cast<std::uint32_t>(packet.size()) - 40;
-  for (std::size_t i = 8; i < packet.size(); i += 2) sum += packet[i] << 8 | packet[i + 1];
+  for (std::size_t i = 8; i < packet.size(); i += 2)
+    sum += std::uint32_t{packet[i]} << 8 | packet[i + 1];
   while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
   EXPECT_EQ(sum, 0xFFFFu);
 }

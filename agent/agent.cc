@@ -209,7 +209,7 @@ void Agent::Beat() {
     Log(LogLevel::kWarning, "event=controller_silent agent={}", options_.name);
     return LoseController();
   }
-  Send(wire::Heartbeat{.sequence = ++heartbeat_sequence_,
+  Send(wire::Heartbeat{.sequence = report_sequence_,
                        .epoch = ports_.highest_epoch(),
                        .generation = ports_.applied_generation()});
   heartbeat_timer_ = loop_.After(heartbeat_interval_, [this] { Beat(); });

@@ -100,7 +100,6 @@ class Agent {
   TimePoint last_heard_{};
   Duration hello_wait_{};
   std::uint64_t report_sequence_ = 0;
-  std::uint64_t heartbeat_sequence_ = 0;
   bool needs_full_report_ = false;
 
   TimerPtr hello_timer_;

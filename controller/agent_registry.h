@@ -23,14 +23,15 @@ struct Agent {
   std::vector<wire::Nic> nics;
   std::uint32_t protocol_minor = 0;
   TimePoint last_heard;
-  bool steered_before = false;  // its Hello shows pushes of an earlier controller
-  bool reported = false;        // its first full report after Hello has come
+  bool steered_before = false;        // its Hello shows pushes of an earlier controller
+  bool reported = false;              // its first full report after Hello has come
+  std::uint64_t report_sequence = 0;  // of the last report, since Hello
 
   // Pushes. Generations count up by one per push in an epoch.
   std::uint64_t generation = 0;  // last sent
   std::uint64_t acked_generation = 0;
   bool needs_full = true;
-  TimePoint hold_until;  // a full push waits for flows being adopted, up to this
+  TimePoint hold_until;  // a full push waits for flows being adopted, which end by this
   TimePoint last_push;
   std::vector<wire::LocalFlowId> dirty;
 };

@@ -36,7 +36,7 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       publisher_(
           state_, options_,
           [this](AgentId id, wire::Body body) { return Send(id, std::move(body)); }, metrics),
-      instance_(RandomInstance()),
+      instance_(options.instance != 0 ? options.instance : RandomInstance()),
       messages_(metrics.MakeCounter("espalier_controller_messages_total",
                                     "Messages received from agents")),
       bad_messages_(metrics.MakeCounter("espalier_controller_bad_messages_total",

@@ -66,6 +66,8 @@ class Controller {
   // Messages (controller/messages.cc).
   void HandleMessage(PeerId peer, std::string_view bytes);
   void HandleHello(PeerId peer, std::uint64_t instance, const wire::Hello& hello);
+  void HandleHeartbeat(AgentId id, const wire::Heartbeat& heartbeat);
+  void StartOver(AgentId id);
   void HandleFlowReport(AgentId id, const wire::FlowReport& report);
   void OpenFlows(AgentId id, const wire::FlowReport& report);
   void CloseFlow(FlowSlot slot);

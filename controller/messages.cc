@@ -1,6 +1,7 @@
 // What the controller does on each message of an agent.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_set>
 #include <variant>
 
@@ -55,7 +56,8 @@ void Controller::HandleMessage(PeerId peer, std::string_view bytes) {
                  [&](const wire::ProbeReport& report) { HandleProbeReport(*id, report); },
                  [&](const wire::PathHealth& health) { HandleHealth(*id, health); },
                  [&](const wire::LinkEvent& event) { HandleLinkEvent(*id, event); },
-                 [&](const wire::Heartbeat&) {}, [&](const wire::CollectiveReport&) {},
+                 [&](const wire::Heartbeat& heartbeat) { HandleHeartbeat(*id, heartbeat); },
+                 [&](const wire::CollectiveReport&) {},
                  [&](const auto&) { bad_messages_.Add(); },  // only a controller says these
              },
              message.body);
@@ -104,6 +106,7 @@ void Controller::HandleHello(PeerId peer, std::uint64_t instance, const wire::He
   agent.protocol_minor = hello.protocol_minor;
   agent.last_heard = now;
   agent.reported = false;
+  agent.report_sequence = 0;
   state_.agents.QueueFullPush(id);
   agent.hold_until = now + options_.adoption_timeout;
   wire::Welcome welcome;
@@ -115,7 +118,23 @@ void Controller::HandleHello(PeerId peer, std::uint64_t instance, const wire::He
                         fmt::format("agent={} nics={}", hello.name, hello.nics.size()));
 }
 
+void Controller::HandleHeartbeat(AgentId id, const wire::Heartbeat& heartbeat) {
+  if (heartbeat.sequence > state_.agents.At(id).report_sequence) StartOver(id);
+}
+
+// A report was lost on the way, and with it flows that began or ended. A new connection begins
+// with a full one.
+void Controller::StartOver(AgentId id) {
+  const Agent& agent = state_.agents.At(id);
+  state_.history.Record(loop_.Now(), "report_lost", fmt::format("agent={}", agent.name));
+  bus_.Disconnect(*agent.peer);
+  state_.agents.Disconnect(id);
+}
+
 void Controller::HandleFlowReport(AgentId id, const wire::FlowReport& report) {
+  std::uint64_t& last = state_.agents.At(id).report_sequence;
+  if (!report.full && report.sequence > last + 1) return StartOver(id);
+  last = report.full ? report.sequence : std::max(last, report.sequence);
   if (report.full) CloseMissingFlows(id, report);
   OpenFlows(id, report);
   for (const wire::FlowProgress& progress : report.progress) {

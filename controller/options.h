@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "common/base/event_loop.h"
 #include "controller/path_learner.h"
@@ -8,6 +9,8 @@
 namespace espalier::controller {
 
 struct ControllerOptions {
+  // Names this process in its messages; each has its own. 0: drawn at random.
+  std::uint64_t instance = 0;
   // Agents and controller each send a heartbeat at this interval; an agent that is silent for
   // `missed_heartbeats` of them is gone (its flows keep their paths for the lease).
   Duration heartbeat_interval = std::chrono::seconds(1);

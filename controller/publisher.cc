@@ -24,7 +24,7 @@ void Publisher::PushChanges(TimePoint now) {
   for (const AgentId id : std::exchange(state_.agents.to_push(), {})) {
     const Agent& agent = state_.agents.At(id);
     if (!agent.peer) continue;  // its next Hello asks for everything
-    if (!agent.reported || IsHeld(id, now)) {
+    if (!agent.reported || IsHeld(id)) {
       held.insert(id);
     } else {
       Push(id, now);
@@ -33,9 +33,10 @@ void Publisher::PushChanges(TimePoint now) {
   state_.agents.to_push().merge(held);
 }
 
-bool Publisher::IsHeld(AgentId id, TimePoint now) const {
-  const Agent& agent = state_.agents.At(id);
-  if (!agent.needs_full || now >= agent.hold_until) return false;
+bool Publisher::IsHeld(AgentId id) const {
+  // Not for ever: Placement::EndAdoption decides what is still undecided when the time is up. To
+  // push by the clock here would leave such a flow out, and it would lose its port.
+  if (!state_.agents.At(id).needs_full) return false;
   const std::vector<FlowSlot> slots = state_.flows.OfAgent(id);
   return std::any_of(slots.begin(), slots.end(), [&](FlowSlot slot) {
     return state_.flows.At(slot).status == FlowStatus::kAdopting;

@@ -31,7 +31,7 @@ class Publisher {
   void Push(AgentId id, TimePoint now);
   wire::PathPush Compose(AgentId id, bool full, TimePoint now);
   void Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wire::PathPush& push);
-  bool IsHeld(AgentId id, TimePoint now) const;
+  bool IsHeld(AgentId id) const;
 
   State& state_;
   const ControllerOptions& options_;

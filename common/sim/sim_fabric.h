@@ -53,6 +53,10 @@ class SimFabric {
   void SetSourcePort(SimFlowId flow, std::uint16_t port);
   void SetLink(fabric::LinkId link, fabric::LinkState state);
 
+  // Do switches and hosts answer probes (sim_host.h)? They do at first.
+  void SetAnswersProbes(bool answers) { answers_probes_ = answers; }
+  bool answers_probes() const { return answers_probes_; }
+
   struct Progress {
     std::uint64_t sent_bytes = 0;
     std::uint64_t remaining_bytes = 0;
@@ -94,6 +98,7 @@ class SimFabric {
   std::map<SimFlowId, Flow> flows_;
   std::uint64_t next_flow_ = 1;
   TimePoint advanced_to_;
+  bool answers_probes_ = true;
   TimerPtr update_;  // something has changed
   TimerPtr next_end_;
 };

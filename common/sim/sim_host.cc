@@ -38,7 +38,7 @@ std::optional<agent::ProbeReply> AnswerProbe(SimFabric& fabric, const agent::Pro
                           .ttl = probe.ttl};
   const auto source = topology.FindNic(probe.source);
   const auto destination = topology.FindNic(probe.destination);
-  if (!source || !destination || probe.ttl == 0) return std::nullopt;
+  if (!fabric.answers_probes() || !source || !destination || probe.ttl == 0) return std::nullopt;
   if (probe.ttl == 1) {
     for (const fabric::DirectedLink direction : topology.Outgoing(*source)) {
       if (topology.LeavesHost(direction)) reply.responder = EntryAddress(topology, direction);

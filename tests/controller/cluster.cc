@@ -159,8 +159,8 @@ void Cluster::Advance(Duration by) {
 void Cluster::HandleAtHost(Host& host, const wire::Message& message) {
   if (const auto* welcome = std::get_if<wire::Welcome>(&message.body)) host.welcome = *welcome;
   if (const auto* order = std::get_if<wire::ProbeOrder>(&message.body)) AnswerProbes(host, *order);
-  if (const auto* beat = std::get_if<wire::Heartbeat>(&message.body)) {
-    Deliver(host.peer, host.instance, wire::Heartbeat{beat->sequence, host.epoch, host.generation});
+  if (std::holds_alternative<wire::Heartbeat>(message.body)) {
+    Deliver(host.peer, host.instance, wire::Heartbeat{0, host.epoch, host.generation});
   }
   const auto* push = std::get_if<wire::PathPush>(&message.body);
   if (push == nullptr) return;

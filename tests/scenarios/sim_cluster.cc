@@ -1,0 +1,170 @@
+#include "tests/scenarios/sim_cluster.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/log.h"
+
+namespace espalier::scenarios {
+namespace {
+
+constexpr Duration kLookInterval = std::chrono::milliseconds(5);
+
+fabric::Topology MakeTopology(const ClusterOptions& options, bool with_hash) {
+  auto spec = fabric::BuildLeafSpine(options.shape).value();
+  std::uint64_t seed = 1000 * options.seed;
+  for (fabric::Node& node : spec.nodes) {
+    if (with_hash && node.kind == fabric::NodeKind::kSwitch) node.ecmp = {options.hash, ++seed};
+  }
+  return fabric::Topology::Build(std::move(spec)).value();
+}
+
+}  // namespace
+
+// A disk: it survives the controller.
+class SimCluster::Store : public controller::IntentStore {
+ public:
+  Result<controller::Intents> Load() override { return saved; }
+  Result<void> Save(const controller::Intents& intents) override {
+    saved = intents;
+    return {};
+  }
+  controller::Intents saved;
+};
+
+struct SimCluster::ControllerProcess {
+  std::unique_ptr<EventLoop> loop;
+  std::unique_ptr<Bus> bus;
+  Metrics metrics;
+  std::unique_ptr<controller::Controller> controller;
+};
+
+struct SimCluster::AgentProcess {
+  std::unique_ptr<EventLoop> loop;
+  std::unique_ptr<Bus> bus;
+  Metrics metrics;
+  std::unique_ptr<agent::Agent> agent;
+};
+
+SimCluster::SimCluster(const ClusterOptions& options)
+    : options_(options),
+      world_(options.seed),
+      random_(world_.MakeRandom()),
+      network_(world_),
+      hardware_loop_(world_.MakeLoop()),
+      fabric_(sim::SimFabric::Build(*hardware_loop_, MakeTopology(options, /*with_hash=*/true))
+                  .value()),
+      store_(std::make_unique<Store>()) {
+  SetLogLevel(LogLevel::kError);
+  network_.SetFaults(options.faults);
+  const int hosts = options.shape.leaves * options.shape.hosts_per_leaf;
+  for (int i = 0; i < hosts; ++i) {
+    const auto nic = fabric_->topology().FindNode(HostName(i));
+    hosts_.push_back(std::make_unique<sim::SimHost>(*fabric_, *hardware_loop_, *nic));
+  }
+  processes_.resize(hosts_.size());
+}
+
+SimCluster::~SimCluster() = default;
+
+controller::Controller& SimCluster::controller() { return *controller_->controller; }
+
+agent::Agent& SimCluster::agent(int host) { return *processes_[Index(host)]->agent; }
+
+void SimCluster::StartController() {
+  ESPALIER_CHECK(controller_ == nullptr);
+  controller_ = std::make_unique<ControllerProcess>();
+  controller_->loop = world_.MakeLoop();
+  controller_->bus = network_.MakeController(*controller_->loop);
+  controller::ControllerOptions options = options_.controller;
+  options.instance = random_.Next();
+  controller_->controller = std::make_unique<controller::Controller>(
+      MakeTopology(options_, options_.controller_knows_hash), options, *controller_->loop,
+      *controller_->bus, *store_, controller_->metrics);
+  const Result<void> started = controller_->controller->Start();
+  ESPALIER_CHECK(started, "error={}", started.error().message);
+}
+
+void SimCluster::KillController() { controller_.reset(); }
+
+void SimCluster::StartAgent(int host) {
+  std::unique_ptr<AgentProcess>& process = processes_[Index(host)];
+  ESPALIER_CHECK(process == nullptr);
+  process = std::make_unique<AgentProcess>();
+  process->loop = world_.MakeLoop();
+  process->bus = network_.MakeAgent(*process->loop, HostName(host));
+  sim::SimHost& hardware = *hosts_[Index(host)];
+  agent::AgentOptions options;
+  options.name = HostName(host);
+  options.instance = random_.Next();
+  options.nics = {{.address = hardware.address(), .device = "nic0", .link_up = true}};
+  process->agent = std::make_unique<agent::Agent>(options, *process->loop, *process->bus, hardware,
+                                                  hardware, hardware, process->metrics);
+  process->agent->Start();
+}
+
+void SimCluster::KillAgent(int host) { processes_[Index(host)].reset(); }
+
+void SimCluster::StartAll() {
+  StartController();
+  for (int i = 0; i < host_count(); ++i) StartAgent(i);
+}
+
+const controller::Intents& SimCluster::saved_intents() const { return store_->saved; }
+
+std::vector<SimCluster::FlowRef> SimCluster::StartPermutation(int shift, std::uint64_t bytes) {
+  std::vector<FlowRef> flows;
+  for (int i = 0; i < host_count(); ++i) {
+    const int to = (i + shift * options_.shape.hosts_per_leaf) % host_count();
+    const auto flow = host(i).Open({.destination = host(to).address(), .bytes = bytes, .job = "j"});
+    flows.push_back({i, flow});
+  }
+  return flows;
+}
+
+std::uint16_t SimCluster::PortOf(const FlowRef& flow) {
+  if (!host(flow.host).IsOpen(flow.flow)) return 0;
+  return fabric_->TupleOf(host(flow.host).FabricFlow(flow.flow)).source_port;
+}
+
+std::vector<std::uint16_t> SimCluster::PortsOf(const std::vector<FlowRef>& flows) {
+  std::vector<std::uint16_t> ports;
+  for (const FlowRef& flow : flows) ports.push_back(PortOf(flow));
+  return ports;
+}
+
+bool SimCluster::StandsStill(const FlowRef& flow) {
+  return host(flow.host).IsOpen(flow.flow) &&
+         fabric_->ProgressOf(host(flow.host).FabricFlow(flow.flow)).stands_still;
+}
+
+int SimCluster::MaxLinkFlows() {
+  const std::vector<int> flows = fabric_->LinkFlows();
+  return *std::max_element(flows.begin(), flows.end());
+}
+
+bool SimCluster::AllRouted(const std::vector<FlowRef>& flows) {
+  if (controller_ == nullptr) return false;
+  const controller::State& state = controller().state();
+  return std::all_of(flows.begin(), flows.end(), [&](const FlowRef& flow) {
+    if (!host(flow.host).IsOpen(flow.flow)) return true;
+    const auto agent = state.agents.FindByName(HostName(flow.host));
+    const auto slot = agent ? state.flows.Find(*agent, flow.flow) : std::nullopt;
+    if (!slot) return false;
+    const controller::Flow& known = state.flows.At(*slot);
+    return known.status == controller::FlowStatus::kRouted && known.port == PortOf(flow);
+  });
+}
+
+bool SimCluster::RunUntil(const std::function<bool()>& done, Duration limit) {
+  // Looked at now and then: the conditions are larger than the steps between them.
+  const TimePoint end = world_.Now() + limit;
+  while (!done()) {
+    if (world_.Now() >= end) return false;
+    world_.RunFor(kLookInterval);
+  }
+  return true;
+}
+
+}  // namespace espalier::scenarios

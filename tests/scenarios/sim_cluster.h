@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/agent.h"
+#include "common/base/metrics.h"
+#include "common/fabric/builders.h"
+#include "common/sim/sim_fabric.h"
+#include "common/sim/sim_host.h"
+#include "common/sim/sim_network.h"
+#include "common/sim/sim_world.h"
+#include "controller/controller.h"
+
+namespace espalier::scenarios {
+
+struct ClusterOptions {
+  fabric::LeafSpineOptions shape{.spines = 4, .leaves = 4, .hosts_per_leaf = 4};
+  std::uint64_t seed = 1;
+  // What the switches really do; each has a seed of its own.
+  std::string hash = "crc32";
+  // Does the controller's topology file say so? Else it has to find out by probes.
+  bool controller_knows_hash = true;
+  sim::LinkFaults faults;
+  controller::ControllerOptions controller;
+};
+
+// A whole cluster in one process, under virtual time from a seed: the real controller and real
+// agents, each a process of its own (a loop, a bus) that can die and come back, on a simulated
+// network, hosts and fabric, which live on whatever dies.
+class SimCluster {
+ public:
+  explicit SimCluster(const ClusterOptions& options);
+  ~SimCluster();
+
+  sim::SimWorld& world() { return world_; }
+  sim::SimNetwork& network() { return network_; }
+  sim::SimFabric& fabric() { return *fabric_; }
+  controller::Controller& controller();
+  agent::Agent& agent(int host);
+  sim::SimHost& host(int number) { return *hosts_[Index(number)]; }
+  int host_count() const { return static_cast<int>(hosts_.size()); }
+  static std::string HostName(int host) { return "h" + std::to_string(host); }
+
+  void StartController();
+  void KillController();  // with what it had saved
+  void StartAgent(int host);
+  void KillAgent(int host);
+  void StartAll();
+
+  // What the stored intents are, whether a controller runs or not.
+  const controller::Intents& saved_intents() const;
+
+  struct FlowRef {
+    int host = 0;
+    wire::LocalFlowId flow;
+  };
+  // One elephant from each host to the host of the same place under the leaf `shift` further on.
+  // They all begin with the same source port: ECMP at its worst, or what the hashes make of it.
+  std::vector<FlowRef> StartPermutation(int shift, std::uint64_t bytes);
+  // Port in use; 0 where the flow has ended.
+  std::uint16_t PortOf(const FlowRef& flow);
+  std::vector<std::uint16_t> PortsOf(const std::vector<FlowRef>& flows);
+  bool StandsStill(const FlowRef& flow);
+
+  // The most flows that share a direction of a link between switches.
+  int MaxLinkFlows();
+  // Does every open flow of these run on a port that the controller gave?
+  bool AllRouted(const std::vector<FlowRef>& flows);
+  bool RunUntil(const std::function<bool()>& done, Duration limit);
+
+ private:
+  class Store;
+  struct ControllerProcess;
+  struct AgentProcess;
+
+  std::size_t Index(int host) const { return static_cast<std::size_t>(host); }
+
+  const ClusterOptions options_;
+  sim::SimWorld world_;
+  sim::Random random_;
+  sim::SimNetwork network_;
+  std::unique_ptr<EventLoop> hardware_loop_;
+  std::unique_ptr<sim::SimFabric> fabric_;
+  std::unique_ptr<Store> store_;
+  std::vector<std::unique_ptr<sim::SimHost>> hosts_;
+  std::unique_ptr<ControllerProcess> controller_;
+  std::vector<std::unique_ptr<AgentProcess>> processes_;
+};
+
+}  // namespace espalier::scenarios

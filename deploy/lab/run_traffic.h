@@ -34,7 +34,7 @@ struct FlowOutcome {
   double start_seconds = 0;
   double end_seconds = 0;
   double Seconds() const { return end_seconds - start_seconds; }
-  // Every byte arrived, each segment once and in order. (UDP: all datagrams, none twice.)
+  // Every byte arrived, each segment counted once. (UDP: all datagrams, none twice.)
   bool IsWhole() const;
 };
 

@@ -60,6 +60,33 @@ TEST(LabTraffic, PortsDecideWhetherTwoFlowsCollide) {
              collided.SlowestFlowSeconds(), separated.SlowestFlowSeconds());
 }
 
+// 16 hosts, each sending to the one at its place under the next leaf. With the k-th host of every
+// leaf on spine k no link carries two flows.
+TEST(LabTraffic, ChosenPortsPutOneFlowOfAPermutationOnEachLink) {
+  ESPALIER_LAB_OR_SKIP(lab, {.link_rate = BitsPerSecond{50'000'000}});
+  std::vector<std::string> hosts;
+  for (int i = 0; i < 16; ++i) hosts.push_back(fmt::format("h{}", i));
+  traffic::Workload workload = traffic::MakeShiftedPermutation(hosts, 4, 5'000'000).value();
+  const TrafficResult random = Traffic(lab, workload, {.seed = 1});
+  const std::vector<FlowCount> middle = ReadFlowCounts(lab).value();
+  EXPECT_THAT(CountFlowsPerDirection(lab.topology(), middle, 100'000),
+              testing::Contains(Pair(testing::_, testing::Gt(1))));
+  for (std::size_t i = 0; i < workload.flows.size(); ++i) {
+    traffic::SingleFlow& flow = workload.flows[i];
+    flow.port = PortOver(lab, fmt::format("spine{}", i % 4), flow.source, flow.destination);
+  }
+  const TrafficResult chosen = Traffic(lab, workload);
+  EXPECT_THAT(LinkLoads(lab, middle), AllOf(testing::SizeIs(32), Each(Pair(testing::_, 1))));
+  for (const TrafficResult* result : {&random, &chosen}) {
+    EXPECT_TRUE(result->completed);
+    for (const FlowOutcome& flow : result->flows) EXPECT_TRUE(flow.IsWhole()) << flow.plan.id;
+  }
+  fmt::print(
+      "16 flows of 5 MB over 50 Mbit/s links: slowest {:.2f} s with random ports, {:.2f} s "
+      "with chosen ones, 0.80 s ideal\n",
+      random.SlowestFlowSeconds(), chosen.SlowestFlowSeconds());
+}
+
 TEST(LabTraffic, RingJobsReduceInAllTheirEpochs) {
   ESPALIER_LAB_OR_SKIP(lab, kSlow);
   traffic::Workload workload;

@@ -105,7 +105,7 @@ Result<std::unique_ptr<TcpReceiver>> TcpReceiver::Listen(io::AsioEventLoop& loop
   }
   std::unique_ptr<TcpReceiver> receiver(
       new TcpReceiver(loop, std::move(socket), std::move(on_received)));
-  for (const std::uint32_t flow : flows) receiver->flows_[flow].index = flow;
+  for (const std::uint32_t flow : flows) receiver->flows_[flow].received.index = flow;
   return receiver;
 }
 
@@ -127,21 +127,25 @@ void TcpReceiver::Accept() {
 }
 
 void TcpReceiver::HandleSegment(std::uint32_t flow, std::uint64_t sequence, std::int64_t length) {
-  ReceivedFlow& received = flows_[flow];
-  const auto next = static_cast<std::uint64_t>(received.segments);
-  if (sequence < next) {
-    ++received.duplicates;
+  Flow& state = flows_[flow];
+  if (sequence < state.next || state.early.contains(sequence)) {
+    ++state.received.duplicates;
     return;
   }
-  if (sequence > next) ++received.gaps;
-  ++received.segments;
-  received.bytes += length;
-  on_received_(flow, received.bytes);
+  ++state.received.segments;
+  state.received.bytes += length;
+  state.early[sequence] = length;
+  while (!state.early.empty() && state.early.begin()->first == state.next) {
+    ++state.next;
+    state.whole_bytes += state.early.begin()->second;
+    state.early.erase(state.early.begin());
+  }
+  on_received_(flow, state.whole_bytes);
 }
 
 std::vector<ReceivedFlow> TcpReceiver::Report() const {
   std::vector<ReceivedFlow> report;
-  for (const auto& [index, flow] : flows_) report.push_back(flow);
+  for (const auto& [index, flow] : flows_) report.push_back(flow.received);
   return report;
 }
 

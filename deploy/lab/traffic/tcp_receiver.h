@@ -19,7 +19,7 @@ namespace espalier::traffic {
 // Thread safety: the loop's thread.
 class TcpReceiver {
  public:
-  // Of one flow, the bytes received in all (without duplicates).
+  // Of one flow, the bytes received in all without a gap before them.
   using OnReceived = std::function<void(std::uint32_t flow, std::int64_t total_bytes)>;
 
   // Listens on address:4791. Flows are those of the plan with these numbers; connections of
@@ -37,6 +37,14 @@ class TcpReceiver {
 
   TcpReceiver(io::AsioEventLoop& loop, UniqueFd socket, OnReceived on_received);
 
+  struct Flow {
+    ReceivedFlow received;
+    std::uint64_t next = 0;        // all before it have come
+    std::int64_t whole_bytes = 0;  // of those
+    std::map<std::uint64_t, std::int64_t>
+        early;  // lengths of those that came before an earlier one
+  };
+
   void Accept();
   bool HasFlow(std::uint32_t flow) const { return flows_.contains(flow); }
   void HandleSegment(std::uint32_t flow, std::uint64_t sequence, std::int64_t length);
@@ -45,7 +53,7 @@ class TcpReceiver {
   UniqueFd socket_;
   TimerPtr watch_;
   OnReceived on_received_;
-  std::map<std::uint32_t, ReceivedFlow> flows_;
+  std::map<std::uint32_t, Flow> flows_;
   std::map<int, std::unique_ptr<Connection>> connections_;  // by descriptor
 };
 

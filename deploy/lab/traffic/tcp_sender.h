@@ -1,25 +1,26 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "common/base/ip_address.h"
-#include "common/base/unique_fd.h"
 #include "common/io/asio_event_loop.h"
-#include "deploy/lab/traffic/segment_format.h"
 #include "deploy/lab/traffic/steering.h"
+#include "deploy/lab/traffic/tcp_connection.h"
 #include "deploy/lab/traffic/traffic_report.h"
 
 namespace espalier::traffic {
 
 // Sends the bytes of one flow over TCP as an RDMA program sends messages: in segments, each
-// acknowledged whole by the receiver before the next begins, over a connection from the source
-// port in force. A new port takes effect at the next segment; where the path is dead, or the
-// segment makes no progress and there is another port, the segment in flight is cut off and sent
-// again from the new one. The receiver drops what it had already.
+// acknowledged whole by the receiver. A segment goes over a connection from the source port that
+// is in force when it begins; those begun before a change of port end on the old connection, side
+// by side with the next. Where the path is dead, or a connection that is not the current one makes
+// no progress, its segments are cut off and sent again over the port in force. The receiver drops
+// what it had already.
 //
-// Invariant: at most one segment is in flight; segments are acknowledged in order.
 // Thread safety: the loop's thread.
 class TcpSender {
  public:
@@ -39,32 +40,32 @@ class TcpSender {
   void Send(std::int64_t bytes);
   // The agent may have news.
   void HandleNews();
-  // Called every kTick: progress to the agent, and a look for a stalled segment.
+  // Called every kTick: progress to the agent, and a look for connections that are stuck.
   void HandleTick();
   static constexpr std::chrono::milliseconds kTick{20};
   // No more will be sent: tells the agent and closes.
   void Finish();
 
-  SentFlow Report() const;
+  const SentFlow& Report() const { return report_; }
 
  private:
-  enum class Step { kIdle, kConnecting, kSending, kAwaitingAck, kPausing };
+  struct PortChoice {
+    std::uint16_t port;
+    bool steered;
+  };
 
-  void StartSegment();
-  void Connect(std::uint16_t port);
-  bool OpenSocket(std::uint16_t port);
-  void AwaitWritable();
-  void HandleWritable();
-  void FinishConnecting();
-  void SendMore();
-  void HandleReadable();
-  void HandleAck();
-  void Retry();
-  void Abandon();
-  void CloseSocket();
-  PortUse& Use(std::uint16_t port);
-  std::uint16_t PortInForce() const;
-  std::int64_t InFlightAcknowledged() const;
+  PortChoice PortInForce() const;
+  void Pump();
+  // The connection that takes the next segment; none for now.
+  TcpConnection* CurrentConnection();
+  TcpConnection* OpenConnection(PortChoice choice);
+  void HandleAcknowledged(TcpConnection* connection, const Segment& segment);
+  void HandleBroken(TcpConnection* connection);
+  // Takes back what it has not delivered and closes it.
+  void Abandon(TcpConnection* connection);
+  void Bury(TcpConnection* connection);
+  void Pause();
+  PortUse& Use(const TcpConnection::Options& options);
   void ReportProgress();
   void ReportTransport();
 
@@ -73,25 +74,15 @@ class TcpSender {
   SteeredFlow steered_;
   std::function<void(std::int64_t)> on_acknowledged_;
 
-  Step step_ = Step::kIdle;
-  UniqueFd socket_;
-  TimerPtr watch_;
+  std::uint64_t next_sequence_ = 0;
+  std::deque<Segment> pending_;  // not with any connection, ascending
+  std::int64_t to_send_ = 0;     // bytes given and not acknowledged
+  // The last one is current; those before it have segments left to deliver.
+  std::vector<std::unique_ptr<TcpConnection>> connections_;
+  std::vector<std::unique_ptr<TcpConnection>> buried_;  // closed inside their own handlers
   TimerPtr pause_;
-  std::uint16_t port_ = 0;           // of the socket
-  std::uint16_t avoided_ = 0;        // was taken by another flow of the same pair; 0: none
-  std::vector<std::int64_t> queue_;  // segments not acknowledged yet, the one in flight first
-  std::size_t queue_begin_ = 0;
-  std::int64_t to_send_ = 0;    // bytes of the segments in the queue
-  std::uint64_t sequence_ = 0;  // of the first in the queue
-  std::int64_t written_ = 0;    // of the segment in flight, with headers
-  std::int64_t header_bytes_ = 0;
-  std::uint64_t ack_ = 0;
-  std::size_t ack_bytes_ = 0;
-
-  TimePoint last_progress_;
-  std::int64_t last_acknowledged_ = 0;
-  std::uint32_t old_retries_ = 0;  // of earlier connections
-  std::uint32_t retries_ = 0;
+  std::uint16_t avoided_ = 0;      // was taken by another flow of the same pair; 0: none
+  std::uint32_t old_retries_ = 0;  // of connections that are gone
   int ticks_ = 0;
   SentFlow report_;
 };

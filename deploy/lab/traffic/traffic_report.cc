@@ -40,7 +40,6 @@ ReceivedFlow ReadReceived(io::JsonFields& fields) {
   flow.bytes = fields.Integer("bytes", 0, 0, kMax);
   flow.segments = fields.Integer("segments", 0, 0, kMax);
   flow.duplicates = fields.Integer("duplicates", 0, 0, kMax);
-  flow.gaps = fields.Integer("gaps", 0, 0, kMax);
   return flow;
 }
 
@@ -107,7 +106,6 @@ std::string FormatHostReport(const HostReport& report) {
     json.Key("bytes").Integer(flow.bytes);
     json.Key("segments").Integer(flow.segments);
     json.Key("duplicates").Integer(flow.duplicates);
-    json.Key("gaps").Integer(flow.gaps);
     json.EndObject();
   }
   json.EndArray().Key("epochs").BeginArray();

@@ -34,7 +34,6 @@ struct ReceivedFlow {
   std::int64_t bytes = 0;     // without duplicates
   std::int64_t segments = 0;  // or datagrams
   std::int64_t duplicates = 0;
-  std::int64_t gaps = 0;  // segments that came before an earlier one: a defect
 };
 
 // One host's part in one all-reduce.

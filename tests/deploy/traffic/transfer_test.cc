@@ -13,6 +13,7 @@
 #include <string>
 
 #include "deploy/lab/traffic/endpoint.h"
+#include "deploy/lab/traffic/segment_format.h"
 #include "deploy/lab/traffic/tcp_receiver.h"
 #include "deploy/lab/traffic/tcp_sender.h"
 #include "deploy/lab/traffic/traffic_host.h"
@@ -114,7 +115,6 @@ TEST_F(Transfer, DeliversEverySegmentOnceOverItsOwnPort) {
   EXPECT_EQ(received.bytes, 1'050'000);
   EXPECT_EQ(received.segments, 11);
   EXPECT_EQ(received.duplicates, 0);
-  EXPECT_EQ(received.gaps, 0);
 }
 
 // The agent gives a new port each time that the flow is seen on the one before; every second time
@@ -152,7 +152,6 @@ TEST_F(Transfer, LosesAndDoublesNothingWhileThePortChanges) {
   const ReceivedFlow received = receiver->Report().at(0);
   EXPECT_EQ(received.bytes, given);
   EXPECT_EQ(received.segments, sent.segments);
-  EXPECT_EQ(received.gaps, 0);
   EXPECT_LE(received.duplicates, sent.abandoned);
 }
 
@@ -208,7 +207,7 @@ TEST_P(StuckTransfer, SendsTheSegmentAgainOverTheNewPort) {
   Run();
   sender.Finish();
   const SentFlow sent = sender.Report();
-  EXPECT_LE(sent.abandoned, 1);  // none where it was cut off before it was connected
+  EXPECT_LE(sent.abandoned, 3);  // as many as were on their way
   ASSERT_EQ(sent.ports.size(), 1U);
   EXPECT_EQ(sent.ports[0].port, kOtherPort);
   EXPECT_TRUE(sent.ports[0].steered);
@@ -301,17 +300,20 @@ TEST_F(Transfer, ReceiverCountsASegmentOnceAndAcknowledgesItAgain) {
     EXPECT_EQ(two.Ack(), 0U);
     two.Segment(1, 800, 800);
     EXPECT_EQ(two.Ack(), 1U);
-    two.Segment(7, 10, 10);  // never sent in between
-    EXPECT_EQ(two.Ack(), 7U);
+    two.Segment(3, 10, 10);  // ahead of the second
+    EXPECT_EQ(two.Ack(), 3U);
+    two.Segment(3, 10, 10);
+    EXPECT_EQ(two.Ack(), 3U);
+    two.Segment(2, 20, 20);
+    EXPECT_EQ(two.Ack(), 2U);
     loop_.Stop();
   });
   Run();
   client.join();
   const ReceivedFlow received = receiver->Report().at(1);
-  EXPECT_EQ(received.bytes, 1310);
-  EXPECT_EQ(received.segments, 3);
-  EXPECT_EQ(received.duplicates, 1);
-  EXPECT_EQ(received.gaps, 1);
+  EXPECT_EQ(received.bytes, 1330);
+  EXPECT_EQ(received.segments, 4);
+  EXPECT_EQ(received.duplicates, 2);
 }
 
 TEST_F(Transfer, ReceiverClosesConnectionsThatMakeNoSense) {

@@ -148,7 +148,7 @@ TEST(HostReport, SurvivesWritingAndReading) {
                   .port_conflicts = 3,
                   .done = true,
                   .ports = {{50'000, false, 10}, {50'001, true, 7}}}};
-  report.received = {{.index = 5, .bytes = 8, .segments = 1, .duplicates = 2, .gaps = 1}};
+  report.received = {{.index = 5, .bytes = 8, .segments = 1, .duplicates = 2}};
   report.epochs = {{.job = 1, .ring = 2, .epoch = 3, .start_ns = 4, .end_ns = 5}};
   const std::string text = FormatHostReport(report);
   const Result<HostReport> read = ParseHostReport(text, "h3");

@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
+
+#include "tests/temporary_folder.h"
 
 namespace espalier::controller {
 namespace {
@@ -12,13 +13,6 @@ using namespace std::chrono_literals;
 
 class ConfigurationTest : public testing::Test {
  protected:
-  ConfigurationTest() {
-    std::string pattern = testing::TempDir() + "/config-XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-    path_ = folder_ + "/controller.conf";
-  }
-  ~ConfigurationTest() override { std::filesystem::remove_all(folder_); }
-
   Result<Configuration> Read(const std::string& text) {
     std::ofstream(path_) << text;
     return ReadConfiguration(path_);
@@ -28,8 +22,8 @@ class ConfigurationTest : public testing::Test {
     return config ? "no error" : config.error().message;
   }
 
-  std::string folder_;
-  std::string path_;
+  TemporaryFolder folder_;
+  std::string path_ = folder_.path() + "/controller.conf";
 };
 
 TEST_F(ConfigurationTest, HasDefaultsForAllButTheTopology) {
@@ -63,7 +57,7 @@ TEST_F(ConfigurationTest, NamesThePlaceOfAnError) {
   EXPECT_NE(ErrorOf("").find("topology_file is missing"), std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" log_level: \"loud\"").find("log_level"),
             std::string::npos);
-  EXPECT_EQ(ReadConfiguration(folder_ + "/missing").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(ReadConfiguration(folder_.path() + "/missing").error().code, ErrorCode::kNotFound);
 }
 
 }  // namespace

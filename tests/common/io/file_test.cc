@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "common/io/json.h"
+#include "tests/temporary_folder.h"
 
 namespace espalier::io {
 namespace {
@@ -12,15 +13,10 @@ namespace {
 // A folder of the test's own that goes with it.
 class FileTest : public testing::Test {
  protected:
-  FileTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "espalier-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~FileTest() override { std::filesystem::remove_all(folder_); }
-
   std::string Path(const std::string& name) const { return (folder_ / name).string(); }
 
-  std::filesystem::path folder_;
+  TemporaryFolder temporary_;
+  std::filesystem::path folder_ = temporary_.path();
 };
 
 TEST_F(FileTest, ReadsBackWhatWasWritten) {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <thread>
 
 #include "common/io/asio_event_loop.h"
@@ -11,6 +10,7 @@
 #include "common/io/json.h"
 #include "controller/api/operator_api.h"
 #include "tests/controller/cluster.h"
+#include "tests/temporary_folder.h"
 
 namespace espalier::cli {
 namespace {
@@ -24,9 +24,6 @@ class OperatorCommandsTest : public testing::Test {
     cluster_.ConnectAll();
     cluster_.Open(0, {{.id = 5, .to = 2, .job = "A"}});
     cluster_.Settle();
-    std::string pattern = testing::TempDir() + "/cli-XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-    address_ = "unix:" + folder_ + "/api.sock";
     auto server = io::HttpServer::Listen(
         loop_, address_, [this](const io::HttpRequest& request) { return api_.Handle(request); });
     EXPECT_TRUE(server.has_value()) << server.error().message;
@@ -36,7 +33,6 @@ class OperatorCommandsTest : public testing::Test {
   ~OperatorCommandsTest() override {
     loop_.Stop();
     thread_.join();
-    std::filesystem::remove_all(folder_);
   }
 
   struct Outcome {
@@ -66,8 +62,8 @@ class OperatorCommandsTest : public testing::Test {
   Metrics metrics_;
   controller::Cluster cluster_;
   controller::OperatorApi api_;
-  std::string folder_;
-  std::string address_;
+  TemporaryFolder folder_;
+  std::string address_ = "unix:" + folder_.path() + "/api.sock";
   io::AsioEventLoop loop_;
   std::unique_ptr<io::HttpServer> server_;
   std::thread thread_;
@@ -122,7 +118,7 @@ TEST_F(OperatorCommandsTest, FailsWithCodesAndReasons) {
   EXPECT_EQ(Run({"explain", "h0:99"}).exit_code, 1);
   EXPECT_EQ(Run({"fail", "link"}).exit_code, 2);
   EXPECT_EQ(Run({"fail", "cable", "x"}).exit_code, 2);
-  address_ = "unix:" + folder_ + "/nobody.sock";
+  address_ = "unix:" + folder_.path() + "/nobody.sock";
   const Outcome nobody = Run({"status"});
   EXPECT_EQ(nobody.exit_code, 1);
   EXPECT_NE(nobody.err.find("is the controller running?"), std::string::npos) << nobody.err;

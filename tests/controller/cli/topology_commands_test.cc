@@ -7,6 +7,7 @@
 
 #include "common/io/json.h"
 #include "common/io/topology_file.h"
+#include "tests/temporary_folder.h"
 
 namespace espalier::cli {
 namespace {
@@ -35,15 +36,10 @@ Outcome RunCommand(const std::string& arguments) {
 
 class TopologyCommands : public testing::Test {
  protected:
-  TopologyCommands() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "espalier-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~TopologyCommands() override { std::filesystem::remove_all(folder_); }
-
   std::string Path(const std::string& name) const { return (folder_ / name).string(); }
 
-  std::filesystem::path folder_;
+  TemporaryFolder temporary_;
+  std::filesystem::path folder_ = temporary_.path();
 };
 
 TEST_F(TopologyCommands, PrintsAFileThatReadsBack) {

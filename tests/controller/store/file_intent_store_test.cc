@@ -1,27 +1,20 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 
 #include "controller/store/intent_store.h"
+#include "tests/temporary_folder.h"
 
 namespace espalier::controller {
 namespace {
 
 class FileIntentStoreTest : public testing::Test {
  protected:
-  FileIntentStoreTest() {
-    std::string pattern = testing::TempDir() + "/intents-XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-    path_ = folder_ + "/intents.json";
-  }
-  ~FileIntentStoreTest() override { std::filesystem::remove_all(folder_); }
-
   void Write(const std::string& text) { std::ofstream(path_) << text; }
 
-  std::string folder_;
-  std::string path_;
+  TemporaryFolder folder_;
+  std::string path_ = folder_.path() + "/intents.json";
 };
 
 TEST_F(FileIntentStoreTest, StartsEmpty) {
@@ -51,7 +44,7 @@ TEST_F(FileIntentStoreTest, NamesThePlaceOfWhatItCannotRead) {
 }
 
 TEST_F(FileIntentStoreTest, KeepsTheOldIntentsWhenSavingFails) {
-  const auto store = MakeFileIntentStore(folder_ + "/missing/intents.json");
+  const auto store = MakeFileIntentStore(folder_.path() + "/missing/intents.json");
   EXPECT_FALSE(store->Save({.epoch = 1}).has_value());
 }
 

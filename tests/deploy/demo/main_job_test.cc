@@ -4,8 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <thread>
+
+#include "tests/temporary_folder.h"
 
 namespace espalier::demo {
 namespace {
@@ -28,9 +29,6 @@ class MainJobTest : public testing::Test {
     }
     ASSERT_TRUE(lab.has_value()) << lab.error().message;
     lab_.emplace(std::move(*lab));
-    std::string folder = std::filesystem::temp_directory_path() / "espalier-test-XXXXXX";
-    ASSERT_NE(mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
   }
 
   void TearDown() override {
@@ -38,11 +36,10 @@ class MainJobTest : public testing::Test {
     if (lab_) {
       EXPECT_TRUE(lab::Lab::Stop(lab_->record().options.name).has_value());
     }
-    if (!folder_.empty()) std::filesystem::remove_all(folder_);
   }
 
   void StartDaemons() {
-    auto daemons = LabDaemons::Start(*lab_, ESPALIER_PROGRAMS, folder_);
+    auto daemons = LabDaemons::Start(*lab_, ESPALIER_PROGRAMS, folder_.path());
     ASSERT_TRUE(daemons.has_value()) << daemons.error().message;
     daemons_.emplace(std::move(*daemons));
   }
@@ -71,7 +68,7 @@ class MainJobTest : public testing::Test {
   }
 
   std::optional<lab::Lab> lab_;
-  std::string folder_;
+  TemporaryFolder folder_;
   std::optional<LabDaemons> daemons_;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -121,8 +122,10 @@ Packet IcmpV4(std::string_view responder, std::uint8_t type, std::uint8_t code, 
 }
 
 Packet IcmpV6(std::uint8_t type, std::uint8_t code, const Packet& quote) {
-  Packet message = {type, code, 0, 0, 0, 0, 0, 0};
-  message.insert(message.end(), quote.begin(), quote.end());
+  Packet message(8 + quote.size(), 0);
+  message[0] = type;
+  message[1] = code;
+  std::copy(quote.begin(), quote.end(), message.begin() + 8);
   return message;
 }
 

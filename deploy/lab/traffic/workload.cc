@@ -11,7 +11,8 @@
 namespace espalier::traffic {
 namespace {
 
-constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
+// With a million epochs of a ring the sum still fits 63 bits.
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxSegment = 1'000'000;
 
 double Seconds(io::JsonFields& fields, std::string_view key) {

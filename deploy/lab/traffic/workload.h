@@ -44,7 +44,7 @@ struct Workload {
   std::vector<Job> jobs;
 };
 
-// Workload files (docs/formats.md, docs/lab.md).
+// Workload files (docs/lab.md).
 // Errors: kInvalidArgument "NAME:LINE:COL: what".
 Result<Workload> ParseWorkload(std::string_view text, std::string_view name);
 std::string FormatWorkload(const Workload& workload);

@@ -1,0 +1,29 @@
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "common/base/check.h"
+#include "deploy/lab/traffic/traffic_report.h"
+#include "deploy/lab/traffic/workload.h"
+
+// What is read as a workload (or as a host's report) is written and read back the same.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  namespace traffic = espalier::traffic;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  if (const auto workload = traffic::ParseWorkload(text, "w")) {
+    const std::string written = traffic::FormatWorkload(*workload);
+    const auto again = traffic::ParseWorkload(written, "w");
+    ESPALIER_CHECK(again.has_value(), "{}", again.error().message);
+    ESPALIER_CHECK(traffic::FormatWorkload(*again) == written);
+    for (const traffic::FlowPlan& plan : traffic::PlanFlows(*workload)) {
+      ESPALIER_CHECK(plan.bytes > 0 && plan.announced_bytes > 0);
+    }
+  }
+  if (const auto report = traffic::ParseHostReport(text, "r")) {
+    const std::string written = traffic::FormatHostReport(*report);
+    const auto again = traffic::ParseHostReport(written, "r");
+    ESPALIER_CHECK(again.has_value(), "{}", again.error().message);
+    ESPALIER_CHECK(traffic::FormatHostReport(*again) == written);
+  }
+  return 0;
+}

@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr LabOptions kSmall{.spines = 2, .leaves = 2, .hosts_per_leaf = 2};
+LabOptions Small() { return {.spines = 2, .leaves = 2, .hosts_per_leaf = 2}; }
 
 std::string RunIn(const Lab& lab, const std::string& node, std::vector<std::string> argv) {
   const Result<std::string> out = lab.Run(node, std::move(argv));
@@ -56,7 +56,7 @@ TEST_P(LabFamilies, GivesEveryLinkEndItsAddress) {
 }
 
 TEST_P(LabFamilies, TwoLabsWithTheSameAddressesDoNotMeet) {
-  LabOptions options = kSmall;
+  LabOptions options = Small();
   options.ipv6 = GetParam();
   ESPALIER_LAB_OR_SKIP(one, options);
   ESPALIER_LAB_OR_SKIP(two, options);
@@ -85,8 +85,8 @@ TEST(Lab, GivesEachLeafASeedOfItsOwn) {
 }
 
 TEST(Lab, RefusesANameThatIsTaken) {
-  ESPALIER_LAB_OR_SKIP(lab, kSmall);
-  LabOptions again = kSmall;
+  ESPALIER_LAB_OR_SKIP(lab, Small());
+  LabOptions again = Small();
   again.name = lab.record().options.name;
   const Result<Lab> second = Lab::Start(again);
   ASSERT_FALSE(second.has_value());
@@ -98,7 +98,7 @@ TEST(Lab, RefusesANameThatIsTaken) {
 TEST(Lab, KnowsNoLabOrNodeThatThereIsNot) {
   EXPECT_EQ(Lab::Find("no-such-lab").error().code, ErrorCode::kNotFound);
   EXPECT_EQ(Lab::Stop("no-such-lab").error().code, ErrorCode::kNotFound);
-  ESPALIER_LAB_OR_SKIP(lab, kSmall);
+  ESPALIER_LAB_OR_SKIP(lab, Small());
   for (const char* node : {"h4", "leaf2", "spine9", "", "../h0"}) {
     const Result<Command> command = lab.MakeCommand(node, {"true"});
     ASSERT_FALSE(command.has_value()) << node;
@@ -107,8 +107,8 @@ TEST(Lab, KnowsNoLabOrNodeThatThereIsNot) {
 }
 
 TEST(Lab, StopEndsItsProcessesAndLeavesNothing) {
-  ESPALIER_LAB_OR_SKIP(lab, kSmall);
-  LabOptions options = kSmall;
+  ESPALIER_LAB_OR_SKIP(lab, Small());
+  LabOptions options = Small();
   options.name = lab.record().options.name + "-stopped";
   std::string folder;
   UniqueFd holder;
@@ -135,7 +135,7 @@ TEST(Lab, StopEndsItsProcessesAndLeavesNothing) {
 }
 
 TEST(Lab, IsFoundDeadAfterItsHolderWasKilled) {
-  LabOptions options = kSmall;
+  LabOptions options = Small();
   options.name = fmt::format("test-killed-{}", ::getpid());
   options.die_with_caller = true;
   const Result<Lab> lab = Lab::Start(options);
@@ -151,7 +151,7 @@ TEST(Lab, IsFoundDeadAfterItsHolderWasKilled) {
 }
 
 TEST(Lab, EndsWithItsCaller) {
-  LabOptions options = kSmall;
+  LabOptions options = Small();
   options.name = fmt::format("test-orphan-{}", ::getpid());
   options.die_with_caller = true;
   std::array<int, 2> pipe{};
@@ -180,7 +180,7 @@ TEST(Lab, EndsWithItsCaller) {
 }
 
 TEST(Lab, HandsOnExitCodesAndNames) {
-  ESPALIER_LAB_OR_SKIP(lab, kSmall);
+  ESPALIER_LAB_OR_SKIP(lab, Small());
   const auto code_of = [&](std::vector<std::string> argv) {
     const Result<CommandOutput> output = RunCommand(*lab.MakeCommand("h2", std::move(argv)));
     return output ? output->exit_code : -1;
@@ -196,7 +196,7 @@ TEST(Lab, HandsOnExitCodesAndNames) {
 }
 
 TEST(Lab, ReachesTheControllerUntilTheManagementLinkFails) {
-  ESPALIER_LAB_OR_SKIP(lab, kSmall);
+  ESPALIER_LAB_OR_SKIP(lab, Small());
   const auto connect = [&] {
     // Nobody listens: a refusal shows that the packet arrived and an answer came back.
     return RunCommand(*lab.MakeCommand("h3", {"bash", "-c", "exec 3<>/dev/tcp/10.255.0.1/9"}))->err;
@@ -220,7 +220,7 @@ TEST(Lab, ComesUpWithoutRoot) {
     ::unsetenv("XDG_RUNTIME_DIR");
     if (::setgid(kNobody) != 0 || ::setuid(kNobody) != 0 || ::chdir("/") != 0) ::_exit(1);
     ::prctl(PR_SET_DUMPABLE, 1);  // as a process that started as this user is
-    LabOptions options = kSmall;
+    LabOptions options = Small();
     options.name = fmt::format("test-rootless-{}", ::getpid());
     options.die_with_caller = true;
     options.link_rate = BitsPerSecond{50'000'000};

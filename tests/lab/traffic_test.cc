@@ -14,8 +14,9 @@ using testing::AllOf;
 using testing::Each;
 using testing::Pair;
 
-constexpr LabOptions kSlow{
-    .spines = 2, .leaves = 2, .hosts_per_leaf = 2, .link_rate = BitsPerSecond{50'000'000}};
+LabOptions Slow() {
+  return {.spines = 2, .leaves = 2, .hosts_per_leaf = 2, .link_rate = BitsPerSecond{50'000'000}};
+}
 
 traffic::SingleFlow Bulk(const std::string& source, const std::string& destination,
                          std::uint16_t port, std::int64_t bytes) {
@@ -34,7 +35,7 @@ std::map<std::string, int> LinkLoads(const Lab& lab, const std::vector<FlowCount
 }
 
 TEST(LabTraffic, PortsDecideWhetherTwoFlowsCollide) {
-  ESPALIER_LAB_OR_SKIP(lab, kSlow);
+  ESPALIER_LAB_OR_SKIP(lab, Slow());
   traffic::Workload together;
   together.flows = {Bulk("h0", "h2", PortOver(lab, "spine1", "h0", "h2"), 2'000'000),
                     Bulk("h1", "h3", PortOver(lab, "spine1", "h1", "h3"), 2'000'000)};
@@ -88,7 +89,7 @@ TEST(LabTraffic, ChosenPortsPutOneFlowOfAPermutationOnEachLink) {
 }
 
 TEST(LabTraffic, RingJobsReduceInAllTheirEpochs) {
-  ESPALIER_LAB_OR_SKIP(lab, kSlow);
+  ESPALIER_LAB_OR_SKIP(lab, Slow());
   traffic::Workload workload;
   workload.segment_bytes = 50'000;
   const Result<traffic::Job> job = traffic::PlaceParallelJob(
@@ -114,7 +115,7 @@ TEST(LabTraffic, RingJobsReduceInAllTheirEpochs) {
 }
 
 TEST(LabTraffic, TheSeedAloneChoosesTheOwnPorts) {
-  ESPALIER_LAB_OR_SKIP(lab, kSlow);
+  ESPALIER_LAB_OR_SKIP(lab, Slow());
   traffic::Workload workload;
   workload.flows = {Bulk("h0", "h2", 0, 10'000), Bulk("h1", "h3", 0, 10'000)};
   const auto ports = [&](std::uint64_t seed) {
@@ -132,7 +133,7 @@ TEST(LabTraffic, TheSeedAloneChoosesTheOwnPorts) {
 }
 
 TEST(LabTraffic, SaysWhenTheTimeIsOverAndCleansUp) {
-  ESPALIER_LAB_OR_SKIP(lab, kSlow);
+  ESPALIER_LAB_OR_SKIP(lab, Slow());
   traffic::Workload workload;
   workload.flows = {Bulk("h0", "h2", PortOver(lab, "spine0", "h0", "h2"), 5'000'000)};
   ASSERT_TRUE(FailLink(lab, "leaf1--spine0").value());
@@ -153,7 +154,7 @@ TEST(LabTraffic, SaysWhenTheTimeIsOverAndCleansUp) {
 }
 
 TEST(LabTraffic, RefusesWhatCannotRun) {
-  ESPALIER_LAB_OR_SKIP(lab, kSlow);
+  ESPALIER_LAB_OR_SKIP(lab, Slow());
   traffic::Workload workload;
   workload.flows = {Bulk("h0", "h9", 0, 1000)};
   EXPECT_EQ(RunTraffic(lab, workload, {}).error().code, ErrorCode::kNotFound);

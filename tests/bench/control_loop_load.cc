@@ -20,6 +20,9 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Duration kQuiet = 1s;
+// Setting a timer costs tens of microseconds in some virtual machines, so there are few.
+constexpr Duration kTick = 500us;
+constexpr Duration kLookInterval = 2ms;
 constexpr std::uint64_t kFirstRequestFlow = 1000;
 constexpr int kDestinations = 16;
 constexpr int kBatch = 4;  // one-way messages of an agent before the next one's turn
@@ -76,7 +79,7 @@ void Load::RunUntil(const std::function<bool()>& done) {
     if (done()) {
       loop_.Stop();
     } else {
-      timer = loop_.After(1ms, look);
+      timer = loop_.After(kLookInterval, look);
     }
   };
   loop_.Post(look);
@@ -191,22 +194,24 @@ void Load::Settle() {
 }
 
 bool Load::SendRequest(Agent& agent) {
-  wire::FlowReport report{.sequence = ++agent.sequence,
+  wire::FlowReport report{.sequence = agent.sequence + 1,
                           .jobs = {"bench"},
                           .addresses = {agent.addresses[0], agent.addresses[1]},
                           .progress = agent.progress};
   if (agent.open_flow != 0) report.ended.push_back(wire::LocalFlowId(agent.open_flow));
-  agent.open_flow = agent.next_flow++;
-  wire::OpenedFlow opened = Describe(agent.open_flow);
+  wire::OpenedFlow opened = Describe(agent.next_flow);
   opened.destination = 1;
   report.opened.push_back(opened);
-  agent.asked = loop_.Now();
+  const TimePoint now = loop_.Now();
+  if (!agent.bus->Send(kControllerPeer, wire::Encode({agent.instance, std::move(report)}))) {
+    return false;
+  }
+  ++agent.sequence;
+  agent.open_flow = agent.next_flow++;
   agent.waits = true;
-  const bool sent =
-      agent.bus->Send(kControllerPeer, wire::Encode({agent.instance, std::move(report)}));
-  open_requests_ += sent ? 1 : 0;
-  agent.waits = sent;
-  return sent;
+  agent.asked = now;
+  ++open_requests_;
+  return true;
 }
 
 Load::Latencies Load::RequestReply(double messages_per_second, double seconds) {
@@ -225,7 +230,7 @@ Load::Latencies Load::RequestReply(double messages_per_second, double seconds) {
       if (agent.waits || !SendRequest(agent)) ++result.skipped;
     }
     over = elapsed >= seconds;
-    if (!over) timer = loop_.After(100us, tick);
+    if (!over) timer = loop_.After(kTick, tick);
   };
   loop_.Post(tick);
   RunUntil([&] { return over && open_requests_ == 0; });
@@ -239,7 +244,7 @@ void Load::PrepareOneWay() {
   for (const auto& agent : agents_) OpenFlows(*agent, options_.update_flows);
   AwaitRouted(options_.update_flows);
   for (const auto& agent : agents_) {
-    agent->update = wire::Encode({agent->instance, wire::FlowReport{.sequence = ++agent->sequence,
+    agent->update = wire::Encode({agent->instance, wire::FlowReport{.sequence = agent->sequence,
                                                                     .progress = agent->progress}});
   }
 }

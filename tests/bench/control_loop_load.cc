@@ -91,16 +91,16 @@ void Load::Send(Agent& agent, wire::Body body) {
   agent.bus->Send(kControllerPeer, wire::Encode({agent.instance, std::move(body)}));
 }
 
-// Each agent once a second.
+// Each agent about once a second.
 void Load::Beat() {
-  const std::size_t turns = 100;
-  const std::size_t end = std::min(agents_.size(), next_beat_ + agents_.size() / turns + 1);
+  constexpr Duration kInterval = 10ms;
+  const std::size_t end = std::min(agents_.size(), next_beat_ + agents_.size() / 100 + 1);
   for (; next_beat_ < end; ++next_beat_) {
     Agent& agent = *agents_[next_beat_];
     if (!agent.progress.empty()) Send(agent, wire::Heartbeat{});
   }
   if (next_beat_ == agents_.size()) next_beat_ = 0;
-  beat_timer_ = loop_.After(1s / turns, [this] { Beat(); });
+  beat_timer_ = loop_.After(kInterval, [this] { Beat(); });
 }
 
 void Load::HandleMessage(Agent& agent, std::string_view bytes) {

@@ -14,6 +14,12 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
+// now + delay, without overflow; a delay that has passed is none.
+TimePoint Deadline(TimePoint now, Duration delay) {
+  const Duration room = TimePoint::max() - now - Duration(1);
+  return now + std::clamp(delay, Duration::zero(), room);
+}
+
 // All timers of a loop behind one Asio timer: due timers run in the order of their deadlines and,
 // where those are equal, of their making (Asio promises neither), and a destroyed one never runs
 // even if it was already due.
@@ -28,10 +34,10 @@ class TimerQueue {
     alarm_.reset();
   }
 
-  TimerPtr Add(TimePoint deadline, EventLoop::Callback callback) {
-    const Key key{deadline, next_sequence_++};
+  TimerPtr Add(TimePoint now, Duration delay, EventLoop::Callback callback) {
+    const Key key{Deadline(now, delay), next_sequence_++};
     pending_.emplace(key, std::move(callback));
-    Arm();
+    Arm(now);
     return std::make_unique<Handle>(*this, key);
   }
 
@@ -51,13 +57,18 @@ class TimerQueue {
   };
 
   // Wakes up for the earliest timer. An alarm set for one that was cancelled since rings in vain.
-  void Arm() {
+  void Arm(TimePoint now) {
     if (pending_.empty() || pending_.begin()->first.first >= armed_for_) return;
     armed_for_ = pending_.begin()->first.first;
-    alarm_->expires_at(std::chrono::steady_clock::time_point(armed_for_.time_since_epoch()));
-    alarm_->async_wait([this](const error_code& error) {
+    const auto ring = [this](const error_code& error = {}) {
       if (!error) Ring();
-    });
+    };
+    if (armed_for_ <= now) {
+      asio::post(alarm_->get_executor(), ring);  // setting a timer costs a system call
+      return;
+    }
+    alarm_->expires_at(std::chrono::steady_clock::time_point(armed_for_.time_since_epoch()));
+    alarm_->async_wait(ring);
   }
 
   void Ring() {
@@ -66,7 +77,7 @@ class TimerQueue {
     while (!pending_.empty() && pending_.begin()->first.first <= now) {
       pending_.extract(pending_.begin()).mapped()();
     }
-    Arm();
+    Arm(now);
   }
 
   std::optional<asio::steady_timer> alarm_;
@@ -158,12 +169,6 @@ TimerPtr Watch(asio::io_context& context, int fd, DescriptorWatch::Readiness rea
   return std::make_unique<WatchHandle<DescriptorWatch>>(std::move(watch));
 }
 
-// now + delay, without overflow; a delay that has passed is none.
-TimePoint Deadline(TimePoint now, Duration delay) {
-  const Duration room = TimePoint::max() - now - Duration(1);
-  return now + std::clamp(delay, Duration::zero(), room);
-}
-
 }  // namespace
 
 struct AsioEventLoop::Impl {
@@ -193,7 +198,7 @@ TimePoint AsioEventLoop::Now() const { return TimerQueue::Now(); }
 void AsioEventLoop::Post(Callback callback) { asio::post(impl_->context, std::move(callback)); }
 
 TimerPtr AsioEventLoop::After(Duration delay, Callback callback) {
-  return impl_->timers->Add(Deadline(Now(), delay), std::move(callback));
+  return impl_->timers->Add(Now(), delay, std::move(callback));
 }
 
 TimerPtr AsioEventLoop::WatchReadable(int fd, Callback callback) {

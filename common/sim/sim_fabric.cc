@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/sim/max_min.h"
 
 namespace espalier::sim {
 
@@ -182,7 +181,8 @@ void SimFabric::Update() {
   update_.reset();
   AdvanceTo(loop_.Now());
   std::vector<Flow*> running;
-  std::vector<std::span<const std::uint32_t>> paths;
+  std::vector<std::uint32_t> path_begin{0};
+  std::vector<std::uint32_t> path_links;
   for (auto& [id, flow] : flows_) {
     flow.rate_bps = 0;
     if (flow.bits - flow.sent_bits < kNothing) {
@@ -190,10 +190,11 @@ void SimFabric::Update() {
       if (flow.done) loop_.Post(std::exchange(flow.done, nullptr));
     } else if (flow.arrives) {
       running.push_back(&flow);
-      paths.emplace_back(flow.links);
+      path_links.insert(path_links.end(), flow.links.begin(), flow.links.end());
+      path_begin.push_back(static_cast<std::uint32_t>(path_links.size()));
     }
   }
-  const std::vector<double> rates = ComputeMaxMinRates(capacities_bps_, paths, 0);
+  const auto rates = max_min_.Solve(capacities_bps_, path_begin, path_links, 0);
   double soonest = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < running.size(); ++i) {
     running[i]->rate_bps = rates[i];

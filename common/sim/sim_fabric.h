@@ -12,6 +12,7 @@
 #include "common/fabric/ecmp_hash.h"
 #include "common/fabric/paths.h"
 #include "common/fabric/topology.h"
+#include "common/graph/max_min.h"
 
 namespace espalier::sim {
 
@@ -98,6 +99,7 @@ class SimFabric {
   std::map<SimFlowId, Flow> flows_;
   std::uint64_t next_flow_ = 1;
   TimePoint advanced_to_;
+  graph::MaxMin max_min_;
   bool answers_probes_ = true;
   TimerPtr update_;  // something has changed
   TimerPtr next_end_;

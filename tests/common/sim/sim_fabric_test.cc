@@ -10,7 +10,6 @@
 
 #include "common/fabric/builders.h"
 #include "common/fabric/path_predictor.h"
-#include "common/sim/max_min.h"
 #include "common/sim/sim_host.h"
 #include "common/sim/sim_world.h"
 
@@ -19,91 +18,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using fabric::LinkState;
-
-// ---- Max-min rates
-
-struct MaxMinCase {
-  std::vector<double> capacities;
-  std::vector<std::vector<std::uint32_t>> paths;
-
-  std::vector<double> Solve() const {
-    std::vector<std::span<const std::uint32_t>> spans(paths.begin(), paths.end());
-    return ComputeMaxMinRates(capacities, spans, -1);
-  }
-};
-
-// Raises all rates together, looking at everything again in each round.
-std::vector<double> SlowMaxMin(const MaxMinCase& c) {
-  std::vector<double> rates(c.paths.size(), 0);
-  std::vector<bool> fixed(c.paths.size(), false);
-  for (std::size_t flow = 0; flow < c.paths.size(); ++flow) {
-    if (c.paths[flow].empty()) {
-      rates[flow] = -1;
-      fixed[flow] = true;
-    }
-  }
-  const auto crosses = [&](std::size_t flow, std::size_t link) {
-    return std::ranges::find(c.paths[flow], link) != c.paths[flow].end();
-  };
-  while (std::ranges::find(fixed, false) != fixed.end()) {
-    double step = 1e300;
-    std::vector<double> room(c.capacities.size());
-    std::vector<int> open(c.capacities.size(), 0);
-    for (std::size_t link = 0; link < c.capacities.size(); ++link) {
-      double used = 0;
-      for (std::size_t flow = 0; flow < rates.size(); ++flow) {
-        if (!crosses(flow, link)) continue;
-        used += rates[flow];
-        open[link] += fixed[flow] ? 0 : 1;
-      }
-      room[link] = c.capacities[link] - used;
-      if (open[link] > 0) step = std::min(step, room[link] / open[link]);
-    }
-    for (std::size_t flow = 0; flow < rates.size(); ++flow) {
-      if (!fixed[flow]) rates[flow] += step;
-    }
-    for (std::size_t link = 0; link < c.capacities.size(); ++link) {
-      if (open[link] == 0 || room[link] / open[link] > step * (1 + 1e-9)) continue;
-      for (std::size_t flow = 0; flow < rates.size(); ++flow) {
-        if (crosses(flow, link)) fixed[flow] = true;
-      }
-    }
-  }
-  return rates;
-}
-
-TEST(MaxMin, KnownCases) {
-  EXPECT_EQ((MaxMinCase{{10}, {{0}, {0}}}.Solve()), (std::vector<double>{5, 5}));
-  // The long flow of a line shares with each short one.
-  EXPECT_EQ((MaxMinCase{{10, 10}, {{0, 1}, {0}, {1}}}.Solve()), (std::vector<double>{5, 5, 5}));
-  // What one leaves, because it is held up elsewhere, the other takes.
-  EXPECT_EQ((MaxMinCase{{10, 2}, {{0, 1}, {0}}}.Solve()), (std::vector<double>{2, 8}));
-  EXPECT_EQ((MaxMinCase{{10, 0}, {{0, 1}, {0}}}.Solve()), (std::vector<double>{0, 10}));
-  EXPECT_EQ((MaxMinCase{{10}, {{}, {0}}}.Solve()), (std::vector<double>{-1, 10}));
-  EXPECT_TRUE((MaxMinCase{{10}, {}}.Solve()).empty());
-}
-
-TEST(MaxMin, AgreesWithASlowSolver) {
-  Random random(20260101);
-  for (int round = 0; round < 400; ++round) {
-    MaxMinCase c;
-    const std::size_t links = 1 + random.Below(8);
-    for (std::size_t i = 0; i < links; ++i) {
-      c.capacities.push_back(static_cast<double>(1 + random.Below(100)));
-    }
-    c.paths.resize(random.Below(12));
-    for (auto& path : c.paths) {
-      for (std::uint32_t link = 0; link < links; ++link) {
-        if (random.Chance(0.4)) path.push_back(link);
-      }
-    }
-    const std::vector<double> fast = c.Solve();
-    const std::vector<double> slow = SlowMaxMin(c);
-    for (std::size_t i = 0; i < fast.size(); ++i) {
-      EXPECT_NEAR(fast[i], slow[i], 1e-6) << "round " << round << " flow " << i;
-    }
-  }
-}
 
 // ---- The fabric
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/fabric/accelerator_builders.h"
 #include "common/fabric/builders.h"
 #include "common/fabric/paths.h"
 #include "common/io/json.h"
@@ -148,6 +149,74 @@ void AddRails(CLI::App& make, int& exit_code) {
   });
 }
 
+template <typename Options>
+void AddBoxes(CLI::App& make, int& exit_code, const std::string& name, const std::string& what,
+              Options options, Result<TopologySpec> (*build)(const Options&)) {
+  auto request = std::make_shared<MakeRequest<Options>>();
+  request->options = options;
+  CLI::App* command = make.add_subcommand(name, what);
+  command->add_option("--boxes", request->options.boxes)->required();
+  AddOutput(*command, request->output);
+  command->callback([request, build, &exit_code] {
+    exit_code = WriteTopology(build(request->options), request->output);
+  });
+}
+
+void AddAccelerators(CLI::App& make, int& exit_code) {
+  AddBoxes<fabric::BoxOptions>(make, exit_code, "a100", "Boxes of 8 GPUs with NVSwitch, two rails",
+                               {}, fabric::BuildA100);
+  AddBoxes<fabric::BoxOptions>(make, exit_code, "h100", "Boxes of 8 GPUs with NVSwitch, one switch",
+                               {}, fabric::BuildH100);
+  AddBoxes<fabric::Mi250Options>(make, exit_code, "mi250", "Boxes of 16 GPUs with direct links",
+                                 {.half = false}, fabric::BuildMi250);
+  AddBoxes<fabric::Mi250Options>(make, exit_code, "mi250-half", "The first 8 GPUs of MI250 boxes",
+                                 {.half = true}, fabric::BuildMi250);
+}
+
+void AddRing(CLI::App& make, int& exit_code) {
+  auto request = std::make_shared<MakeRequest<fabric::RingOptions>>();
+  CLI::App* command = make.add_subcommand("ring", "Nodes joined in a circle");
+  command->add_option("--nodes", request->options.nodes)->required();
+  command->add_flag("--directed", request->options.directed, "Links go one way only");
+  AddRate(*command, request->host_rate, "gbps", "1", "Links");
+  AddOutput(*command, request->output);
+  command->callback([request, &exit_code] {
+    fabric::RingOptions options = request->options;
+    exit_code =
+        RunMake(*request, {{&request->host_rate, &options.rate}}, options, fabric::BuildRing);
+  });
+}
+
+struct GridOptions {
+  std::vector<int> dimensions;
+  BitsPerSecond rate;
+};
+
+void AddGrid(CLI::App& make, int& exit_code, const std::string& name, const std::string& what,
+             const std::string& option, const std::string& meaning,
+             Result<TopologySpec> (*build)(const GridOptions&)) {
+  auto request = std::make_shared<MakeRequest<GridOptions>>();
+  CLI::App* command = make.add_subcommand(name, what);
+  command->add_option(option, request->options.dimensions, meaning)->required()->delimiter('x');
+  AddRate(*command, request->host_rate, "gbps", "1", "Links");
+  AddOutput(*command, request->output);
+  command->callback([request, build, &exit_code] {
+    GridOptions options = request->options;
+    exit_code = RunMake(*request, {{&request->host_rate, &options.rate}}, options, build);
+  });
+}
+
+Result<TopologySpec> MakeTorus(const GridOptions& options) {
+  return fabric::BuildTorus(options.dimensions, options.rate);
+}
+
+Result<TopologySpec> MakeHypercube(const GridOptions& options) {
+  if (options.dimensions.size() != 1) {
+    return Fail(ErrorCode::kInvalidArgument, "--dimension takes one number");
+  }
+  return fabric::BuildHypercube(options.dimensions.front(), options.rate);
+}
+
 // Figures of a topology that `check` prints, by the names that its JSON has.
 using Summary = std::vector<std::pair<std::string, std::int64_t>>;
 
@@ -244,6 +313,12 @@ void AddTopologyCommands(CLI::App& app, int& exit_code) {
   AddLeafSpine(*make, exit_code);
   AddFatTree(*make, exit_code);
   AddRails(*make, exit_code);
+  AddAccelerators(*make, exit_code);
+  AddRing(*make, exit_code);
+  AddGrid(*make, exit_code, "torus", "Nodes joined to both neighbours in every dimension", "--dims",
+          "Sizes, such as 8x8x16", MakeTorus);
+  AddGrid(*make, exit_code, "hypercube", "Nodes joined where their numbers differ in one bit",
+          "--dimension", "The number of nodes is 2 to this", MakeHypercube);
   AddCheck(*group, exit_code);
 }
 

@@ -56,8 +56,11 @@ TEST_F(TopologyCommands, PrintsAFileThatReadsBack) {
 }
 
 TEST_F(TopologyCommands, WritesEveryKindToAFileThatChecks) {
-  for (const char* kind : {"leaf-spine --spines 4 --leaves 4 --hosts-per-leaf 4", "fat-tree --k 4",
-                           "rails --boxes 2 --rails 4 --spines 2 --nvlink-gbps 1000"}) {
+  for (const char* kind :
+       {"leaf-spine --spines 4 --leaves 4 --hosts-per-leaf 4", "fat-tree --k 4",
+        "rails --boxes 2 --rails 4 --spines 2 --nvlink-gbps 1000", "a100 --boxes 2",
+        "h100 --boxes 2", "mi250 --boxes 2", "mi250-half --boxes 2",
+        "ring --nodes 5 --directed --gbps 0.5", "torus --dims 2x3x4", "hypercube --dimension 4"}) {
     const std::string file = Path("fabric.json");
     const Outcome made = RunCommand(std::string("topology make ") + kind + " -o " + file);
     EXPECT_EQ(made.code, 0) << made.errors;
@@ -65,6 +68,13 @@ TEST_F(TopologyCommands, WritesEveryKindToAFileThatChecks) {
     const Outcome checked = RunCommand("topology check " + file);
     EXPECT_EQ(checked.code, 0) << checked.errors;
     EXPECT_NE(checked.output.find("a good topology"), std::string::npos);
+  }
+}
+
+TEST_F(TopologyCommands, RefusesGridsThatCannotBeBuilt) {
+  for (const char* kind : {"torus --dims 4x1", "hypercube --dimension 2x2",
+                           "hypercube --dimension 40", "ring --nodes 4 --gbps -1"}) {
+    EXPECT_EQ(RunCommand(std::string("topology make ") + kind).code, 2) << kind;
   }
 }
 

@@ -24,26 +24,40 @@ std::string_view FlowStatusName(FlowStatus status) {
   return "?";
 }
 
+FlowTable::AgentFlows::const_iterator FlowTable::LowerBound(const AgentFlows& flows,
+                                                            wire::LocalFlowId local) {
+  // Flows that are new come last, mostly.
+  if (flows.empty() || flows.back().local < local) return flows.end();
+  return std::lower_bound(
+      flows.begin(), flows.end(), local,
+      [](const Entry& entry, wire::LocalFlowId wanted) { return entry.local < wanted; });
+}
+
 FlowSlot FlowTable::Open(Flow flow) {
   if (by_agent_.size() <= flow.agent.Index()) by_agent_.resize(flow.agent.Index() + 1);
-  auto& own = by_agent_[flow.agent.Index()];
+  AgentFlows& own = by_agent_[flow.agent.Index()];
+  const auto place = LowerBound(own, flow.local);
+  ESPALIER_CHECK(place == own.end() || place->local != flow.local, "agent={} flow={} opened twice",
+                 flow.agent.value(), flow.local.value());
   FlowSlot slot(static_cast<std::uint32_t>(slots_.size()));
   if (!free_.empty()) {
     slot = free_.back();
     free_.pop_back();
   } else {
     slots_.emplace_back();
+    activity_.emplace_back();
   }
-  const bool inserted = own.emplace(flow.local, slot).second;
-  ESPALIER_CHECK(inserted, "agent={} flow={} opened twice", flow.agent.value(), flow.local.value());
+  own.insert(place, {flow.local, slot});
   slots_[slot.Index()] = std::move(flow);
+  activity_[slot.Index()] = {};
   ++size_;
   return slot;
 }
 
 void FlowTable::Close(FlowSlot slot) {
   const Flow& flow = At(slot);
-  by_agent_[flow.agent.Index()].erase(flow.local);
+  AgentFlows& own = by_agent_[flow.agent.Index()];
+  own.erase(LowerBound(own, flow.local));
   slots_[slot.Index()].reset();
   free_.push_back(slot);
   --size_;
@@ -51,18 +65,32 @@ void FlowTable::Close(FlowSlot slot) {
 
 std::optional<FlowSlot> FlowTable::Find(AgentId agent, wire::LocalFlowId local) const {
   if (agent.Index() >= by_agent_.size()) return std::nullopt;
-  const auto& own = by_agent_[agent.Index()];
-  const auto found = own.find(local);
-  if (found == own.end()) return std::nullopt;
-  return found->second;
+  const AgentFlows& own = by_agent_[agent.Index()];
+  const auto found = LowerBound(own, local);
+  if (found == own.end() || found->local != local) return std::nullopt;
+  return found->slot;
+}
+
+void FlowTable::TakeProgress(AgentId agent, std::span<const wire::FlowProgress> progress) {
+  if (agent.Index() >= by_agent_.size()) return;
+  const AgentFlows& own = by_agent_[agent.Index()];
+  auto next = own.begin();
+  for (const wire::FlowProgress& flow : progress) {
+    if (next == own.end() || next->local != flow.id) next = LowerBound(own, flow.id);
+    if (next == own.end() || next->local != flow.id) continue;
+    activity_[next->slot.Index()] = {.remaining_bytes = flow.remaining_bytes,
+                                     .outstanding_bytes = flow.outstanding_bytes,
+                                     .achieved_bps = flow.achieved_bps,
+                                     .state = flow.state};
+    ++next;
+  }
 }
 
 std::vector<FlowSlot> FlowTable::OfAgent(AgentId agent) const {
   std::vector<FlowSlot> slots;
   if (agent.Index() >= by_agent_.size()) return slots;
-  for (const auto& [local, slot] : by_agent_[agent.Index()]) slots.push_back(slot);
-  std::sort(slots.begin(), slots.end(),
-            [&](FlowSlot a, FlowSlot b) { return At(a).local < At(b).local; });
+  slots.reserve(by_agent_[agent.Index()].size());
+  for (const Entry& entry : by_agent_[agent.Index()]) slots.push_back(entry.slot);
   return slots;
 }
 

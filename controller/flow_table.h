@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -40,10 +41,6 @@ struct Flow {
   std::uint8_t max_paths = 1;
   bool movable = true;
   TimePoint started;
-  std::uint64_t remaining_bytes = 0;
-  std::uint64_t outstanding_bytes = 0;
-  std::uint64_t achieved_bps = 0;
-  wire::FlowState state = wire::FlowState::kActive;
 
   // As decided. `key` holds where both ends are known.
   FlowStatus status = FlowStatus::kNew;
@@ -58,8 +55,18 @@ struct Flow {
   bool urgent = false;           // its path died under it
 };
 
+// How far a flow is, by the last report. Apart from Flow, as millions come in a second.
+struct FlowActivity {
+  std::uint64_t remaining_bytes = 0;
+  std::uint64_t outstanding_bytes = 0;
+  std::uint64_t achieved_bps = 0;
+  wire::FlowState state = wire::FlowState::kActive;
+};
+
 // The elephants that are open now, of all agents.
 // Thread safety: the controller's loop thread. References are valid until the next Open.
+// Complexity: Open, Close and Find are O(log flows of the agent), and move the agent's later flows
+// where ids do not ascend with time; all flows are dense arrays.
 class FlowTable {
  public:
   // The flow must not be open.
@@ -70,6 +77,10 @@ class FlowTable {
   std::optional<FlowSlot> Find(AgentId agent, wire::LocalFlowId local) const;
   Flow& At(FlowSlot slot) { return *slots_[slot.Index()]; }
   const Flow& At(FlowSlot slot) const { return *slots_[slot.Index()]; }
+  const FlowActivity& ActivityOf(FlowSlot slot) const { return activity_[slot.Index()]; }
+  // Takes what an agent reports of its flows; of those that are not open, nothing.
+  // O(flows reported) where their ids ascend.
+  void TakeProgress(AgentId agent, std::span<const wire::FlowProgress> progress);
   // Ascending by local id.
   std::vector<FlowSlot> OfAgent(AgentId agent) const;
   std::vector<FlowSlot> All() const;  // ascending by slot
@@ -81,9 +92,18 @@ class FlowTable {
   const std::string& JobName(std::uint32_t index) const { return jobs_[index]; }
 
  private:
+  struct Entry {
+    wire::LocalFlowId local;
+    FlowSlot slot;
+  };
+  using AgentFlows = std::vector<Entry>;  // ascending by local
+
+  static AgentFlows::const_iterator LowerBound(const AgentFlows& flows, wire::LocalFlowId local);
+
   std::vector<std::optional<Flow>> slots_;
+  std::vector<FlowActivity> activity_;  // by slot
   std::vector<FlowSlot> free_;
-  std::vector<std::unordered_map<wire::LocalFlowId, FlowSlot>> by_agent_;
+  std::vector<AgentFlows> by_agent_;
   std::vector<std::string> jobs_;
   std::unordered_map<std::string, std::uint32_t> job_index_;
   std::size_t size_ = 0;

@@ -137,15 +137,7 @@ void Controller::HandleFlowReport(AgentId id, const wire::FlowReport& report) {
   last = report.full ? report.sequence : std::max(last, report.sequence);
   if (report.full) CloseMissingFlows(id, report);
   OpenFlows(id, report);
-  for (const wire::FlowProgress& progress : report.progress) {
-    const auto slot = state_.flows.Find(id, progress.id);
-    if (!slot) continue;
-    Flow& flow = state_.flows.At(*slot);
-    flow.remaining_bytes = progress.remaining_bytes;
-    flow.outstanding_bytes = progress.outstanding_bytes;
-    flow.achieved_bps = progress.achieved_bps;
-    flow.state = progress.state;
-  }
+  state_.flows.TakeProgress(id, report.progress);
   for (const wire::LocalFlowId local : report.ended) {
     if (const auto slot = state_.flows.Find(id, local)) CloseFlow(*slot);
   }

@@ -67,7 +67,9 @@ std::string Via(State& state, const Flow& flow) {
   return flow.path ? fabric::ViaNames(state.topology, state.PathsOf(flow)[flow.path->Index()]) : "";
 }
 
-void WriteFlow(JsonWriter& json, State& state, const Flow& flow, TimePoint now) {
+void WriteFlow(JsonWriter& json, State& state, FlowSlot slot, TimePoint now) {
+  const Flow& flow = state.flows.At(slot);
+  const FlowActivity& activity = state.flows.ActivityOf(slot);
   json.BeginObject();
   json.Key("flow").String(state.FlowName(flow));
   json.Key("job").String(state.flows.JobName(flow.job));
@@ -82,9 +84,9 @@ void WriteFlow(JsonWriter& json, State& state, const Flow& flow, TimePoint now) 
   json.Key("own_port").Integer(flow.own_port);
   json.Key("reason").String(ReasonName(flow.reason));
   json.Key("acknowledged").Bool(IsAcknowledged(state, flow));
-  json.Key("remaining_bytes").Integer(static_cast<std::int64_t>(flow.remaining_bytes));
-  json.Key("outstanding_bytes").Integer(static_cast<std::int64_t>(flow.outstanding_bytes));
-  json.Key("achieved_bps").Integer(static_cast<std::int64_t>(flow.achieved_bps));
+  json.Key("remaining_bytes").Integer(static_cast<std::int64_t>(activity.remaining_bytes));
+  json.Key("outstanding_bytes").Integer(static_cast<std::int64_t>(activity.outstanding_bytes));
+  json.Key("achieved_bps").Integer(static_cast<std::int64_t>(activity.achieved_bps));
   json.Key("age_seconds").Double(Seconds(now - flow.started));
   json.EndObject();
 }
@@ -132,7 +134,7 @@ std::string FlowsView(Controller& controller) {
   json.BeginObject().Key("flows").BeginArray();
   for (std::size_t i = 0; i < state.agents.size(); ++i) {
     for (const FlowSlot slot : state.flows.OfAgent(AgentId(static_cast<std::int32_t>(i)))) {
-      WriteFlow(json, state, state.flows.At(slot), controller.Now());
+      WriteFlow(json, state, slot, controller.Now());
     }
   }
   json.EndArray().EndObject();
@@ -255,7 +257,7 @@ Result<std::string> ExplainView(Controller& controller, const std::string& name)
   JsonWriter json;
   json.BeginObject();
   json.Key("flow");
-  WriteFlow(json, state, flow, controller.Now());
+  WriteFlow(json, state, *slot, controller.Now());
   const auto entry = flow.port != 0 ? state.path_map.Find(flow.key, flow.port) : std::nullopt;
   json.Key("port_trust").String(entry ? TrustName(entry->trust) : "UNKNOWN");
   json.Key("known_ports").Integer(static_cast<std::int64_t>(state.path_map.Ports(flow.key).size()));

@@ -1,0 +1,88 @@
+#include "controller/flow_table.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace espalier::controller {
+namespace {
+
+constexpr AgentId kAgent{3};
+
+Flow FlowOf(AgentId agent, std::uint64_t local) {
+  Flow flow;
+  flow.agent = agent;
+  flow.local = wire::LocalFlowId(local);
+  return flow;
+}
+
+wire::FlowProgress ProgressOf(std::uint64_t local, std::uint64_t remaining) {
+  return {.id = wire::LocalFlowId(local), .remaining_bytes = remaining};
+}
+
+TEST(FlowTable, ListsFlowsOfAnAgentInOrderOfTheirIds) {
+  FlowTable table;
+  for (const std::uint64_t local : {7, 2, 9, 4}) table.Open(FlowOf(kAgent, local));
+  std::vector<std::uint64_t> ids;
+  for (const FlowSlot slot : table.OfAgent(kAgent)) ids.push_back(table.At(slot).local.value());
+  EXPECT_EQ(ids, (std::vector<std::uint64_t>{2, 4, 7, 9}));
+  EXPECT_TRUE(table.OfAgent(AgentId(0)).empty());
+  EXPECT_TRUE(table.OfAgent(AgentId(99)).empty());
+}
+
+TEST(FlowTable, TakesProgressInAnyOrderAndSkipsUnknownFlows) {
+  FlowTable table;
+  const FlowSlot two = table.Open(FlowOf(kAgent, 2));
+  const FlowSlot five = table.Open(FlowOf(kAgent, 5));
+  const FlowSlot other = table.Open(FlowOf(AgentId(4), 5));
+  table.TakeProgress(kAgent, std::vector{ProgressOf(5, 50), ProgressOf(3, 30), ProgressOf(2, 20),
+                                         ProgressOf(6, 60)});
+  EXPECT_EQ(table.ActivityOf(two).remaining_bytes, 20U);
+  EXPECT_EQ(table.ActivityOf(five).remaining_bytes, 50U);
+  EXPECT_EQ(table.ActivityOf(other).remaining_bytes, 0U);
+  table.TakeProgress(AgentId(99), std::vector{ProgressOf(5, 1)});
+}
+
+TEST(FlowTable, ReusedSlotStartsWithoutActivity) {
+  FlowTable table;
+  const FlowSlot first = table.Open(FlowOf(kAgent, 1));
+  table.TakeProgress(kAgent, std::vector{ProgressOf(1, 10)});
+  table.Close(first);
+  const FlowSlot second = table.Open(FlowOf(kAgent, 2));
+  ASSERT_EQ(second, first);
+  EXPECT_EQ(table.ActivityOf(second).remaining_bytes, 0U);
+}
+
+TEST(FlowTable, AgreesWithAMapUnderRandomUse) {
+  constexpr int kSeed = 20261121;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  std::mt19937 random(kSeed);
+  FlowTable table;
+  std::map<std::pair<int, std::uint64_t>, std::uint64_t> expected;  // (agent, flow) -> remaining
+  for (int step = 0; step < 20'000; ++step) {
+    const int agent = static_cast<int>(random() % 3);
+    const std::uint64_t local = random() % 64;
+    const auto known = expected.find({agent, local});
+    const auto slot = table.Find(AgentId(agent), wire::LocalFlowId(local));
+    ASSERT_EQ(slot.has_value(), known != expected.end());
+    if (!slot) {
+      table.Open(FlowOf(AgentId(agent), local));
+      expected[{agent, local}] = 0;
+    } else if (random() % 2 == 0) {
+      ASSERT_EQ(table.ActivityOf(*slot).remaining_bytes, known->second);
+      table.Close(*slot);
+      expected.erase(known);
+    } else {
+      known->second = random();
+      table.TakeProgress(AgentId(agent), std::vector{ProgressOf(local, known->second)});
+    }
+    ASSERT_EQ(table.size(), expected.size());
+  }
+  EXPECT_EQ(table.All().size(), expected.size());
+}
+
+}  // namespace
+}  // namespace espalier::controller

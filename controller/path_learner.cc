@@ -112,8 +112,8 @@ void PathLearner::Queue(const PortKey& key, KeyState& state) {
   const auto [source, inserted] = sources_.try_emplace(key.source);
   if (inserted) source->second.pace = options_.max_probes_per_second;
   source->second.queue.push_back(key);
+  waiting_.insert(key.source);
   state.queued = true;
-  ++queued_;
 }
 
 bool PathLearner::Want(const PortKey& key, PathIndex path) {
@@ -215,18 +215,19 @@ PathLearner::Order PathLearner::MakeOrder(const PortKey& key, KeyState& state, S
 std::vector<PathLearner::Order> PathLearner::TakeOrders(
     TimePoint now, const std::function<bool(fabric::NodeId)>& can_probe) {
   std::vector<Order> orders;
-  if (queued_ == 0) return orders;
-  for (auto& [node, source] : sources_) {
-    if (source.queue.empty() || !can_probe(node)) continue;
+  for (auto waiting = waiting_.begin(); waiting != waiting_.end();) {
+    const auto here = waiting++;
+    SourceState& source = sources_.at(*here);
+    if (!can_probe(*here)) continue;
     while (!source.queue.empty() && source.open_orders < options_.max_orders_per_source) {
       const PortKey key = source.queue.front();
       source.queue.pop_front();
       KeyState& state = keys_[key];
       state.queued = false;
-      --queued_;
       Order order = MakeOrder(key, state, source, now);
       if (order.order.order != 0) orders.push_back(std::move(order));
     }
+    if (source.queue.empty()) waiting_.erase(here);
   }
   return orders;
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <vector>
 
 #include "common/base/event_loop.h"
@@ -125,9 +126,9 @@ class PathLearner {
   Counter& unexpected_metric_;
   Counter& mismatch_metric_;
 
-  std::map<fabric::PortKey, KeyState> keys_;
+  std::unordered_map<fabric::PortKey, KeyState> keys_;
   std::map<fabric::NodeId, SourceState> sources_;
-  std::size_t queued_ = 0;  // keys in all queues
+  std::set<fabric::NodeId> waiting_;  // sources whose queues are not empty: few of many
   std::map<std::uint64_t, OpenOrder> orders_;
   std::uint64_t next_order_ = 1;
   std::uint64_t probes_ordered_ = 0;

@@ -3,6 +3,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -21,6 +22,23 @@ struct PortKey {
   std::uint32_t destination_qpn = 0;  // 0 where the fabric does not hash it
   auto operator<=>(const PortKey&) const = default;
 };
+
+}  // namespace espalier::fabric
+
+template <>
+struct std::hash<espalier::fabric::PortKey> {
+  std::size_t operator()(const espalier::fabric::PortKey& key) const noexcept {
+    const auto ends = static_cast<std::uint64_t>(key.source.value()) << 32 |
+                      static_cast<std::uint32_t>(key.destination.value());
+    const auto rest = static_cast<std::uint64_t>(key.destination_qpn) << 24 |
+                      static_cast<std::uint64_t>(key.destination_port) << 8 | key.protocol;
+    constexpr std::uint64_t kOdd = 0x9E37'79B9'7F4A'7C15;  // 2^64 / golden ratio
+    const std::uint64_t mixed = (ends * kOdd ^ rest) * kOdd;
+    return static_cast<std::size_t>(mixed ^ mixed >> 32);
+  }
+};
+
+namespace espalier::fabric {
 
 // How sure the map is of one port.
 //   kPredicted  computed by a hash model, not yet seen

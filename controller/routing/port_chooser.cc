@@ -1,5 +1,7 @@
 #include "controller/routing/port_chooser.h"
 
+#include <algorithm>
+
 namespace espalier::controller {
 
 using fabric::PortEntry;
@@ -7,19 +9,23 @@ using fabric::PortKey;
 using fabric::PortTrust;
 
 bool PortsInUse::Take(const PortKey& key, std::uint16_t port) {
-  return ports_[key].insert(port).second;
+  std::vector<std::uint16_t>& taken = ports_[key];
+  if (std::find(taken.begin(), taken.end(), port) != taken.end()) return false;
+  taken.push_back(port);
+  return true;
 }
 
 void PortsInUse::Release(const PortKey& key, std::uint16_t port) {
   const auto found = ports_.find(key);
   if (found == ports_.end()) return;
-  found->second.erase(port);
+  std::erase(found->second, port);
   if (found->second.empty()) ports_.erase(found);
 }
 
 bool PortsInUse::IsTaken(const PortKey& key, std::uint16_t port) const {
   const auto found = ports_.find(key);
-  return found != ports_.end() && found->second.contains(port);
+  return found != ports_.end() &&
+         std::find(found->second.begin(), found->second.end(), port) != found->second.end();
 }
 
 namespace {

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <set>
+#include <unordered_map>
+#include <vector>
 
 #include "common/fabric/path_map.h"
 
@@ -19,7 +19,7 @@ class PortsInUse {
   bool IsTaken(const fabric::PortKey& key, std::uint16_t port) const;
 
  private:
-  std::map<fabric::PortKey, std::set<std::uint16_t>> ports_;
+  std::unordered_map<fabric::PortKey, std::vector<std::uint16_t>> ports_;  // few a key
 };
 
 // Which entries of the path map a flow may be given.

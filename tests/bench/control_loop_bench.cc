@@ -21,12 +21,12 @@ struct Options {
   double rate = 10'000;
   double seconds = 10;
   std::int64_t messages = 200'000;
+  int rounds = 3;
   std::vector<std::string> subjects{"bare", "bus", "controller"};
   bool json = false;
 };
 
 struct Figures {
-  std::string subject;
   double connect_seconds = 0;
   double resident_mib = 0;
   double flow_reports_per_second = 0;
@@ -37,8 +37,32 @@ struct Figures {
   double p999_us = 0;
   double cpu_us = 0;       // of the subject, a request with its push and acknowledgement
   double loop_cpu_us = 0;  // of that, in the loop's thread
-  std::int64_t requests = 0;
-  std::int64_t skipped = 0;
+  double requests = 0;
+  double skipped = 0;
+};
+
+struct Column {
+  const char* key;  // in JSON
+  const char* head;
+  const char* unit;
+  int decimals;
+  double shown_in;  // of the unit that the value has
+  double Figures::*value;
+};
+
+constexpr Column kColumns[] = {
+    {"connect_seconds", "connect", "s", 2, 1, &Figures::connect_seconds},
+    {"resident_mib", "resident", "MiB", 1, 1, &Figures::resident_mib},
+    {"flow_reports_per_second", "one-way", "Mflows/s", 2, 1e6, &Figures::flow_reports_per_second},
+    {"one_way_cpu_us", "CPU", "us/msg", 2, 1, &Figures::one_way_cpu_us},
+    {"one_way_loop_cpu_us", "loop", "us/msg", 2, 1, &Figures::one_way_loop_cpu_us},
+    {"p50_us", "p50", "us", 0, 1, &Figures::p50_us},
+    {"p99_us", "p99", "us", 0, 1, &Figures::p99_us},
+    {"p999_us", "p99.9", "us", 0, 1, &Figures::p999_us},
+    {"cpu_us_per_request", "CPU", "us/req", 1, 1, &Figures::cpu_us},
+    {"loop_cpu_us_per_request", "loop", "us/req", 1, 1, &Figures::loop_cpu_us},
+    {"requests", "requests", "", 0, 1, &Figures::requests},
+    {"skipped", "skipped", "", 0, 1, &Figures::skipped},
 };
 
 double PercentileUs(const std::vector<double>& sorted_seconds, double percent) {
@@ -50,7 +74,6 @@ double PercentileUs(const std::vector<double>& sorted_seconds, double percent) {
 
 Figures Measure(const std::string& name, const Options& options) {
   Figures figures;
-  figures.subject = name;
   const SubjectProcess subject(name, options.load.agents);
   Load load(options.load, subject.endpoint());
   figures.connect_seconds = load.Connect();
@@ -62,9 +85,9 @@ Figures Measure(const std::string& name, const Options& options) {
   const auto before = subject.Measure();
   const Load::Latencies latencies = load.RequestReply(options.rate, options.seconds);
   const auto after = subject.Measure();
-  figures.requests = static_cast<std::int64_t>(latencies.seconds.size());
-  figures.skipped = static_cast<std::int64_t>(latencies.skipped);
-  const double each = 1e6 / static_cast<double>(std::max<std::int64_t>(figures.requests, 1));
+  figures.requests = static_cast<double>(latencies.seconds.size());
+  figures.skipped = static_cast<double>(latencies.skipped);
+  const double each = 1e6 / std::max(figures.requests, 1.0);
   figures.cpu_us = each * (after.cpu_seconds - before.cpu_seconds);
   figures.loop_cpu_us = each * (after.loop_seconds - before.loop_seconds);
   figures.p50_us = PercentileUs(latencies.seconds, 50);
@@ -83,33 +106,41 @@ Figures Measure(const std::string& name, const Options& options) {
   return figures;
 }
 
+// Figure by figure: one round in which the machine was busy with other things does not show.
+Figures MedianOf(const std::vector<Figures>& rounds) {
+  Figures median;
+  for (const Column& column : kColumns) {
+    std::vector<double> values;
+    for (const Figures& round : rounds) values.push_back(round.*column.value);
+    std::sort(values.begin(), values.end());
+    median.*column.value = values[values.size() / 2];
+  }
+  return median;
+}
+
 void PrintTable(const Options& options, const std::vector<Figures>& all) {
   fmt::print(
       "{} agents, {} flows each; requests at {:.0f}/s for {} s; {} one-way messages of {} "
-      "flows\n\n",
+      "flows; medians of {} rounds\n\n{:<11}",
       options.load.agents, options.load.flows, options.rate, options.seconds, options.messages,
-      options.load.update_flows);
-  constexpr auto kRow = "{:<11}{:>9}{:>10}{:>11}{:>9}{:>9}{:>10}{:>10}{:>10}{:>9}{:>9}{:>9}\n";
-  fmt::print(kRow, "subject", "connect", "resident", "one-way", "CPU", "loop", "p50", "p99",
-             "p99.9", "CPU", "loop", "skipped");
-  fmt::print(kRow, "", "s", "MiB", "Mflows/s", "us/msg", "us/msg", "us", "us", "us", "us/req",
-             "us/req", "");
-  for (const Figures& f : all) {
-    const auto decimals = [](double value, int places) {
-      return fmt::format("{:.{}f}", value, places);
-    };
-    fmt::print(kRow, f.subject, decimals(f.connect_seconds, 2), decimals(f.resident_mib, 1),
-               decimals(f.flow_reports_per_second / 1e6, 2), decimals(f.one_way_cpu_us, 2),
-               decimals(f.one_way_loop_cpu_us, 2), decimals(f.p50_us, 0), decimals(f.p99_us, 0),
-               decimals(f.p999_us, 0), decimals(f.cpu_us, 1), decimals(f.loop_cpu_us, 1),
-               f.skipped);
+      options.load.update_flows, options.rounds, "subject");
+  for (const Column& column : kColumns) fmt::print("{:>10}", column.head);
+  fmt::print("\n{:<11}", "");
+  for (const Column& column : kColumns) fmt::print("{:>10}", column.unit);
+  fmt::print("\n");
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    fmt::print("{:<11}", options.subjects[i]);
+    for (const Column& column : kColumns) {
+      fmt::print("{:>10.{}f}", all[i].*column.value / column.shown_in, column.decimals);
+    }
+    fmt::print("\n");
   }
   if (all.size() < 2) return;
   const Figures& first = all.front();
   const Figures& last = all.back();
   fmt::print("\n{} against {}: p50 {:.2f}x, p99 {:.2f}x, CPU a request {:.2f}x, one-way {:.2f}x\n",
-             last.subject, first.subject, last.p50_us / first.p50_us, last.p99_us / first.p99_us,
-             last.cpu_us / first.cpu_us,
+             options.subjects.back(), options.subjects.front(), last.p50_us / first.p50_us,
+             last.p99_us / first.p99_us, last.cpu_us / first.cpu_us,
              last.flow_reports_per_second / first.flow_reports_per_second);
 }
 
@@ -120,22 +151,12 @@ void PrintJson(const Options& options, const std::vector<Figures>& all) {
   json.Key("flows_per_agent").Integer(options.load.flows);
   json.Key("flows_per_update").Integer(options.load.update_flows);
   json.Key("requests_per_second").Double(options.rate);
+  json.Key("rounds").Integer(options.rounds);
   json.Key("subjects").BeginArray();
-  for (const Figures& f : all) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
     json.BeginObject();
-    json.Key("name").String(f.subject);
-    json.Key("connect_seconds").Double(f.connect_seconds);
-    json.Key("resident_mib").Double(f.resident_mib);
-    json.Key("flow_reports_per_second").Double(f.flow_reports_per_second);
-    json.Key("one_way_cpu_us").Double(f.one_way_cpu_us);
-    json.Key("one_way_loop_cpu_us").Double(f.one_way_loop_cpu_us);
-    json.Key("p50_us").Double(f.p50_us);
-    json.Key("p99_us").Double(f.p99_us);
-    json.Key("p999_us").Double(f.p999_us);
-    json.Key("cpu_us_per_request").Double(f.cpu_us);
-    json.Key("loop_cpu_us_per_request").Double(f.loop_cpu_us);
-    json.Key("requests").Integer(f.requests);
-    json.Key("skipped").Integer(f.skipped);
+    json.Key("name").String(options.subjects[i]);
+    for (const Column& column : kColumns) json.Key(column.key).Double(all[i].*column.value);
     json.EndObject();
   }
   json.EndArray();
@@ -159,14 +180,22 @@ int Main(int argc, char** argv) {
   app.add_option("--rate", options.rate, "Requests a second")->check(CLI::PositiveNumber);
   app.add_option("--seconds", options.seconds, "Of requests")->check(CLI::PositiveNumber);
   app.add_option("--messages", options.messages, "One-way messages")->check(CLI::PositiveNumber);
+  app.add_option("--rounds", options.rounds, "Of which the medians are shown")
+      ->check(CLI::Range(1, 100));
   app.add_option("--subjects", options.subjects, "Of bare, bus, controller")->delimiter(',');
   app.add_flag("--json", options.json, "Print JSON instead of a table");
   app.add_option("--serve", serve, "Be that subject (for the benchmark itself)");
   CLI11_PARSE(app, argc, argv);
   RaiseFileLimit();
   if (!serve.empty()) return ServeSubject(serve, options.load.agents) ? 0 : 2;
+  std::vector<std::vector<Figures>> rounds(options.subjects.size());
+  for (int round = 0; round < options.rounds; ++round) {
+    for (std::size_t i = 0; i < rounds.size(); ++i) {
+      rounds[i].push_back(Measure(options.subjects[i], options));
+    }
+  }
   std::vector<Figures> all;
-  for (const std::string& subject : options.subjects) all.push_back(Measure(subject, options));
+  for (const auto& subject : rounds) all.push_back(MedianOf(subject));
   if (options.json) {
     PrintJson(options, all);
   } else {

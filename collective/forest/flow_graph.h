@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace espalier::forest {
+
+// The network that flows and edge splitting work on: nodes 0 ... n-1 with directed integer
+// capacities between them, and a source s apart from them with an arc into every node (its
+// supply). Both directions between two nodes are one pair of numbers, so that a residual arc is
+// found without a search.
+//
+// A plain data structure; capacities are never negative. Not thread-safe.
+class FlowGraph {
+ public:
+  // What a node sees of one neighbour: capacity[out] towards it, capacity[out ^ 1] from it.
+  struct Port {
+    std::int32_t node = 0;
+    std::int32_t out = 0;
+  };
+
+  explicit FlowGraph(std::int32_t node_count);
+
+  std::int32_t NodeCount() const { return static_cast<std::int32_t>(ports_.size()); }
+  std::span<const Port> Ports(std::int32_t node) const {
+    return ports_[static_cast<std::size_t>(node)];
+  }
+  // Of an ordered pair of nodes; 0 where there is no arc. O(smaller degree).
+  std::int64_t Capacity(std::int32_t from, std::int32_t to) const;
+  std::int64_t capacity(std::int32_t out) const { return capacity_[static_cast<std::size_t>(out)]; }
+  std::int64_t Supply(std::int32_t node) const { return supply_[static_cast<std::size_t>(node)]; }
+
+  // amount may be negative, but not past what is there. O(smaller degree).
+  void Add(std::int32_t from, std::int32_t to, std::int64_t amount);
+  void AddSupply(std::int32_t node, std::int64_t amount) {
+    supply_[static_cast<std::size_t>(node)] += amount;
+  }
+  // Forgets the ports of a node that has no capacity left; its neighbours forget it too.
+  void Isolate(std::int32_t node);
+
+ private:
+  friend class PullFlow;
+
+  const Port* FindPort(std::int32_t from, std::int32_t to) const;
+
+  std::vector<std::vector<Port>> ports_;
+  std::vector<std::int64_t> capacity_;
+  std::vector<std::int64_t> supply_;
+  std::vector<std::int32_t> free_pairs_;  // of isolated nodes, to be used again
+};
+
+}  // namespace espalier::forest

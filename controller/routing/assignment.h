@@ -1,0 +1,66 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "controller/routing/fabric_view.h"
+
+namespace espalier::controller {
+
+// An elephant as assigners see it: from leaf to leaf, numbered by FabricView.
+struct Commodity {
+  std::uint32_t source = 0;
+  std::uint32_t destination = 0;  // the same leaf: LOCAL, takes no path
+  std::uint32_t job = 0;          // dense
+  std::uint32_t phase = 0;        // of its job (its ring), for the third layer of fairness
+  // Over how many queue pairs it is split (1 to kMaxWays): each carries 1/ways of it.
+  std::uint32_t ways = 1;
+  // The links of its two NICs (directed, NIC -> leaf and leaf -> NIC), which bound its rate;
+  // kNoLink where that is not to count.
+  std::uint32_t source_link = kNoLink;
+  std::uint32_t destination_link = kNoLink;
+};
+constexpr std::uint32_t kMaxWays = 16;
+
+constexpr std::int32_t kNoPath = -1;
+
+// An exact load: flows per unit link (a unit link is the fabric's fastest). A flow split k ways
+// puts 1/k on each of its paths, and a link of half the unit's rate counts double.
+struct Load {
+  std::int64_t numerator = 0;
+  std::int64_t denominator = 1;  // > 0, no common factor
+
+  std::strong_ordering operator<=>(const Load& other) const;
+  bool operator==(const Load& other) const = default;
+  double Value() const;
+  std::string ToString() const;  // "3/2", "2"
+};
+
+// What an assigner decides. Way w of commodity i takes paths[first[i] + w], an index into the
+// paths of its leaves (PathTable::Between, FabricView::Candidates), or kNoPath: the commodity is
+// LOCAL, or UNROUTABLE (no usable path). Ways of one commodity may share a path where there are
+// fewer paths than ways; their shares add up.
+struct Assignment {
+  std::vector<std::uint32_t> first;  // commodities + 1
+  std::vector<std::int32_t> paths;
+  Load max_load;     // of the most loaded switch-to-switch direction
+  Load lower_bound;  // no assignment of these commodities (with these ways) has a lower max_load
+
+  std::span<const std::int32_t> PathsOf(std::size_t commodity) const {
+    return std::span(paths).subspan(first[commodity], first[commodity + 1] - first[commodity]);
+  }
+};
+
+// The load of every directed link, in units of 1 / kLoadUnit of a flow: all shares are whole.
+constexpr std::int64_t kLoadUnit = 720'720;  // least common multiple of 1 to 16
+std::vector<std::int64_t> ComputeLoads(FabricView& view, std::span<const Commodity> commodities,
+                                       const Assignment& assignment);
+// The greatest of loads relative to capacity, exactly. Links without capacity must bear no load.
+Load ComputeMaxLoad(const FabricView& view, std::span<const std::int64_t> loads);
+// `units` of 1 / kLoadUnit of a flow on a link of this capacity.
+Load MakeLoad(const FabricView& view, std::int64_t units, std::int64_t capacity_bps);
+
+}  // namespace espalier::controller

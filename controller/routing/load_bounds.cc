@@ -1,0 +1,148 @@
+#include "controller/routing/load_bounds.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace espalier::controller {
+namespace {
+
+__extension__ using Wide = __int128;
+
+// The links over which something must go, and how much.
+struct Cut {
+  std::int64_t units = 0;
+  std::vector<std::uint32_t> links;
+};
+
+class CutCollector {
+ public:
+  CutCollector(FabricView& view, std::span<const Commodity> commodities)
+      : view_(view), sent_(view.leaf_count()), received_(view.leaf_count()) {
+    by_pair_.reserve(commodities.size());
+    for (const Commodity& commodity : commodities) {
+      if (commodity.source == commodity.destination) continue;
+      by_pair_.push_back({commodity.source, commodity.destination, kLoadUnit});
+      portion_ = std::gcd(portion_, kLoadUnit / commodity.ways);
+    }
+    MergePairs();
+  }
+
+  Load Bound() {
+    Load bound;
+    for (const Pair& pair : by_pair_) {
+      Cut first;
+      Cut last;
+      FindEnds(pair, first.links, last.links);
+      if (first.links.empty()) continue;
+      first.units = last.units = pair.units;
+      bound = std::max({bound, BoundOf(first), BoundOf(last)});
+      sent_[pair.source].units += pair.units;
+      received_[pair.destination].units += pair.units;
+      Append(sent_[pair.source].links, first.links);
+      Append(received_[pair.destination].links, last.links);
+    }
+    for (Cut& cut : sent_) bound = std::max(bound, BoundOf(cut));
+    for (Cut& cut : received_) bound = std::max(bound, BoundOf(cut));
+    return bound;
+  }
+
+ private:
+  struct Pair {
+    std::uint32_t source;
+    std::uint32_t destination;
+    std::int64_t units;
+  };
+
+  static void Append(std::vector<std::uint32_t>& all, const std::vector<std::uint32_t>& some) {
+    all.insert(all.end(), some.begin(), some.end());
+  }
+
+  void MergePairs() {
+    std::sort(by_pair_.begin(), by_pair_.end(), [](const Pair& x, const Pair& y) {
+      return std::pair(x.source, x.destination) < std::pair(y.source, y.destination);
+    });
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < by_pair_.size(); ++i) {
+      if (kept > 0 && by_pair_[kept - 1].source == by_pair_[i].source &&
+          by_pair_[kept - 1].destination == by_pair_[i].destination) {
+        by_pair_[kept - 1].units += by_pair_[i].units;
+      } else {
+        by_pair_[kept++] = by_pair_[i];
+      }
+    }
+    by_pair_.resize(kept);
+  }
+
+  // The first and last links of the pair's usable paths.
+  void FindEnds(const Pair& pair, std::vector<std::uint32_t>& first,
+                std::vector<std::uint32_t>& last) {
+    if (view_.clos()) {
+      const Clos& clos = *view_.clos();
+      for (std::uint32_t spine = 0; spine < clos.spines; ++spine) {
+        const std::uint64_t bit = std::uint64_t{1} << (spine % 64);
+        const std::uint64_t live =
+            clos.up_live[std::size_t{pair.source} * clos.words + spine / 64] &
+            clos.down_live[std::size_t{pair.destination} * clos.words + spine / 64];
+        if ((live & bit) == 0) continue;
+        first.push_back(clos.up[std::size_t{pair.source} * clos.spines + spine]);
+        last.push_back(clos.down[std::size_t{pair.destination} * clos.spines + spine]);
+      }
+      return;
+    }
+    const CandidatePaths& paths = view_.Candidates(pair.source, pair.destination);
+    for (std::size_t path = 0; path < paths.size(); ++path) {
+      const auto hops = paths.Hops(path);
+      if (!view_.IsUsable(hops)) continue;
+      first.push_back(hops.front());
+      last.push_back(hops.back());
+    }
+  }
+
+  Load BoundOf(Cut& cut) {
+    if (cut.units == 0) return {};
+    std::sort(cut.links.begin(), cut.links.end());
+    cut.links.erase(std::unique(cut.links.begin(), cut.links.end()), cut.links.end());
+    std::vector<std::int64_t> capacities;
+    for (const std::uint32_t link : cut.links) capacities.push_back(view_.capacities()[link]);
+    return ComputeCutBound(view_, cut.units, portion_, capacities);
+  }
+
+  FabricView& view_;
+  std::vector<Pair> by_pair_;
+  std::int64_t portion_ = 0;
+  std::vector<Cut> sent_;
+  std::vector<Cut> received_;
+};
+
+}  // namespace
+
+Load ComputeCutBound(const FabricView& view, std::int64_t units, std::int64_t portion,
+                     std::span<const std::int64_t> capacities) {
+  const std::int64_t portions = (units + portion - 1) / portion;
+  // Some link carries exactly t: try each capacity as that link's.
+  std::vector<std::int64_t> distinct(capacities.begin(), capacities.end());
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  Load best;
+  for (const std::int64_t full : distinct) {
+    // The least number of portions on a link of this capacity that makes room for all.
+    std::int64_t low = 0;
+    std::int64_t high = portions;
+    while (low + 1 < high) {
+      const std::int64_t middle = low + (high - low) / 2;
+      Wide room = 0;
+      for (const std::int64_t capacity : capacities) room += Wide{middle} * capacity / full;
+      (room >= portions ? high : low) = middle;
+    }
+    const Load load = MakeLoad(view, high * portion, full);
+    if (best == Load{} || load < best) best = load;
+  }
+  return best;
+}
+
+Load ComputeLowerBound(FabricView& view, std::span<const Commodity> commodities) {
+  return CutCollector(view, commodities).Bound();
+}
+
+}  // namespace espalier::controller

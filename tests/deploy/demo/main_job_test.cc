@@ -18,10 +18,13 @@ class MainJobTest : public testing::Test {
  protected:
   static constexpr int kSeed = 1;
 
-  void SetUp() override {
+  void SetUp() override { StartLab(/*ipv6=*/false); }
+
+  void StartLab(bool ipv6) {
     auto lab = lab::Lab::Start({.name = fmt::format("test-{}", getpid()),
                                 .link_rate = BitsPerSecond{50'000'000},
                                 .seed = kSeed,
+                                .ipv6 = ipv6,
                                 .die_with_caller = true});
     if (!lab && (lab.error().code == ErrorCode::kPermissionDenied ||
                  lab.error().code == ErrorCode::kUnsupported)) {
@@ -72,6 +75,11 @@ class MainJobTest : public testing::Test {
   std::optional<LabDaemons> daemons_;
 };
 
+class MainJobOverIpv6Test : public MainJobTest {
+ protected:
+  void SetUp() override { StartLab(/*ipv6=*/true); }
+};
+
 void Print(const JudgedRun& run, const Experiment& experiment) {
   fmt::print("{:<9} slowest flow {:.2f} s (ideal {:.2f} s), worst link {:g} flows\n",
              run.figures.scheme, run.figures.slowest_flow_seconds,
@@ -98,6 +106,19 @@ TEST_F(MainJobTest, SteersCollidingFlowsApart) {
     EXPECT_EQ(steered->steered_flows, 16);
     EXPECT_EQ(steered->mismatches, 0);
   }
+}
+
+TEST_F(MainJobOverIpv6Test, SteersCollidingFlowsApart) {
+  StartDaemons();
+  const auto permutation = MakePermutation(lab_->plan());
+  ASSERT_TRUE(permutation.has_value());
+  const auto steered = RunJudged(*lab_, *permutation, kSeed, &*daemons_);
+  ASSERT_TRUE(steered.has_value()) << steered.error().message;
+  Print(*steered, *permutation);
+  EXPECT_TRUE(steered->completed);
+  EXPECT_EQ(steered->figures.max_link_flows, 1);
+  EXPECT_EQ(steered->steered_flows, 16);
+  EXPECT_EQ(steered->mismatches, 0);
 }
 
 TEST_F(MainJobTest, MovesTheFlowsOfADeadFarLinkAndTheJobEnds) {

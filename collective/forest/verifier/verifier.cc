@@ -1,0 +1,300 @@
+#include "collective/forest/verifier/verifier.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "collective/forest/verifier/channel_rates.h"
+#include "collective/forest/verifier/tree_checker.h"
+
+namespace espalier::forest {
+namespace {
+
+using fabric::NodeId;
+using fabric::NodeKind;
+using fabric::Topology;
+using Load = Findings::Load;
+
+tl::unexpected<Error> Violation(std::string message) {
+  return Fail(ErrorCode::kFailedPrecondition, std::move(message));
+}
+
+class Verifier {
+ public:
+  Verifier(const Topology& topology, const Plan& plan, std::span<const BitsPerSecond> available)
+      : topology_(topology), plan_(plan), available_(available) {}
+
+  Result<Findings> Run() {
+    if (auto ok = CheckRanks(); !ok) return Propagate(ok);
+    if (auto ok = CheckShapes(); !ok) return Propagate(ok);
+    std::vector<std::vector<std::int64_t>> uses_of_forest;
+    for (const Forest& forest : plan_.forests) {
+      if (auto ok = CheckRoots(forest); !ok) return Propagate(ok);
+      auto uses = CheckTrees(forest);
+      if (!uses) return Propagate(uses);
+      uses_of_forest.push_back(std::move(*uses));
+    }
+    for (const Phase& phase : plan_.phases) {
+      if (auto ok = CheckPhase(phase, uses_of_forest[phase.forest]); !ok) return Propagate(ok);
+    }
+    if (auto ok = CheckTime(); !ok) return Propagate(ok);
+    if (auto ok = CheckBound(); !ok) return Propagate(ok);
+    return std::move(findings_);
+  }
+
+ private:
+  const std::string& NameOf(NodeId node) const { return topology_.node(node).id; }
+  const std::string& NameOf(Rank rank) const { return NameOf(plan_.ranks[rank]); }
+
+  Result<void> CheckRanks() {
+    if (plan_.ranks.size() < 2 || plan_.ranks.size() > kMaxRanks) {
+      return Violation(fmt::format("a plan for {} ranks", plan_.ranks.size()));
+    }
+    rank_of_node_.assign(topology_.nodes().size(), kNoRank);
+    for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {
+      const NodeId node = plan_.ranks[r];
+      if (node.Index() >= topology_.nodes().size()) {
+        return Violation(fmt::format("rank {} is a node that the topology does not have", r));
+      }
+      if (topology_.node(node).kind != NodeKind::kCompute) {
+        return Violation(fmt::format("rank {} is {}, which is no COMPUTE", r, NameOf(node)));
+      }
+      if (rank_of_node_[node.Index()] != kNoRank) {
+        return Violation(fmt::format("{} is a rank twice", NameOf(node)));
+      }
+      rank_of_node_[node.Index()] = static_cast<Rank>(r);
+    }
+    return {};
+  }
+
+  // That all arrays have the sizes that the rest relies on.
+  Result<void> CheckShapes() const {
+    if (plan_.weights.size() != plan_.ranks.size()) {
+      return Violation(
+          fmt::format("{} weights for {} ranks", plan_.weights.size(), plan_.ranks.size()));
+    }
+    if (plan_.trees_per_weight < 1) return Violation("k is below 1");
+    if (plan_.inverse_rate.IsZero() || plan_.tree_gbps.IsZero() ||
+        plan_.bound_inverse_rate.IsZero()) {
+      return Violation("a rate is zero");
+    }
+    if (plan_.phases.empty()) return Violation("the plan has no phase");
+    for (const Phase& phase : plan_.phases) {
+      if (phase.forest >= plan_.forests.size()) return Violation("a phase without a forest");
+    }
+    for (const Forest& forest : plan_.forests) {
+      const std::size_t ranks = plan_.ranks.size();
+      if (static_cast<std::size_t>(forest.rank_count) != ranks ||
+          forest.parents.size() != forest.classes.size() * ranks) {
+        return Violation(fmt::format("{} parents in {} classes of trees over {} ranks",
+                                     forest.parents.size(), forest.classes.size(), ranks));
+      }
+    }
+    return {};
+  }
+
+  Result<void> CheckRoots(const Forest& forest) const {
+    std::vector<Int128> trees(plan_.ranks.size(), 0);
+    for (const TreeClass& tree : forest.classes) {
+      if (tree.root >= trees.size()) return Violation("a tree's root is no rank");
+      if (tree.count < 1) {
+        return Violation(fmt::format("{} trees of root {}", tree.count, NameOf(tree.root)));
+      }
+      trees[tree.root] += tree.count;
+    }
+    for (std::size_t r = 0; r < trees.size(); ++r) {
+      const Int128 due = Int128{plan_.trees_per_weight} * plan_.weights[r];
+      if (trees[r] == due) continue;
+      return Violation(fmt::format("{} is the root of {} trees, not of {}",
+                                   NameOf(static_cast<Rank>(r)), ToString(trees[r]),
+                                   ToString(due)));
+    }
+    return {};
+  }
+
+  // How many trees use each arc of the routing table.
+  Result<std::vector<std::int64_t>> CheckTrees(const Forest& forest) {
+    const TreeChecker checker(forest);
+    if (const auto bad = checker.FindBadTree(findings_.heights)) {
+      return Violation(fmt::format("tree class {} of root {}: {} {}", bad->tree_class,
+                                   NameOf(forest.classes[bad->tree_class].root), NameOf(bad->rank),
+                                   bad->what));
+    }
+    auto usage = checker.CountUses();
+    if (usage.missing) {
+      return Violation(fmt::format("a tree uses the edge {} to {}, which has no route",
+                                   NameOf(usage.missing->first), NameOf(usage.missing->second)));
+    }
+    if (usage.overflow) {
+      return Fail(ErrorCode::kResourceExhausted, "the trees on an edge are past 63 bits");
+    }
+    for (const std::int64_t uses : usage.uses) findings_.edges += uses > 0 ? 1 : 0;
+    return std::move(usage.uses);
+  }
+
+  Result<void> CheckPhase(const Phase& phase, std::span<const std::int64_t> uses) {
+    const auto rates = ComputeChannelRates(topology_, rank_of_node_, phase.channels, available_);
+    if (!rates) return tl::unexpected<Error>(rates.error());
+    std::vector<Load> loads(phase.channels.size());
+    for (std::size_t c = 0; c < loads.size(); ++c) loads[c].capacity_bps = (*rates)[c];
+    const RoutingTable& routes = plan_.forests[phase.forest].routes;
+    for (std::size_t arc = 0; arc < routes.ArcCount(); ++arc) {
+      std::int64_t left = uses[arc];
+      for (const Route& route : routes.Routes(arc)) {
+        const std::span<const std::int32_t> hops = routes.Hops(route);
+        if (auto ok = CheckPath(phase, hops, routes.From(arc), routes.To(arc)); !ok) return ok;
+        if (route.count < 1) {
+          return Violation(fmt::format("a route of {} to {} is for {} trees",
+                                       NameOf(routes.From(arc)), NameOf(routes.To(arc)),
+                                       route.count));
+        }
+        const std::int64_t taken = std::min(left, route.count);
+        left -= taken;
+        for (const std::int32_t hop : hops) {
+          std::int64_t& trees = loads[static_cast<std::size_t>(hop)].trees;
+          if (__builtin_add_overflow(trees, taken, &trees)) {
+            return Fail(ErrorCode::kResourceExhausted, "the trees on a link are past 63 bits");
+          }
+        }
+      }
+      if (left == 0) continue;
+      return Violation(fmt::format("{} trees use the edge {} to {}, which has routes for {}",
+                                   uses[arc], NameOf(routes.From(arc)), NameOf(routes.To(arc)),
+                                   uses[arc] - left));
+    }
+    if (auto ok = CheckLoads(phase, loads); !ok) return ok;
+    findings_.loads.push_back(std::move(loads));
+    return {};
+  }
+
+  Result<void> CheckPath(const Phase& phase, std::span<const std::int32_t> hops, Rank from,
+                         Rank to) const {
+    NodeId at = plan_.ranks[from];
+    const auto broken = [&](std::string_view why) {
+      return Violation(
+          fmt::format("the route of {} to {} {} at {}", NameOf(from), NameOf(to), why, NameOf(at)));
+    };
+    for (std::size_t h = 0; h < hops.size(); ++h) {
+      if (hops[h] < 0 || static_cast<std::size_t>(hops[h]) >= phase.channels.size()) {
+        return broken("has a hop that does not exist");
+      }
+      const Channel& channel = phase.channels[static_cast<std::size_t>(hops[h])];
+      if ((phase.reversed ? channel.to : channel.from) != at) return broken("is broken");
+      if (h > 0 && rank_of_node_[at.Index()] != kNoRank) return broken("passes a compute node");
+      at = phase.reversed ? channel.from : channel.to;
+    }
+    if (at != plan_.ranks[to] || hops.empty()) return broken("ends");
+    return {};
+  }
+
+  // Each channel within its capacity; the largest trees / capacity of all phases is kept.
+  Result<void> CheckLoads(const Phase& phase, std::span<const Load> loads) {
+    const Int128 numerator = plan_.tree_gbps.numerator();
+    const Int128 denominator = plan_.tree_gbps.denominator();
+    Load busiest{0, 1};
+    for (std::size_t c = 0; c < loads.size(); ++c) {
+      const Load& load = loads[c];
+      Int128 needed = 0;
+      Int128 given = 0;
+      if (__builtin_mul_overflow(load.trees * Int128{1'000'000'000}, numerator, &needed) ||
+          __builtin_mul_overflow(Int128{load.capacity_bps}, denominator, &given)) {
+        return Fail(ErrorCode::kResourceExhausted, "load times rate is past 127 bits");
+      }
+      if (needed > given) {
+        return Violation(
+            fmt::format("{} to {} carries {} trees of {} Gbit/s each, more than its {} Gbit/s",
+                        NameOf(phase.channels[c].from), NameOf(phase.channels[c].to), load.trees,
+                        plan_.tree_gbps.ToString(), FormatGbps(BitsPerSecond{load.capacity_bps})));
+      }
+      if (Int128{load.trees} * busiest.capacity_bps > Int128{busiest.trees} * load.capacity_bps) {
+        busiest = load;
+      }
+    }
+    busiest_.push_back(busiest);
+    return {};
+  }
+
+  Result<void> CheckTime() const {
+    // U = 1 / (rate of a tree); inverse rate = U / k.
+    const auto product = Rational::Product(plan_.inverse_rate, plan_.tree_gbps);
+    if (!product || *product != Rational(1, plan_.trees_per_weight)) {
+      return Violation(fmt::format("an inverse rate of {} does not fit to {} trees of {} Gbit/s",
+                                   plan_.inverse_rate.ToString(), plan_.trees_per_weight,
+                                   plan_.tree_gbps.ToString()));
+    }
+    std::optional<Rational> slowest;
+    for (const Load& load : busiest_) {
+      const Rational busy(load.trees * Int128{1'000'000'000}, load.capacity_bps);
+      const auto time = Rational::Quotient(busy, Rational(plan_.trees_per_weight, 1));
+      if (!time) return Fail(ErrorCode::kResourceExhausted, "the time is past 127 bits");
+      slowest = slowest ? std::max(*slowest, *time) : *time;
+    }
+    if (*slowest == plan_.inverse_rate) return {};
+    return Violation(fmt::format("claims an inverse rate of {}; the loads give {}",
+                                 plan_.inverse_rate.ToString(), slowest->ToString()));
+  }
+
+  Result<void> CheckBound() const {
+    if (plan_.on_share) return {};
+    if (plan_.inverse_rate < plan_.bound_inverse_rate) {
+      return Violation(fmt::format("an inverse rate of {} is below the bound {}",
+                                   plan_.inverse_rate.ToString(),
+                                   plan_.bound_inverse_rate.ToString()));
+    }
+    std::vector<bool> in_cut(topology_.nodes().size(), false);
+    for (const NodeId node : plan_.cut) {
+      if (node.Index() >= in_cut.size()) return Violation("the cut names an unknown node");
+      in_cut[node.Index()] = true;
+    }
+    Int128 weight = 0;
+    bool splits = false;
+    for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {
+      const bool inside = in_cut[plan_.ranks[r].Index()];
+      if (inside) weight += plan_.weights[r];
+      splits = splits || !inside;
+    }
+    const Int128 out_bps = CapacityOutOf(in_cut);
+    if (!splits || out_bps == 0) return Violation("the cut separates no rank from the others");
+    const Rational bound(weight * 1'000'000'000, out_bps);
+    if (bound == plan_.bound_inverse_rate) return {};
+    return Violation(fmt::format("the cut named gives a bound of {}, not {}", bound.ToString(),
+                                 plan_.bound_inverse_rate.ToString()));
+  }
+
+  Int128 CapacityOutOf(const std::vector<bool>& in_cut) const {
+    const auto takes_part = [&](NodeId node) {
+      return topology_.node(node).kind != NodeKind::kCompute ||
+             rank_of_node_[node.Index()] != kNoRank;
+    };
+    Int128 sum = 0;
+    for (const fabric::Link& link : topology_.links()) {
+      if (link.state != fabric::LinkState::kUp || !takes_part(link.a) || !takes_part(link.b)) {
+        continue;
+      }
+      const bool a = in_cut[link.a.Index()];
+      const bool b = in_cut[link.b.Index()];
+      if ((a && !b) || (b && !a && !link.directed)) sum += link.rate.value;
+    }
+    return sum;
+  }
+
+  const Topology& topology_;
+  const Plan& plan_;
+  std::span<const BitsPerSecond> available_;
+  std::vector<Rank> rank_of_node_;
+  std::vector<Load> busiest_;  // by phase
+  Findings findings_;
+};
+
+}  // namespace
+
+Result<Findings> VerifyPlan(const Topology& topology, const Plan& plan,
+                            std::span<const BitsPerSecond> available) {
+  return Verifier(topology, plan, available).Run();
+}
+
+}  // namespace espalier::forest

@@ -45,12 +45,13 @@ LinkState Controller::EffectiveState(LinkId id, const Intents& intents) const {
   const auto node_failed = [&](fabric::NodeId node) {
     return intents.failed_nodes.contains(state_.topology.node(node).id);
   };
+  const LinkState in_file =
+      intents.restored_links.contains(link.id) ? LinkState::kUp : initial_states_[id.Index()];
   if (intents.failed_links.contains(link.id) || node_failed(link.a) || node_failed(link.b) ||
-      state_.reported_down.contains(id) || initial_states_[id.Index()] == LinkState::kDown) {
+      state_.reported_down.contains(id) || in_file == LinkState::kDown) {
     return LinkState::kDown;
   }
-  if (intents.drained_links.contains(link.id)) return LinkState::kDrained;
-  return initial_states_[id.Index()];
+  return intents.drained_links.contains(link.id) ? LinkState::kDrained : in_file;
 }
 
 std::vector<LinkId> Controller::ApplyIntents() {
@@ -120,7 +121,8 @@ Result<ActionOutcome> Controller::ApplyIntentChange(Intents changed, const std::
 
 Result<ActionOutcome> Controller::ChangeLink(const std::string& link, LinkAction action,
                                              const std::string& reason, bool dry_run) {
-  if (!state_.topology.FindLink(link)) {
+  const auto id = state_.topology.FindLink(link);
+  if (!id) {
     return Fail(ErrorCode::kNotFound,
                 fmt::format("there is no link \"{}\" (`espalier links` lists them)", link));
   }
@@ -128,7 +130,11 @@ Result<ActionOutcome> Controller::ChangeLink(const std::string& link, LinkAction
   Intents changed = state_.intents;
   const bool drains = action == LinkAction::kDrain || action == LinkAction::kUndrain;
   auto& intents = drains ? changed.drained_links : changed.failed_links;
-  if (!Change(intents, link, words.add, reason)) {
+  const LinkState meant = drains ? LinkState::kDrained : LinkState::kDown;
+  const bool in_file = initial_states_[id->Index()] == meant;
+  const bool is_news = in_file ? Change(changed.restored_links, link, !words.add, reason)
+                               : Change(intents, link, words.add, reason);
+  if (!is_news) {
     return Fail(ErrorCode::kAlreadyExists, fmt::format("link {} {}", link, words.already));
   }
   return ApplyIntentChange(std::move(changed), fmt::format("{} link={}", words.event, link),

@@ -41,6 +41,7 @@ class FileIntentStore : public IntentStore {
     intents.failed_links = ReadReasons(fields, "failed_links");
     intents.failed_nodes = ReadReasons(fields, "failed_nodes");
     intents.drained_links = ReadReasons(fields, "drained_links");
+    intents.restored_links = ReadReasons(fields, "restored_links");
     Result<void> finished = fields.Finish();
     if (!finished) return Propagate(finished);
     return intents;
@@ -53,6 +54,7 @@ class FileIntentStore : public IntentStore {
     WriteReasons(json, "failed_links", intents.failed_links);
     WriteReasons(json, "failed_nodes", intents.failed_nodes);
     WriteReasons(json, "drained_links", intents.drained_links);
+    WriteReasons(json, "restored_links", intents.restored_links);
     json.EndObject();
     return io::WriteFileDurably(path_, json.Text() + "\n");
   }

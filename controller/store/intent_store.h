@@ -16,6 +16,7 @@ struct Intents {
   std::map<std::string, std::string> failed_links;
   std::map<std::string, std::string> failed_nodes;
   std::map<std::string, std::string> drained_links;
+  std::map<std::string, std::string> restored_links;  // though the topology file says otherwise
   bool operator==(const Intents&) const = default;
 };
 

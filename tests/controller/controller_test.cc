@@ -168,6 +168,30 @@ TEST(Controller, RefusesOperatorCommandsThatMakeNoSense) {
             ErrorCode::kNotFound);
 }
 
+TEST(Controller, RestoresALinkThatTheTopologyFileSaysIsDown) {
+  fabric::TopologySpec spec = *fabric::BuildLeafSpine(kShape);
+  for (fabric::Link& link : spec.links) {
+    if (link.id == "leaf0--spine0") link.state = fabric::LinkState::kDown;
+    if (link.id == "leaf0--spine1") link.state = fabric::LinkState::kDrained;
+  }
+  Cluster cluster(spec, {});
+  Controller& controller = cluster.controller();
+  const auto state_of = [&](const char* id) {
+    const fabric::Topology& topology = controller.state().topology;
+    return topology.link(*topology.FindLink(id)).state;
+  };
+  EXPECT_EQ(controller.ChangeLink("leaf0--spine0", LinkAction::kFail, "", false).error().code,
+            ErrorCode::kAlreadyExists);
+  EXPECT_TRUE(controller.ChangeLink("leaf0--spine0", LinkAction::kRestore, "", false).has_value());
+  EXPECT_TRUE(controller.ChangeLink("leaf0--spine1", LinkAction::kUndrain, "", false).has_value());
+  EXPECT_EQ(state_of("leaf0--spine0"), fabric::LinkState::kUp);
+  EXPECT_EQ(state_of("leaf0--spine1"), fabric::LinkState::kUp);
+  EXPECT_EQ(controller.ChangeLink("leaf0--spine0", LinkAction::kRestore, "", false).error().code,
+            ErrorCode::kAlreadyExists);
+  EXPECT_TRUE(controller.ChangeLink("leaf0--spine0", LinkAction::kFail, "", false).has_value());
+  EXPECT_EQ(state_of("leaf0--spine0"), fabric::LinkState::kDown);
+}
+
 TEST(Controller, MovesNothingWhenTheIntentCannotBeSaved) {
   Cluster cluster(kShape);
   cluster.ConnectAll();

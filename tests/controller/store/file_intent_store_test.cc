@@ -27,7 +27,8 @@ TEST_F(FileIntentStoreTest, GivesBackWhatWasSaved) {
   const Intents intents{.epoch = 17,
                         .failed_links = {{"leaf0--spine1", ""}, {"a--b#2", "dirty \"optics\""}},
                         .failed_nodes = {{"spine3", "maintenance"}},
-                        .drained_links = {{"leaf1--spine1", "soon"}}};
+                        .drained_links = {{"leaf1--spine1", "soon"}},
+                        .restored_links = {{"leaf2--spine0", "the file is old"}}};
   ASSERT_TRUE(MakeFileIntentStore(path_)->Save({.epoch = 3}).has_value());
   ASSERT_TRUE(MakeFileIntentStore(path_)->Save(intents).has_value());
   EXPECT_EQ(*MakeFileIntentStore(path_)->Load(), intents);

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace espalier::forest {
+
+// A small transport problem: groups of units, each allowed on some of up to 64 arcs of limited
+// capacity. Reused for many problems, so that nothing is allocated in between.
+class ParentFlow {
+ public:
+  struct Group {
+    std::uint64_t allowed = 0;  // bit j: arc j
+    std::int64_t units = 0;
+  };
+
+  // Finds how many units of each group take each arc so that all do. False where that cannot be.
+  // First every group goes, the least free first, to the allowed arc with most left; what does
+  // not fit is placed by augmenting paths over the arcs, so the answer is exact.
+  bool Solve(std::span<const Group> groups, std::span<const std::int64_t> capacity);
+
+  // After Solve: by group, then arc.
+  std::int64_t Units(std::size_t group, std::size_t arc) const {
+    return units_[group * arcs_ + arc];
+  }
+
+ private:
+  std::int64_t PlaceGreedily(std::size_t group);
+  bool Augment(std::size_t group);
+
+  std::span<const Group> groups_;
+  std::size_t arcs_ = 0;
+  std::vector<std::int64_t> units_;
+  std::vector<std::int64_t> left_;    // by arc
+  std::vector<std::int64_t> unmet_;   // by group
+  std::vector<std::uint32_t> order_;  // groups, least free first
+};
+
+}  // namespace espalier::forest

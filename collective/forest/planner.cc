@@ -1,0 +1,200 @@
+#include "collective/forest/planner.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "collective/forest/general.h"
+#include "collective/forest/label_trees.h"
+#include "collective/forest/optimality.h"
+#include "common/base/check.h"
+
+namespace espalier::forest {
+namespace {
+
+using fabric::NodeId;
+using fabric::Topology;
+
+bool HasRoot(Collective collective) {
+  return collective == Collective::kBroadcast || collective == Collective::kReduce;
+}
+
+Result<ProblemOptions> MakeProblemOptions(const Topology& topology, const PlanOptions& options) {
+  if (options.trees_per_weight != 0 && options.max_trees_per_weight != 0) {
+    return Fail(ErrorCode::kInvalidArgument, "the number of trees is either fixed or limited");
+  }
+  ProblemOptions made = options.problem;
+  if (!HasRoot(options.collective)) {
+    if (!options.root) return made;
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} has no root", CollectiveName(options.collective)));
+  }
+  if (!options.root || !made.weights.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{} needs a root and takes no weights",
+                                                         CollectiveName(options.collective)));
+  }
+  if (made.ranks.empty()) {
+    for (std::size_t i = 0; i < topology.nodes().size(); ++i) {
+      if (topology.nodes()[i].kind != fabric::NodeKind::kCompute) continue;
+      made.ranks.emplace_back(static_cast<std::int32_t>(i));
+    }
+  }
+  bool found = false;
+  for (const NodeId rank : made.ranks) {
+    found = found || rank == *options.root;
+    made.weights.push_back(rank == *options.root ? 1 : 0);
+  }
+  if (found) return made;
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("the root {} is no rank", topology.node(*options.root).id));
+}
+
+Result<TreeCount> ChooseTreeCount(const Problem& problem, const Optimality& optimality,
+                                  const PlanOptions& options, const Control& control) {
+  if (options.trees_per_weight != 0) {
+    return CountTreesFixed(problem, optimality, options.trees_per_weight, control);
+  }
+  if (options.max_trees_per_weight != 0) {
+    return CountTreesAtMost(problem, optimality, options.max_trees_per_weight, control);
+  }
+  return CountTrees(problem, optimality);
+}
+
+Result<Forest> BuildForest(const Problem& problem, const TreeCount& count,
+                           const PlanOptions& options, const Control& control) {
+  if (options.use_structure) {
+    auto labels = BuildLabelTrees(problem, count, control);
+    if (!labels) return Propagate(labels);
+    if (labels->has_value()) return std::move(**labels);
+  }
+  return BuildGeneralForest(problem, count, {}, control);
+}
+
+Phase MakePhase(const Problem& problem, std::size_t forest, bool reversed) {
+  Phase phase;
+  phase.forest = forest;
+  phase.reversed = reversed;
+  phase.channels.reserve(problem.arcs.size());
+  for (const Arc& arc : problem.arcs) {
+    const NodeId tail = problem.topology_node[static_cast<std::size_t>(arc.tail)];
+    const NodeId head = problem.topology_node[static_cast<std::size_t>(arc.head)];
+    phase.channels.push_back(reversed ? Channel{head, tail} : Channel{tail, head});
+  }
+  return phase;
+}
+
+class Planner {
+ public:
+  Planner(const Topology& topology, const PlanOptions& options, const Control& control)
+      : topology_(topology), options_(options), control_(control) {}
+
+  Result<MadePlan> Run() {
+    auto problem_options = MakeProblemOptions(topology_, options_);
+    if (!problem_options) return Propagate(problem_options);
+    auto problem = BuildProblem(topology_, *problem_options);
+    if (!problem) return Propagate(problem);
+    if (auto fits = CheckMemory(*problem); !fits) return Propagate(fits);
+
+    MadePlan made;
+    Plan& plan = made.plan;
+    plan.collective = options_.collective;
+    plan.on_share = !problem_options->available.empty();
+    plan.weights = problem->weight;
+    plan.ranks.assign(problem->topology_node.begin(),
+                      problem->topology_node.begin() + problem->rank_count);
+    if (auto done = AddForests(*problem, plan); !done) return Propagate(done);
+
+    control_.Report("verify", 0);
+    auto findings = VerifyPlan(topology_, plan, problem_options->available);
+    if (!findings) {
+      return Fail(ErrorCode::kInternal,
+                  fmt::format("the forest made is not sound, please report this: {}",
+                              findings.error().message));
+    }
+    made.findings = std::move(*findings);
+    return made;
+  }
+
+ private:
+  Result<void> CheckMemory(const Problem& problem) const {
+    const std::int64_t bytes = EstimatePlanBytes(problem);
+    if (bytes <= options_.memory_limit_bytes) return {};
+    return Fail(ErrorCode::kResourceExhausted,
+                fmt::format("a forest over {} ranks needs about {} MiB of memory, and {} MiB are "
+                            "there (take fewer ranks, or a larger machine)",
+                            problem.rank_count, bytes >> 20, options_.memory_limit_bytes >> 20));
+  }
+
+  Result<void> AddForests(const Problem& problem, Plan& plan) {
+    control_.Report("bound", 0);
+    const auto optimality = ComputeOptimality(problem, control_);
+    if (!optimality) return tl::unexpected<Error>(optimality.error());
+    for (const std::int32_t node : optimality->cut) {
+      plan.cut.push_back(problem.topology_node[static_cast<std::size_t>(node)]);
+    }
+    const auto bound = problem.PerGbps(optimality->inverse_rate);
+    if (!bound) return Overflow();
+    plan.bound_inverse_rate = *bound;
+
+    const bool up = options_.collective == Collective::kReduceScatter ||
+                    options_.collective == Collective::kReduce ||
+                    options_.collective == Collective::kAllreduce;
+    const bool down = !up || options_.collective == Collective::kAllreduce;
+    if (up) {
+      // In-trees are out-trees on the links turned round. The bound is the same: every node is
+      // balanced, so as much enters any set as leaves it.
+      const Problem turned = Transpose(problem);
+      if (auto done = AddForest(turned, *optimality, true, plan); !done) return done;
+      if (down && turned.arcs == problem.arcs) {
+        plan.phases.push_back(MakePhase(problem, 0, false));
+        return {};
+      }
+    }
+    return down ? AddForest(problem, *optimality, false, plan) : Result<void>{};
+  }
+
+  Result<void> AddForest(const Problem& problem, const Optimality& optimality, bool reversed,
+                         Plan& plan) {
+    auto count = ChooseTreeCount(problem, optimality, options_, control_);
+    if (!count) return Propagate(count);
+    auto forest = BuildForest(problem, *count, options_, control_);
+    if (!forest) return Propagate(forest);
+    if (forest->inverse_rate < optimality.inverse_rate) {
+      return Fail(ErrorCode::kInternal, "a forest is faster than the bound");
+    }
+    const auto inverse_rate = problem.PerGbps(forest->inverse_rate);
+    const auto tree_rate = Rational::Quotient(Rational(1, 1), forest->scale);
+    const auto tree_gbps = tree_rate ? problem.Gbps(*tree_rate) : std::nullopt;
+    if (!inverse_rate || !tree_gbps) return Overflow();
+    plan.inverse_rate = *inverse_rate;
+    plan.tree_gbps = *tree_gbps;
+    plan.trees_per_weight = forest->trees_per_weight;
+    plan.phases.push_back(MakePhase(problem, plan.forests.size(), reversed));
+    plan.forests.push_back(std::move(*forest));
+    return {};
+  }
+
+  static tl::unexpected<Error> Overflow() {
+    return Fail(ErrorCode::kResourceExhausted,
+                "the exact rates are past 127 bits (give bandwidths with fewer digits)");
+  }
+
+  const Topology& topology_;
+  const PlanOptions& options_;
+  const Control& control_;
+};
+
+}  // namespace
+
+Result<MadePlan> MakePlan(const Topology& topology, const PlanOptions& options,
+                          const Control& control) {
+  return Planner(topology, options, control).Run();
+}
+
+std::int64_t EstimatePlanBytes(const Problem& problem) {
+  // About 4 classes a root at 2 bytes a parent, held twice where trees are made lower; routes.
+  const std::int64_t ranks = problem.rank_count;
+  return 16 * ranks * ranks + 512 * static_cast<std::int64_t>(problem.arcs.size());
+}
+
+}  // namespace espalier::forest

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "collective/forest/control.h"
+#include "collective/forest/plan.h"
+#include "collective/forest/problem.h"
+#include "collective/forest/verifier/verifier.h"
+#include "common/base/result.h"
+#include "common/fabric/topology.h"
+
+namespace espalier::forest {
+
+struct PlanOptions {
+  Collective collective = Collective::kAllgather;
+  // Who takes part, with what share of the links. Weights only for allgather, reduce-scatter and
+  // allreduce.
+  ProblemOptions problem;
+  // Of broadcast and reduce: a rank.
+  std::optional<fabric::NodeId> root;
+  // k, where it is not free; at most one of the two. 0: free.
+  std::int64_t trees_per_weight = 0;
+  std::int64_t max_trees_per_weight = 0;
+  // Tries the ways for networks of a known structure before the general one.
+  bool use_structure = true;
+  // What making trees lower may cost: moves looked at.
+  std::int64_t height_steps = 20'000'000;
+  // Work that would need more memory than this is refused before it begins.
+  std::int64_t memory_limit_bytes = std::int64_t{8} << 30;
+};
+
+struct MadePlan {
+  Plan plan;
+  Findings findings;  // of the verifier, which has passed
+};
+
+// The whole way from a topology to a verified plan: bound, number of trees, forest (the first way
+// that applies: label trees, boxes, general), lower trees, verification.
+// Stages reported: "bound", "switch removal", "packing", "height", "verify".
+// Errors: those of BuildProblem, ComputeOptimality and CountTrees; kInvalidArgument for options
+// that do not go together; kResourceExhausted where memory_limit_bytes is too small (with an
+// estimate); kUnavailable when cancelled; kInternal where the verifier refuses the result.
+Result<MadePlan> MakePlan(const fabric::Topology& topology, const PlanOptions& options,
+                          const Control& control = {});
+
+// What a plan for a problem needs while it is made, by experience: parent arrays of a few
+// classes a root, twice, and the routes.
+std::int64_t EstimatePlanBytes(const Problem& problem);
+
+}  // namespace espalier::forest

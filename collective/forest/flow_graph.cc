@@ -1,7 +1,6 @@
 #include "collective/forest/flow_graph.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "common/base/check.h"
 
@@ -28,38 +27,42 @@ std::int64_t FlowGraph::Capacity(std::int32_t from, std::int32_t to) const {
 }
 
 void FlowGraph::Add(std::int32_t from, std::int32_t to, std::int64_t amount) {
+  if (amount == 0) return;
   const bool search_from = Ports(from).size() <= Ports(to).size();
   const Port* port = search_from ? FindPort(from, to) : FindPort(to, from);
-  std::int32_t out = 0;
-  if (port != nullptr) {
-    out = search_from ? port->out : port->out ^ 1;
-  } else {
-    if (free_pairs_.empty()) {
-      out = static_cast<std::int32_t>(capacity_.size());
-      capacity_.resize(capacity_.size() + 2, 0);
-    } else {
-      out = free_pairs_.back();
-      free_pairs_.pop_back();
-    }
-    ports_[static_cast<std::size_t>(from)].push_back({to, out});
-    ports_[static_cast<std::size_t>(to)].push_back({from, out ^ 1});
+  const std::int32_t out = port == nullptr ? AddPair(from, to)
+                           : search_from   ? port->out
+                                           : port->out ^ 1;
+  std::int64_t& changed = capacity_[static_cast<std::size_t>(out)];
+  changed += amount;
+  ESPALIER_CHECK(changed >= 0, "from={} to={} capacity={}", from, to, changed);
+  if (changed == 0 && capacity(out ^ 1) == 0) {
+    ErasePort(from, to);
+    ErasePort(to, from);
+    free_pairs_.push_back(out & ~1);
   }
-  std::int64_t& capacity = capacity_[static_cast<std::size_t>(out)];
-  capacity += amount;
-  ESPALIER_CHECK(capacity >= 0, "from={} to={} capacity={}", from, to, capacity);
 }
 
-void FlowGraph::Isolate(std::int32_t node) {
-  for (const Port& port : Ports(node)) {
-    ESPALIER_CHECK(capacity(port.out) == 0 && capacity(port.out ^ 1) == 0, "node={}", node);
-    std::vector<Port>& theirs = ports_[static_cast<std::size_t>(port.node)];
-    const auto found = std::find_if(theirs.begin(), theirs.end(),
-                                    [&](const Port& back) { return back.node == node; });
-    std::swap(*found, theirs.back());
-    theirs.pop_back();
-    free_pairs_.push_back(port.out & ~1);
+std::int32_t FlowGraph::AddPair(std::int32_t from, std::int32_t to) {
+  std::int32_t out = 0;
+  if (free_pairs_.empty()) {
+    out = static_cast<std::int32_t>(capacity_.size());
+    capacity_.resize(capacity_.size() + 2, 0);
+  } else {
+    out = free_pairs_.back();
+    free_pairs_.pop_back();
   }
-  ports_[static_cast<std::size_t>(node)].clear();
+  ports_[static_cast<std::size_t>(from)].push_back({to, out});
+  ports_[static_cast<std::size_t>(to)].push_back({from, out ^ 1});
+  return out;
+}
+
+void FlowGraph::ErasePort(std::int32_t from, std::int32_t to) {
+  std::vector<Port>& ports = ports_[static_cast<std::size_t>(from)];
+  const auto found =
+      std::find_if(ports.begin(), ports.end(), [&](const Port& port) { return port.node == to; });
+  *found = ports.back();
+  ports.pop_back();
 }
 
 }  // namespace espalier::forest

@@ -31,23 +31,24 @@ class FlowGraph {
   std::int64_t capacity(std::int32_t out) const { return capacity_[static_cast<std::size_t>(out)]; }
   std::int64_t Supply(std::int32_t node) const { return supply_[static_cast<std::size_t>(node)]; }
 
-  // amount may be negative, but not past what is there. O(smaller degree).
+  // amount may be negative, but not past what is there. A pair of nodes without capacity left is
+  // no longer a port. O(smaller degree), or of both degrees where the last capacity goes.
   void Add(std::int32_t from, std::int32_t to, std::int64_t amount);
   void AddSupply(std::int32_t node, std::int64_t amount) {
     supply_[static_cast<std::size_t>(node)] += amount;
   }
-  // Forgets the ports of a node that has no capacity left; its neighbours forget it too.
-  void Isolate(std::int32_t node);
 
  private:
   friend class PullFlow;
 
   const Port* FindPort(std::int32_t from, std::int32_t to) const;
+  std::int32_t AddPair(std::int32_t from, std::int32_t to);
+  void ErasePort(std::int32_t from, std::int32_t to);
 
   std::vector<std::vector<Port>> ports_;
   std::vector<std::int64_t> capacity_;
   std::vector<std::int64_t> supply_;
-  std::vector<std::int32_t> free_pairs_;  // of isolated nodes, to be used again
+  std::vector<std::int32_t> free_pairs_;  // without capacity, to be used again
 };
 
 }  // namespace espalier::forest

@@ -67,11 +67,11 @@ std::string_view MethodName(Method method);  // "general", "hierarchical", ...
 
 // How often the shortcuts of the general way did not hold (all exact in the end).
 struct FallbackCounters {
-  std::int64_t switch_groups_redone = 0;  // lazily guessed switches that had to be checked apart
-  std::int64_t guesses_refused = 0;       // complete pairings of a node that did not hold
-  std::int64_t bisections = 0;            // pair lists halved
-  std::int64_t exact_gammas = 0;          // single pairs whose exact gamma was computed
-  std::int64_t exhaustive_rounds = 0;     // rounds over all remaining pairs of a node
+  std::int64_t batches_halved = 0;     // sets of guessed nodes that did not hold together
+  std::int64_t guesses_refused = 0;    // verifications that failed, of one node or more
+  std::int64_t bisections = 0;         // pair lists halved
+  std::int64_t exact_gammas = 0;       // single pairs whose exact gamma was computed
+  std::int64_t exhaustive_rounds = 0;  // rounds over all remaining pairs of a node
 };
 
 // Spanning out-trees over the ranks, rooted at the ranks; for in-trees read the arcs backwards.
@@ -90,7 +90,7 @@ struct Forest {
   std::int64_t trees_per_weight = 0;  // k
   Rational scale;                     // U, per Problem::unit: each tree has bandwidth 1/U
   Rational inverse_rate;              // attained: U / k
-  // Logical arcs in use whose routes no ECMP port can realise (see routable.h).
+  // Tree edges (each class's once) that in part take a route that ECMP would not (routable.h).
   std::int64_t unroutable_edges = 0;
   FallbackCounters fallbacks;
 

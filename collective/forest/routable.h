@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "collective/forest/forest.h"
 #include "collective/forest/problem.h"
 
 namespace espalier::forest {
@@ -13,5 +14,9 @@ namespace espalier::forest {
 // that leaves the fabric and enters it again would be two flows.
 // hops: arcs of the problem, each beginning where the last one ended.
 bool IsRoutable(const Problem& problem, std::span<const std::int32_t> hops);
+
+// The edges of a forest, each class's once, that have a route which is not routable.
+// O(classes * ranks).
+std::int64_t CountUnroutableEdges(const Problem& problem, const Forest& forest);
 
 }  // namespace espalier::forest

@@ -1,0 +1,43 @@
+#include "collective/forest/general.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/collective/forest/check_forest.h"
+#include "tests/collective/forest/reference_cases.h"
+
+namespace espalier::forest {
+namespace {
+
+class ReferenceForest : public testing::TestWithParam<ReferenceRow> {};
+
+TEST_P(ReferenceForest, AttainsTheBound) {
+  const Problem problem = MakeReferenceProblem(GetParam().name);
+  const Result<Optimality> optimality = ComputeOptimality(problem);
+  ASSERT_TRUE(optimality.has_value());
+  const Result<TreeCount> count = CountTrees(problem, *optimality);
+  ASSERT_TRUE(count.has_value());
+  const Result<Forest> forest = BuildGeneralForest(problem, *count);
+  ASSERT_TRUE(forest.has_value()) << forest.error().message;
+  EXPECT_EQ(FindFault(problem, *count, *forest), "");
+  EXPECT_EQ(forest->inverse_rate, optimality->inverse_rate);
+  EXPECT_EQ(forest->unroutable_edges, 0);
+}
+
+TEST_P(ReferenceForest, ExistsForFixedTreeCounts) {
+  const Problem problem = MakeReferenceProblem(GetParam().name);
+  const Result<Optimality> optimality = ComputeOptimality(problem);
+  ASSERT_TRUE(optimality.has_value());
+  for (const std::int64_t k : {1, 2, 3, 4, 5}) {
+    const Result<TreeCount> count = CountTreesFixed(problem, *optimality, k);
+    ASSERT_TRUE(count.has_value());
+    const Result<Forest> forest = BuildGeneralForest(problem, *count);
+    ASSERT_TRUE(forest.has_value()) << forest.error().message;
+    EXPECT_EQ(FindFault(problem, *count, *forest), "") << "k=" << k;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, ReferenceForest, testing::ValuesIn(ReferenceRows()),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+}  // namespace
+}  // namespace espalier::forest

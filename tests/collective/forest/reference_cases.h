@@ -1,0 +1,37 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "collective/forest/problem.h"
+#include "common/fabric/topology.h"
+
+namespace espalier::forest {
+
+// Topologies by the names of the reference table, with rates in its units: GB/s (8 Gbit/s) for
+// machines, 1 Gbit/s for abstract graphs. Names: figB1, ring8, uring8, hcube3, torus4x4,
+// torus3x3x3, a100_<boxes>, h100_<boxes>, mi250_<boxes>, mi250_8p8,
+// clos<leaves>x<hosts>s<spines>[_<fabric rate>].
+fabric::TopologySpec MakeReferenceTopology(std::string_view name);
+fabric::Topology BuildTopology(fabric::TopologySpec spec);
+Problem MakeReferenceProblem(std::string_view name);
+
+// What is known of one of them.
+struct ReferenceRow {
+  std::string_view name;
+  int ranks;
+  int nodes;
+  int arcs;
+  std::string_view inverse_rate;  // 1/x* in the units of the table
+  std::string_view scale;         // U
+  int trees;                      // k
+  // U_1 ... U_5: the best scales for 1 to 5 trees a root.
+  std::array<std::string_view, 5> fixed_scales;
+};
+const std::vector<ReferenceRow>& ReferenceRows();
+
+// A value per unit of the problem, per unit of the table.
+Rational PerTableUnit(std::string_view name, const Problem& problem, const Rational& per_unit);
+
+}  // namespace espalier::forest

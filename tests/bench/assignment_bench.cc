@@ -1,0 +1,201 @@
+// How long does it take to assign paths at the optimum, and how does that compare with greedy?
+//
+// Prints a table. Every figure is the minimum and the median of many repetitions on one thread;
+// all algorithms take turns within one run, so their ratios hold on a noisy machine too. Every
+// result is verified. Inputs: a random permutation of all hosts (each host sends one flow to
+// another leaf), and rings.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/graph/edge_coloring.h"
+
+namespace {
+
+using espalier::graph::BipartiteEdge;
+using espalier::graph::EdgeColoring;
+using Edges = std::vector<BipartiteEdge>;
+
+struct Input {
+  std::string name;
+  std::uint32_t leaves;
+  std::uint32_t spines;
+  Edges edges;  // in the order of the hosts
+};
+
+// Host i sends to a host under another leaf; every host receives from one. `fraction` of the
+// hosts take part.
+Input Permutation(std::string name, std::uint32_t leaves, std::uint32_t hosts, std::uint32_t spines,
+                  double fraction) {
+  std::mt19937 random(leaves * 1'000 + hosts);
+  std::vector<std::uint32_t> senders(std::size_t{leaves} * hosts);
+  for (std::size_t i = 0; i < senders.size(); ++i) senders[i] = static_cast<std::uint32_t>(i);
+  std::vector<std::uint32_t> receivers = senders;
+  std::shuffle(senders.begin(), senders.end(), random);
+  senders.resize(static_cast<std::size_t>(static_cast<double>(senders.size()) * fraction));
+  std::sort(senders.begin(), senders.end());
+  std::shuffle(receivers.begin(), receivers.end(), random);
+  Input input{std::move(name), leaves, spines, {}};
+  for (std::size_t i = 0; i < senders.size(); ++i) {
+    std::size_t other = i;
+    while (receivers[other] / hosts == senders[i] / hosts) other = random() % receivers.size();
+    // (Another leaf for this one; the one swapped in may be left within its leaf.)
+    std::swap(receivers[i], receivers[other]);
+  }
+  for (std::size_t i = 0; i < senders.size(); ++i) {
+    const BipartiteEdge edge{senders[i] / hosts, receivers[i] / hosts};
+    if (edge.left != edge.right) input.edges.push_back(edge);
+  }
+  return input;
+}
+
+// Rings of `length` hosts, drawn at random, over all hosts.
+Input Rings(std::string name, std::uint32_t leaves, std::uint32_t hosts, std::uint32_t spines,
+            std::uint32_t length) {
+  std::mt19937 random(leaves * 7 + hosts);
+  std::vector<std::uint32_t> all(std::size_t{leaves} * hosts);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint32_t>(i);
+  std::shuffle(all.begin(), all.end(), random);
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> flows;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::size_t ring = i / length * length;
+    const std::size_t size = std::min<std::size_t>(length, all.size() - ring);
+    flows.emplace_back(all[i], all[ring + (i + 1 - ring) % size]);
+  }
+  std::sort(flows.begin(), flows.end());
+  Input input{std::move(name), leaves, spines, {}};
+  for (const auto& [from, to] : flows) {
+    if (from / hosts != to / hosts) input.edges.push_back({from / hosts, to / hosts});
+  }
+  return input;
+}
+
+// Algorithm 1 on flat arrays: for each flow the first spine whose busier link carries least.
+class FlatGreedy {
+ public:
+  const std::vector<std::uint16_t>& Assign(const Input& input) {
+    up_.assign(std::size_t{input.leaves} * input.spines, 0);
+    down_.assign(up_.size(), 0);
+    spines_.resize(input.edges.size());
+    for (std::size_t i = 0; i < input.edges.size(); ++i) {
+      std::uint16_t* up = &up_[std::size_t{input.edges[i].left} * input.spines];
+      std::uint16_t* down = &down_[std::size_t{input.edges[i].right} * input.spines];
+      std::uint16_t best = 0;
+      std::uint16_t least = 0xFFFF;
+      for (std::uint16_t spine = 0; spine < input.spines; ++spine) {
+        const std::uint16_t busier = std::max(up[spine], down[spine]);
+        if (busier >= least) continue;
+        least = busier;
+        best = spine;
+      }
+      ++up[best];
+      ++down[best];
+      spines_[i] = best;
+    }
+    return spines_;
+  }
+
+ private:
+  std::vector<std::uint16_t> up_;
+  std::vector<std::uint16_t> down_;
+  std::vector<std::uint16_t> spines_;
+};
+
+struct Loads {
+  std::uint32_t worst = 0;
+  bool equitable = true;
+};
+
+Loads Verify(const Input& input, std::span<const std::uint16_t> spines) {
+  Loads result;
+  for (const bool left : {true, false}) {
+    std::vector<std::uint32_t> counts(std::size_t{input.leaves} * input.spines);
+    std::vector<std::uint32_t> degrees(input.leaves);
+    for (std::size_t i = 0; i < input.edges.size(); ++i) {
+      const std::uint32_t leaf = left ? input.edges[i].left : input.edges[i].right;
+      ++counts[std::size_t{leaf} * input.spines + spines[i]];
+      ++degrees[leaf];
+    }
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      const std::uint32_t degree = degrees[i / input.spines];
+      result.worst = std::max(result.worst, counts[i]);
+      if (counts[i] < degree / input.spines) result.equitable = false;
+      if (counts[i] > (degree + input.spines - 1) / input.spines) result.equitable = false;
+    }
+  }
+  return result;
+}
+
+struct Times {
+  std::vector<double> microseconds;
+
+  template <typename Work>
+  void Measure(const Work& work) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    const auto end = std::chrono::steady_clock::now();
+    microseconds.push_back(std::chrono::duration<double, std::micro>(end - start).count());
+  }
+  double Minimum() const { return *std::min_element(microseconds.begin(), microseconds.end()); }
+  double Median() {
+    std::sort(microseconds.begin(), microseconds.end());
+    return microseconds[microseconds.size() / 2];
+  }
+};
+
+void MeasureColoring(const Input& input) {
+  EdgeColoring portable;
+  portable.UseGathers(false);
+  EdgeColoring gathers;
+  FlatGreedy greedy;
+  Times portable_times;
+  Times gather_times;
+  Times greedy_times;
+  const int repetitions =
+      static_cast<int>(std::clamp<std::size_t>(4'000'000 / (input.edges.size() + 1), 15, 2'000));
+  for (int i = 0; i < repetitions; ++i) {
+    const auto color = [&](EdgeColoring& coloring) {
+      coloring.Color(input.edges, input.leaves, input.leaves, input.spines);
+    };
+    portable_times.Measure([&] { color(portable); });
+    if (EdgeColoring::HasGathers()) gather_times.Measure([&] { color(gathers); });
+    greedy_times.Measure([&] { greedy.Assign(input); });
+  }
+  const Loads best =
+      Verify(input, portable.Color(input.edges, input.leaves, input.leaves, input.spines));
+  if (!best.equitable) {
+    fmt::print("{}: NOT EQUITABLE\n", input.name);
+    std::exit(1);
+  }
+  const double least = portable_times.Minimum();
+  fmt::print(
+      "{:34} {:7} {:5} {:4} | {:8.1f} {:8.1f} | {:>8} | {:8.1f} {:5.2f} | {:2} {:2} | {:6} {:7}\n",
+      input.name, input.edges.size(), input.leaves, input.spines, least, portable_times.Median(),
+      EdgeColoring::HasGathers() ? fmt::format("{:.1f}", gather_times.Minimum()) : "-",
+      greedy_times.Minimum(), least / greedy_times.Minimum(), best.worst,
+      Verify(input, greedy.Assign(input)).worst, portable.effort().chains, portable.effort().steps);
+}
+
+}  // namespace
+
+int main() {
+  fmt::print("{:34} {:>7} {:>5} {:>4} | {:>8} {:>8} | {:>8} | {:>8} {:>5} | {:>5} | {:>6} {:>7}\n",
+             "coloring (us)", "flows", "leaf", "spin", "min", "median", "avx512", "greedy", "ratio",
+             "loads", "chains", "steps");
+  for (const Input& input :
+       {Permutation("permutation, not quite full", 64, 32, 32, 0.86),
+        Permutation("permutation, every leaf full", 64, 32, 32, 1),
+        Rings("rings of 8", 64, 32, 32, 8), Permutation("permutation", 256, 32, 32, 1),
+        Rings("rings of 64", 256, 32, 32, 64), Permutation("permutation", 512, 64, 64, 1),
+        Permutation("permutation", 1'024, 64, 64, 1),
+        Permutation("permutation", 1'024, 128, 128, 1),
+        Permutation("permutation, two a link", 1'024, 128, 64, 1)}) {
+    MeasureColoring(input);
+  }
+  return 0;
+}

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace espalier::files {
+
+// A field of a line of a text table, with where it stood.
+struct Field {
+  std::string_view text;
+  int line = 0;    // 1-based
+  int column = 0;  // 1-based, in bytes
+};
+
+// Reads a text table record by record: comma-separated values (RFC 4180: quotes, "" for a quote
+// within; no line breaks in a field) or columns that blanks and tabs separate ('#' begins a
+// comment). A byte order mark, CRLF, blank lines and a missing last line end are fine.
+// The text must outlive the reader; the fields of a record are valid until the next.
+class RecordReader {
+ public:
+  enum class Format { kCommas, kColumns };
+  RecordReader(std::string_view text, std::string_view file_name, Format format);
+
+  // The fields of the next record; none at the end.
+  // Errors: kInvalidArgument "FILE:LINE:COL: what" for bad quotes, control characters, a field
+  // of more than kMaxFieldBytes.
+  Result<std::optional<std::span<const Field>>> Next();
+
+  // An error about a field of the present record.
+  tl::unexpected<Error> FailAt(const Field& field, std::string_view what) const;
+  // A whole number of [min, max] with nothing around it, named `what` in the error.
+  Result<std::int64_t> ReadInteger(const Field& field, std::string_view what, std::int64_t min,
+                                   std::int64_t max) const;
+  int line() const { return line_; }
+  std::size_t bytes_read() const { return at_; }
+
+  static constexpr std::size_t kMaxFieldBytes = 255;
+
+ private:
+  Result<void> SplitAtCommas(std::string_view line);
+  Result<std::size_t> ReadQuoted(std::string_view line, std::size_t begin);
+  void SplitAtBlanks(std::string_view line);
+  Result<void> CheckFields() const;
+
+  std::string_view text_;
+  std::string file_;
+  Format format_;
+  std::size_t at_ = 0;
+  int line_ = 0;
+  std::vector<Field> fields_;
+  std::deque<std::string> unquoted_;  // texts of fields whose quotes had to be undone
+};
+
+}  // namespace espalier::files

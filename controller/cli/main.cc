@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "controller/cli/operator_commands.h"
+#include "controller/cli/simulate_commands.h"
 #include "controller/cli/topology_commands.h"
 #include "deploy/lab/lab_commands.h"
 
@@ -11,6 +12,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", ESPALIER_VERSION);
   int exit_code = 0;
   espalier::cli::AddOperatorCommands(app, exit_code);
+  espalier::cli::AddSimulateCommands(app, exit_code);
   espalier::cli::AddTopologyCommands(app, exit_code);
   espalier::lab::AddLabCommands(app, exit_code);
   try {

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -20,7 +19,16 @@ using controller::Ring;
 using fabric::NodeId;
 using fabric::Topology;
 
-enum Column { kSource, kDestination, kSourceTor, kDestinationTor, kStart, kBytes, kCompute, kStage };
+enum Column {
+  kSource,
+  kDestination,
+  kSourceTor,
+  kDestinationTor,
+  kStart,
+  kBytes,
+  kCompute,
+  kStage
+};
 constexpr std::size_t kColumns = 8;
 constexpr std::int64_t kMaxNumber = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxTime = std::int64_t{1} << 53;  // ns; 104 days
@@ -101,9 +109,9 @@ class Reader {
     if (!tor_number) return Propagate(tor_number);
     const auto leaf = static_cast<std::size_t>(*tor_number);
     if (leaf >= leaves_.size() || leaves_[leaf] != attachment->leaf) {
-      return records_.FailAt(tor, fmt::format("host {} is not on ToR {} in the topology but on {}",
-                                              *number, *tor_number,
-                                              topology_.node(attachment->leaf).id));
+      return records_.FailAt(
+          tor, fmt::format("host {} is not on ToR {} in the topology but on {}", *number,
+                           *tor_number, topology_.node(attachment->leaf).id));
     }
     return *node;
   }
@@ -132,8 +140,8 @@ class Reader {
                              fmt::format("flow_size is {} where earlier lines of stage {} have {}",
                                          *bytes, *stage, ring.round_bytes));
     }
-    const auto [first, is_new] = seen_.try_emplace(
-        std::tuple(*stage, flow.source, flow.destination), records_.line());
+    const auto [first, is_new] =
+        seen_.try_emplace(std::tuple(*stage, flow.source, flow.destination), records_.line());
     if (!is_new) {
       return records_.FailAt(fields[kSource], fmt::format("line {} has the same flow of stage {}",
                                                           first->second, *stage));
@@ -146,8 +154,7 @@ class Reader {
 
   Result<Job> Finish() {
     if (stages_.empty()) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{}:1:1: the file has no flow", file_));
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("{}:1:1: the file has no flow", file_));
     }
     for (auto& [stage, entry] : stages_) {
       if (entry.ring.flows.size() < 2) {

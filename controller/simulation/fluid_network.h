@@ -43,7 +43,7 @@ class FluidNetwork {
  private:
   struct Link {
     double capacity = 0;
-    double weight = 0;  // of its transfers
+    double weight = 0;                                          // of its transfers
     std::vector<std::pair<Transfer, std::uint32_t>> transfers;  // and the link's place in theirs
     // While rates are computed:
     double left = 0;

@@ -169,9 +169,7 @@ class Simulation {
     for (const PathShare& path : flows_[f].paths) {
       links_.clear();
       links_.push_back(static_cast<std::uint32_t>(flow.source_attachment.uplink.Index()));
-      for (const fabric::DirectedLink hop : path.hops) {
-        links_.push_back(static_cast<std::uint32_t>(hop.Index()));
-      }
+      links_.insert(links_.end(), path.links.begin(), path.links.end());
       fabric::DirectedLink downlink = flow.destination_attachment.uplink;
       downlink.forward = !downlink.forward;
       links_.push_back(static_cast<std::uint32_t>(downlink.Index()));
@@ -251,16 +249,15 @@ class Simulation {
     const SimulatedFlow& flow = workload_.flows()[f];
     const fabric::Topology& topology = workload_.topology();
     return Fail(ErrorCode::kFailedPrecondition,
-                fmt::format("job {}: no path leads from {} to {}",
-                            workload_.jobs()[flow.job].id, topology.node(flow.source).id,
-                            topology.node(flow.destination).id));
+                fmt::format("job {}: no path leads from {} to {}", workload_.jobs()[flow.job].id,
+                            topology.node(flow.source).id, topology.node(flow.destination).id));
   }
 
   void NoteLoads(const std::vector<PathShare>& paths) {
     for (const PathShare& path : paths) {
-      for (const fabric::DirectedLink hop : path.hops) {
-        loads_[hop.Index()] += path.share;
-        outcome_.max_link_load = std::max(outcome_.max_link_load, loads_[hop.Index()]);
+      for (const std::uint32_t link : path.links) {
+        loads_[link] += path.share;
+        outcome_.max_link_load = std::max(outcome_.max_link_load, loads_[link]);
       }
     }
   }
@@ -282,8 +279,7 @@ class Simulation {
       JobOutcome& outcome = job.outcome;
       for (const double seconds : outcome.epoch_seconds) outcome.allreduce_seconds += seconds;
       outcome.allreduce_seconds /= static_cast<double>(outcome.epoch_seconds.size());
-      outcome.mean_completion_seconds =
-          job.completion_seconds / static_cast<double>(outcome.flows);
+      outcome.mean_completion_seconds = job.completion_seconds / static_cast<double>(outcome.flows);
       outcome.mean_throughput_gbps = job.throughput_gbps / static_cast<double>(outcome.flows);
       outcome_.jobs.push_back(std::move(outcome));
     }

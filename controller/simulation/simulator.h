@@ -26,9 +26,8 @@ struct SimulatedFlow {
 };
 
 // A part of a flow on one path between the two switches; the shares of a flow add up to one.
-// `hops` is empty within one switch.
 struct PathShare {
-  std::vector<fabric::DirectedLink> hops;
+  std::vector<std::uint32_t> links;  // DirectedLink::Index(); none within one switch
   double share = 1;
   bool operator==(const PathShare&) const = default;
 };
@@ -62,7 +61,7 @@ struct SimulationOptions {
 struct JobOutcome {
   // Per epoch: the longest of the rings' all-reduce times.
   std::vector<double> epoch_seconds;
-  double allreduce_seconds = 0;  // mean of the epochs
+  double allreduce_seconds = 0;        // mean of the epochs
   double mean_completion_seconds = 0;  // of a flow of one round
   double mean_throughput_gbps = 0;     // mean over flows of bits / completion time
   std::int64_t flows = 0;              // of all rounds of all rings in all epochs

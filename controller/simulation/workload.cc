@@ -38,8 +38,8 @@ Result<Workload> Workload::Build(const fabric::Topology& topology, std::vector<J
         for (const fabric::NodeId nic : {source, destination}) {
           if (paths.FindAttachment(nic)) continue;
           return Fail(ErrorCode::kInvalidArgument,
-                      fmt::format("job {}: {} hangs on no switch, or on more than one",
-                                  jobs[j].id, topology.node(nic).id));
+                      fmt::format("job {}: {} hangs on no switch, or on more than one", jobs[j].id,
+                                  topology.node(nic).id));
         }
         workload.flows_.push_back({j, r, source, destination, *paths.FindAttachment(source),
                                    *paths.FindAttachment(destination), ring.round_bytes});

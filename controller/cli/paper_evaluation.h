@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "common/base/result.h"
+
+namespace espalier::cli {
+
+struct PaperRequest {
+  std::string jobs;    // folder with concurrent_jobs_J/ring_size_R
+  std::string output;  // folder, made if it is missing
+  std::uint64_t seeds = 20;
+  bool with_ilp = false;
+  bool json = false;
+};
+
+// Simulates every scenario of the folder on the paper's fabric (64 ToRs, 32 spines, 2,048 hosts,
+// 100 Gbit/s) with 0, 1, 4 and 8 failed spines under every scheme, and writes the quality table
+// (evaluation.md), all results (evaluation.json) and the paper's figures 4 to 8 (SVG) for what the
+// folder holds.
+// Errors: those of reading, simulating and writing; kNotFound for a folder without scenarios;
+// kResourceExhausted where cancelled.
+Result<void> EvaluatePaper(const PaperRequest& request, const std::function<bool()>& is_cancelled);
+
+}  // namespace espalier::cli

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "common/base/result.h"
+
+namespace espalier::cli {
+
+// Solves an integer program (LP format) with cbc, the solver of COIN-OR (Debian: coinor-cbc), for
+// at most two minutes; returns what it writes as the solution.
+// Errors: kUnsupported where cbc is not installed; kInternal where it fails.
+Result<std::string> SolveWithCbc(const std::string& program);
+
+}  // namespace espalier::cli

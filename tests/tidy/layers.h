@@ -22,6 +22,8 @@ inline const std::vector<Layer>& Layers() {
 
       // Domain: no clock, no I/O, no messages.
       {"controller/routing/", {"common/base/", "common/graph/", "common/fabric/"}},
+      {"controller/simulation/",
+       {"common/base/", "common/graph/", "common/fabric/", "controller/routing/"}},
       {"controller/prediction/", {"common/base/", "common/graph/", "common/fabric/"}},
       {"collective/", {"common/base/", "common/graph/", "common/fabric/"}},
 
@@ -36,6 +38,9 @@ inline const std::vector<Layer>& Layers() {
       {"common/io/", {"common/base/", "common/graph/", "common/fabric/", "proto/"}},
       {"common/sim/", {"common/base/", "common/graph/", "common/fabric/", "proto/", "agent/"}},
       {"controller/store/", {"common/base/", "common/io/", "controller/store/intent_store.h"}},
+      {"controller/files/",
+       {"common/base/", "common/fabric/", "common/io/", "controller/routing/",
+        "controller/simulation/"}},
       {"controller/api/", {"common/base/", "common/fabric/", "common/io/", "controller/"}},
       {"controller/configuration.", {"common/base/", "common/io/", "controller/"}},
       {"agent/socket/", {"common/base/", "common/io/", "proto/", "agent/"}},
@@ -51,7 +56,9 @@ inline const std::vector<Layer>& Layers() {
        {"common/base/", "common/fabric/", "common/io/", "agent/local/", "deploy/lab/"}},
       {"deploy/demo/",
        {"common/base/", "common/fabric/", "common/io/", "deploy/lab/", "deploy/lab/traffic/"}},
-      {"controller/cli/", {"common/base/", "common/fabric/", "common/io/", "deploy/lab/"}},
+      {"controller/cli/",
+       {"common/base/", "common/fabric/", "common/io/", "controller/files/", "controller/routing/",
+        "controller/simulation/", "deploy/lab/"}},
   };
   return layers;
 }

@@ -75,20 +75,21 @@ LinearPortMap::Recognition LinearPortMap::Recognise(std::span<const PortSample> 
   }
 
   const int free_bits = kPortBits - map.kernel_.Dimension();
-  map.path_of_coset_.resize(std::size_t{1} << free_bits);
+  std::map<std::uint16_t, PathIndex> labels;  // by coset
   for (const auto& [path, port] : first_port) {
-    auto& label = map.path_of_coset_[map.kernel_.CosetOf(port)];
-    if (label.has_value()) return {Verdict::kNotLinear, std::nullopt};
-    label = path;
+    if (!labels.try_emplace(map.kernel_.CosetOf(port), path).second) {
+      return {Verdict::kNotLinear, std::nullopt};
+    }
   }
   // Chance puts a difference into K with probability 2^-free_bits; where all samples took one
   // path, it repeats that path with probability 1 / path_count.
   const int bits_a_sample =
       free_bits > 0 ? free_bits : static_cast<int>(std::bit_width(path_count)) - 1;
   const bool is_sure = redundant * bits_a_sample >= kEvidenceBits;
-  if (!is_sure || map.path_of_coset_.size() > path_count) {
-    return {Verdict::kUndecided, std::nullopt};
-  }
+  const std::size_t cosets = std::size_t{1} << free_bits;
+  if (!is_sure || cosets > path_count) return {Verdict::kUndecided, std::nullopt};
+  map.path_of_coset_.resize(cosets);
+  for (const auto& [coset, path] : labels) map.path_of_coset_[coset] = path;
   return {Verdict::kLinear, std::move(map)};
 }
 

@@ -1,6 +1,8 @@
 #include "controller/routing/assigner.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "common/base/check.h"
 #include "controller/routing/load_bounds.h"
@@ -35,44 +37,179 @@ void Assigner::Start(std::span<const Commodity> commodities) {
   result_.first[commodities.size()] = ways;
   result_.paths.assign(ways, kNoPath);
   result_.max_load = result_.lower_bound = {};
-  loads_.assign(view_.capacities().size(), 0);
 }
 
-const Assignment& Assigner::Greedy(std::span<const Commodity> commodities) {
-  Start(commodities);
+std::int32_t Assigner::ChooseLeastLoaded(const CandidatePaths& paths) const {
+  std::int32_t best = kNoPath;
+  Ratio least;
+  for (std::size_t path = 0; path < paths.size(); ++path) {
+    if (!view_.IsUsable(paths.Hops(path))) continue;
+    Ratio busiest;
+    for (const std::uint32_t link : paths.Hops(path)) {
+      busiest = std::max(busiest, Ratio{loads_[link], view_.capacities()[link]});
+    }
+    if (best != kNoPath && !(busiest < least)) continue;
+    best = static_cast<std::int32_t>(path);
+    least = busiest;
+  }
+  return best;
+}
+
+void Assigner::AssignGreedily(std::span<const Commodity> commodities) {
+  loads_.assign(view_.capacities().size(), 0);
   for (std::size_t i = 0; i < commodities.size(); ++i) {
     const Commodity& commodity = commodities[i];
     if (commodity.source == commodity.destination) continue;
     const CandidatePaths& paths = view_.Candidates(commodity.source, commodity.destination);
-    const std::int64_t share = kLoadUnit / commodity.ways;
     for (std::uint32_t way = 0; way < commodity.ways; ++way) {
-      std::int32_t best = kNoPath;
-      Ratio least;
-      for (std::size_t path = 0; path < paths.size(); ++path) {
-        if (!view_.IsUsable(paths.Hops(path))) continue;
-        Ratio busiest;
-        for (const std::uint32_t link : paths.Hops(path)) {
-          busiest = std::max(busiest, Ratio{loads_[link], view_.capacities()[link]});
-        }
-        if (best != kNoPath && !(busiest < least)) continue;
-        best = static_cast<std::int32_t>(path);
-        least = busiest;
-      }
+      const std::int32_t best = ChooseLeastLoaded(paths);
       if (best == kNoPath) break;
       for (const std::uint32_t link : paths.Hops(static_cast<std::size_t>(best))) {
-        loads_[link] += share;
+        loads_[link] += kLoadUnit / commodity.ways;
       }
       result_.paths[result_.first[i] + way] = best;
     }
   }
   result_.max_load = ComputeMaxLoad(view_, loads_);
+}
+
+const Assignment& Assigner::Greedy(std::span<const Commodity> commodities) {
+  Start(commodities);
+  AssignGreedily(commodities);
   result_.lower_bound = ComputeLowerBound(view_, commodities);
   return result_;
 }
 
 const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
-                                    const AssignOptions& /*options*/) {
-  return Greedy(commodities);
+                                    const AssignOptions& options) {
+  std::int64_t steps = options.step_budget;
+  Start(commodities);
+  if (!equitable_.Assign(commodities, result_)) {
+    AssignGreedily(commodities);
+    result_.lower_bound = ComputeLowerBound(view_, commodities);
+    if (result_.max_load > result_.lower_bound && steps > 0) {
+      Occupy(commodities);
+      Improve(steps);
+      TakePathsFromOccupancy();
+    }
+  }
+  // Where no link has more than one flow's worth, all are as fast as they can be.
+  if (result_.max_load > Load{1, 1} && steps > 0) ChooseFairest(commodities, options, steps);
+  return result_;
+}
+
+void Assigner::Occupy(std::span<const Commodity> commodities) {
+  occupancy_.Clear();
+  ways_.clear();
+  shares_.clear();
+  for (std::size_t i = 0; i < commodities.size(); ++i) {
+    const Commodity& commodity = commodities[i];
+    for (const std::int32_t path : result_.PathsOf(i)) {
+      const std::int64_t share = kLoadUnit / commodity.ways;
+      ways_.push_back(occupancy_.Add(commodity.source, commodity.destination, share, false));
+      shares_.push_back(share);
+      occupancy_.Place(ways_.back(), path);
+    }
+  }
+}
+
+void Assigner::TakePathsFromOccupancy() {
+  for (std::size_t entry = 0; entry < ways_.size(); ++entry) {
+    result_.paths[entry] = occupancy_.PathOf(ways_[entry]);
+  }
+}
+
+bool Assigner::RelieveLinksAboveLimit(std::int64_t& steps) {
+  constexpr std::size_t kMaxMoves = 64;
+  for (std::uint32_t link = 0; link < occupancy_.loads().size(); ++link) {
+    while (occupancy_.IsAboveLimit(link)) {
+      if (steps <= 0 || occupancy_.Relieve(link, kMaxMoves, steps).empty()) return false;
+    }
+  }
+  return true;
+}
+
+void Assigner::Improve(std::int64_t& steps) {
+  while (result_.max_load > result_.lower_bound) {
+    occupancy_.SetLimit(result_.max_load, Occupancy::Bound::kBelow);
+    if (!RelieveLinksAboveLimit(steps)) return;
+    result_.max_load = ComputeMaxLoad(view_, occupancy_.loads());
+  }
+}
+
+bool Assigner::Shield(std::span<const std::uint32_t> group, std::span<const Commodity> commodities,
+                      std::int64_t level, std::int64_t& steps) {
+  // Each of the group's ways counts for more than it is, so that a link that is full by this
+  // count carries `level` of them, or one and few others.
+  const std::vector<std::int64_t> shares = shares_;
+  std::vector<std::int32_t> before;
+  for (const Occupancy::Way way : ways_) before.push_back(occupancy_.PathOf(way));
+  const Load most = result_.max_load;
+  for (const std::uint32_t i : group) {
+    for (std::uint32_t entry = result_.first[i]; entry < result_.first[i + 1]; ++entry) {
+      const Wide share =
+          Wide{kLoadUnit / commodities[i].ways} * most.numerator / (Wide{most.denominator} * level);
+      shares_[entry] = std::max(shares_[entry], static_cast<std::int64_t>(share));
+      occupancy_.SetShare(ways_[entry], shares_[entry]);
+    }
+  }
+  if (RelieveLinksAboveLimit(steps)) return true;
+  for (std::size_t entry = 0; entry < ways_.size(); ++entry) {
+    occupancy_.SetShare(ways_[entry], shares[entry]);
+    occupancy_.Place(ways_[entry], before[entry]);
+  }
+  shares_ = shares;
+  return false;
+}
+
+void Assigner::ChooseFairest(std::span<const Commodity> commodities, const AssignOptions& options,
+                             std::int64_t& steps) {
+  const auto score = [&] {
+    steps -= static_cast<std::int64_t>(commodities.size());
+    return ComputeScore(commodities, rates_.Predict(commodities, result_), options.job_weights,
+                        options.fair_phases);
+  };
+  const Load most = result_.max_load;
+  const Load bound = result_.lower_bound;
+  std::vector<std::int32_t> best = result_.paths;
+  Score best_score = score();
+  const auto keep_if_better = [&] {
+    Score found = score();
+    if (!IsBetter(found, best_score)) return;
+    best_score = std::move(found);
+    best = result_.paths;
+  };
+
+  std::fill(result_.paths.begin(), result_.paths.end(), kNoPath);
+  AssignGreedily(commodities);
+  if (result_.max_load == most) keep_if_better();
+  result_.max_load = most;
+
+  // Groups by size: the fewer flows, the cheaper to shield.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> by_key;
+  for (std::uint32_t i = 0; i < commodities.size(); ++i) {
+    const Commodity& commodity = commodities[i];
+    if (commodity.source == commodity.destination) continue;
+    by_key[{commodity.job, options.fair_phases ? commodity.phase : 0}].push_back(i);
+  }
+  std::vector<std::vector<std::uint32_t>> groups;
+  for (auto& [key, group] : by_key) groups.push_back(std::move(group));
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const auto& x, const auto& y) { return x.size() < y.size(); });
+
+  result_.paths = best;
+  Occupy(commodities);
+  occupancy_.SetLimit(most, Occupancy::Bound::kAtMost);
+  for (const auto& group : groups) {
+    for (std::int64_t level = 1; steps > 0 && Load{level, 1} < most; ++level) {
+      if (Shield(group, commodities, level, steps)) break;
+    }
+  }
+  TakePathsFromOccupancy();
+  keep_if_better();
+  result_.paths = std::move(best);
+  result_.max_load = most;
+  result_.lower_bound = bound;
 }
 
 }  // namespace espalier::controller

@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "controller/routing/assignment.h"
+#include "controller/routing/equitable_paths.h"
+#include "controller/routing/occupancy.h"
+#include "controller/routing/rates.h"
 
 namespace espalier::controller {
 
@@ -29,7 +32,8 @@ struct AssignOptions {
 class Assigner {
  public:
   // After link states change: view.Refresh().
-  explicit Assigner(FabricView& view) : view_(view) {}
+  explicit Assigner(FabricView& view)
+      : view_(view), equitable_(view), occupancy_(view), rates_(view) {}
 
   // Algorithm 1 of Routing for Large ML Models (section 3.4.1) over switch-to-switch links: takes
   // the commodities in the caller's order and gives each way the usable path whose busiest link,
@@ -48,10 +52,31 @@ class Assigner {
 
  private:
   void Start(std::span<const Commodity> commodities);
+  void AssignGreedily(std::span<const Commodity> commodities);
+  std::int32_t ChooseLeastLoaded(const CandidatePaths& paths) const;
+  // The occupancy holds the result's ways: ways_ by entry of result_.paths.
+  void Occupy(std::span<const Commodity> commodities);
+  void TakePathsFromOccupancy();
+  // Lowers the maximum load by chains of moves until it meets the lower bound, nothing more is
+  // found, or the budget is used up.
+  void Improve(std::int64_t& steps);
+  bool RelieveLinksAboveLimit(std::int64_t& steps);
+  // Among assignments of this maximum load: see Optimal.
+  void ChooseFairest(std::span<const Commodity> commodities, const AssignOptions& options,
+                     std::int64_t& steps);
+  // The commodities of a group (a job) get links on which they meet so few flows that the load is
+  // `level` at most, at the cost of others; false, and nothing is changed, if that fails.
+  bool Shield(std::span<const std::uint32_t> group, std::span<const Commodity> commodities,
+              std::int64_t level, std::int64_t& steps);
 
   FabricView& view_;
   Assignment result_;
   std::vector<std::int64_t> loads_;
+  EquitablePaths equitable_;
+  Occupancy occupancy_;
+  RatePredictor rates_;
+  std::vector<Occupancy::Way> ways_;
+  std::vector<std::int64_t> shares_;  // by way, as the occupancy counts them
 };
 
 }  // namespace espalier::controller

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "collective/forest/general.h"
+#include "collective/forest/hierarchical.h"
 #include "collective/forest/label_trees.h"
+#include "collective/forest/lower_trees.h"
 #include "collective/forest/optimality.h"
 #include "common/base/check.h"
 
@@ -66,8 +68,15 @@ Result<Forest> BuildForest(const Problem& problem, const TreeCount& count,
     auto labels = BuildLabelTrees(problem, count, control);
     if (!labels) return Propagate(labels);
     if (labels->has_value()) return std::move(**labels);
+    auto boxes = BuildHierarchical(problem, count, options.height_steps, control);
+    if (!boxes) return Propagate(boxes);
+    if (boxes->has_value()) return std::move(**boxes);
   }
-  return BuildGeneralForest(problem, count, {}, control);
+  auto forest = BuildGeneralForest(problem, count, {}, control);
+  if (!forest) return forest;
+  control.Report("height", 0);
+  LowerTrees(problem, count, {.steps = options.height_steps}, *forest, control);
+  return forest;
 }
 
 Phase MakePhase(const Problem& problem, std::size_t forest, bool reversed) {

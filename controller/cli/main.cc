@@ -1,6 +1,7 @@
 // espalier: the operator's and planner's command line. A thin list of command groups.
 #include <CLI/CLI.hpp>
 
+#include "collective/forest/cli/forest_commands.h"
 #include "controller/cli/operator_commands.h"
 #include "controller/cli/simulate_commands.h"
 #include "controller/cli/topology_commands.h"
@@ -14,6 +15,7 @@ int main(int argc, char** argv) {
   espalier::cli::AddOperatorCommands(app, exit_code);
   espalier::cli::AddSimulateCommands(app, exit_code);
   espalier::cli::AddTopologyCommands(app, exit_code);
+  espalier::forest::AddForestCommands(app, exit_code);
   espalier::lab::AddLabCommands(app, exit_code);
   try {
     app.parse(argc, argv);

@@ -27,6 +27,11 @@ inline const std::vector<Layer>& Layers() {
       {"controller/prediction/", {"common/base/", "common/graph/", "common/fabric/"}},
       {"collective/", {"common/base/", "common/graph/", "common/fabric/"}},
 
+      {"collective/forest/files/",
+       {"common/base/", "common/fabric/", "common/io/", "collective/forest/"}},
+      {"collective/forest/cli/",
+       {"common/base/", "common/fabric/", "common/io/", "collective/forest/"}},
+
       // Services: see the world through seams only, and never each other.
       {"controller/",
        {"common/base/", "common/graph/", "common/fabric/", "proto/", "controller/routing/",

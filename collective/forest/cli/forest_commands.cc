@@ -1,0 +1,314 @@
+#include "collective/forest/cli/forest_commands.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "collective/forest/cli/option_files.h"
+#include "collective/forest/cli/stage_watch.h"
+#include "collective/forest/files/forest_binary.h"
+#include "collective/forest/files/forest_file.h"
+#include "collective/forest/files/forest_json.h"
+#include "collective/forest/files/forest_summary.h"
+#include "collective/forest/planner.h"
+#include "common/io/json.h"
+#include "common/io/topology_file.h"
+
+namespace espalier::forest {
+namespace {
+
+using fabric::Topology;
+
+constexpr int kFailed = 1;
+constexpr int kBadInput = 2;
+
+int Complain(const Error& error) {
+  fmt::print(stderr, "espalier: {}\n", error.message);
+  const bool input =
+      error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kNotFound;
+  return input ? kBadInput : kFailed;
+}
+
+int WriteOutput(std::string_view text, const std::string& output) {
+  if (output.empty() || output == "-") {
+    const bool written =
+        std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+    return written ? 0 : Complain({ErrorCode::kInternal, "cannot write to standard output"});
+  }
+  const auto written = io::WriteFileDurably(output, text);
+  return written ? 0 : Complain({ErrorCode::kInternal, written.error().message});
+}
+
+struct MakeRequest {
+  std::string topology;
+  std::string collective = "allgather";
+  std::string root;
+  std::string ranks;
+  std::string weights;
+  std::string share;
+  std::int64_t trees_per_root = 0;
+  std::int64_t max_trees_per_root = 0;
+  std::string format = "json";
+  std::string output;
+  std::size_t tree = 0;
+  bool no_symmetry = false;
+  bool json = false;
+};
+
+// Reads what a file option names, if it is given.
+template <typename Parse, typename Target>
+Result<void> ReadOption(const std::string& path, Target& target, Parse parse) {
+  if (path.empty()) return {};
+  const auto text = io::ReadFile(path);
+  if (!text) return tl::unexpected<Error>(text.error());
+  auto parsed = parse(*text);
+  if (!parsed) return Propagate(parsed);
+  target = std::move(*parsed);
+  return {};
+}
+
+Result<PlanOptions> ReadOptions(const MakeRequest& request, const Topology& topology) {
+  PlanOptions options;
+  const auto collective = FindCollective(request.collective);
+  if (!collective) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("unknown collective \"{}\"", request.collective));
+  }
+  options.collective = *collective;
+  if (!request.root.empty()) {
+    options.root = topology.FindNode(request.root);
+    if (!options.root) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--root: the topology has no node \"{}\"", request.root));
+    }
+  }
+  ProblemOptions& problem = options.problem;
+  auto read = ReadOption(request.ranks, problem.ranks, [&](const std::string& text) {
+    return ParseRanks(text, request.ranks, topology);
+  });
+  if (!read) return Propagate(read);
+  read = ReadOption(request.weights, problem.weights, [&](const std::string& text) {
+    return ParseWeights(text, request.weights, topology, problem.ranks);
+  });
+  if (!read) return Propagate(read);
+  read = ReadOption(request.share, problem.available, [&](const std::string& text) {
+    return ParseShare(text, request.share, topology);
+  });
+  if (!read) return Propagate(read);
+  options.trees_per_weight = request.trees_per_root;
+  options.max_trees_per_weight = request.max_trees_per_root;
+  options.use_structure = !request.no_symmetry;
+  const std::int64_t pages = ::sysconf(_SC_AVPHYS_PAGES);
+  const std::int64_t page = ::sysconf(_SC_PAGESIZE);
+  if (pages > 0 && page > 0) options.memory_limit_bytes = pages * page;
+  return options;
+}
+
+// In the format asked for; the tree is one that `dot` draws.
+Result<std::string> FormatPlan(const Topology& topology, const Plan& plan, const Findings& findings,
+                               const StageSeconds& seconds, const std::string& format,
+                               std::size_t tree) {
+  if (format == "binary") return EncodeForest(topology, plan);
+  if (format == "summary") return SummariseForest(topology, plan, findings);
+  if (format == "dot") return FormatTreeAsDot(topology, plan, tree);
+  return FormatForestJson(topology, plan, seconds);
+}
+
+// The figures of a plan without its trees, as one JSON object.
+std::string FormatFigures(const Plan& plan, const Findings& findings, const StageSeconds* seconds) {
+  std::int64_t unroutable = 0;
+  std::size_t classes = 0;
+  FallbackCounters fallbacks;
+  for (const Forest& forest : plan.forests) {
+    unroutable += forest.unroutable_edges;
+    classes += forest.classes.size();
+    fallbacks.switch_groups_redone += forest.fallbacks.switch_groups_redone;
+    fallbacks.guesses_refused += forest.fallbacks.guesses_refused;
+    fallbacks.bisections += forest.fallbacks.bisections;
+    fallbacks.exact_gammas += forest.fallbacks.exact_gammas;
+    fallbacks.exhaustive_rounds += forest.fallbacks.exhaustive_rounds;
+  }
+  io::JsonWriter writer;
+  const auto rates = [&](std::string_view key, const Rational& inverse_rate) {
+    writer.Key(key).BeginObject().Key("inverse_rate").String(inverse_rate.ToString());
+    writer.Key("algbw_gbps").String(plan.AlgorithmGbps(inverse_rate).ToString());
+  };
+  writer.BeginObject().Key("collective").String(CollectiveName(plan.collective));
+  writer.Key("compute_nodes").Integer(static_cast<std::int64_t>(plan.ranks.size()));
+  writer.Key("method").String(MethodName(plan.forests.front().method));
+  rates("bound", plan.bound_inverse_rate);
+  writer.EndObject();
+  writer.Key("trees_per_root").Integer(plan.trees_per_weight);
+  writer.Key("tree_gbps").String(plan.tree_gbps.ToString());
+  rates("achieved", plan.inverse_rate);
+  writer.Key("fraction_of_bound").String(plan.FractionOfBound().ToString()).EndObject();
+  writer.Key("height").BeginObject().Key("max").Integer(findings.heights.max);
+  writer.Key("mean").Double(findings.heights.mean).EndObject();
+  writer.Key("unroutable_edges").Integer(unroutable);
+  writer.Key("classes").Integer(static_cast<std::int64_t>(classes));
+  writer.Key("edges").Integer(findings.edges);
+  if (seconds != nullptr) {
+    writer.Key("fallbacks").BeginObject();
+    writer.Key("switch_groups_redone").Integer(fallbacks.switch_groups_redone);
+    writer.Key("guesses_refused").Integer(fallbacks.guesses_refused);
+    writer.Key("bisections").Integer(fallbacks.bisections);
+    writer.Key("exact_gammas").Integer(fallbacks.exact_gammas);
+    writer.Key("exhaustive_rounds").Integer(fallbacks.exhaustive_rounds).EndObject();
+    writer.Key("seconds").BeginObject();
+    writer.Key("bound").Double(seconds->bound);
+    writer.Key("switch_removal").Double(seconds->switch_removal);
+    writer.Key("packing").Double(seconds->packing);
+    writer.Key("height").Double(seconds->height);
+    writer.Key("verify").Double(seconds->verify).EndObject();
+  }
+  writer.EndObject();
+  return writer.Text() + "\n";
+}
+
+int Make(const MakeRequest& request) {
+  if (request.format == "binary" && request.output.empty() && ::isatty(STDOUT_FILENO) == 1) {
+    return Complain({ErrorCode::kInvalidArgument, "binary is not for a terminal (give -o FILE)"});
+  }
+  const auto topology = io::ReadTopologyFile(request.topology);
+  if (!topology) return Complain({ErrorCode::kInvalidArgument, topology.error().message});
+  const auto options = ReadOptions(request, *topology);
+  if (!options) return Complain({ErrorCode::kInvalidArgument, options.error().message});
+
+  StageWatch watch;
+  const auto made = MakePlan(*topology, *options, watch.MakeControl());
+  const StageSeconds seconds = watch.Finish();
+  if (!made) return Complain(made.error());
+  // The JSON of the forest is one object already.
+  if (request.json && request.output.empty() && request.format != "json") {
+    return WriteOutput(FormatFigures(made->plan, made->findings, &seconds), "");
+  }
+  auto text =
+      FormatPlan(*topology, made->plan, made->findings, seconds, request.format, request.tree);
+  if (!text) return Complain(text.error());
+  if (request.format == "json") *text += "\n";
+  const int code = WriteOutput(*text, request.output);
+  if (code != 0 || !request.json || request.output.empty()) return code;
+  return WriteOutput(FormatFigures(made->plan, made->findings, &seconds), "");
+}
+
+struct ReadRequest {
+  std::string topology;
+  std::string forest;
+  std::string format = "summary";
+  std::string output;
+  std::size_t tree = 0;
+  bool json = false;
+};
+
+int Verify(const ReadRequest& request) {
+  const auto topology = io::ReadTopologyFile(request.topology);
+  if (!topology) return Complain({ErrorCode::kInvalidArgument, topology.error().message});
+  const auto plan = ReadForestFile(request.forest, *topology);
+  if (!plan) return Complain({ErrorCode::kInvalidArgument, plan.error().message});
+  const auto findings = VerifyPlan(*topology, *plan);
+  if (!findings) {
+    if (request.json) {
+      io::JsonWriter writer;
+      writer.BeginObject().Key("sound").Bool(false).Key("violation");
+      writer.String(findings.error().message).EndObject();
+      WriteOutput(writer.Text() + "\n", "");
+    }
+    return Complain({findings.error().code, request.forest + ": " + findings.error().message});
+  }
+  if (request.json) {
+    io::JsonWriter writer;
+    writer.BeginObject().Key("sound").Bool(true);
+    writer.Key("compute_nodes").Integer(static_cast<std::int64_t>(plan->ranks.size()));
+    writer.Key("inverse_rate").String(plan->inverse_rate.ToString());
+    writer.Key("fraction_of_bound").String(plan->FractionOfBound().ToString());
+    writer.Key("height_max").Integer(findings->heights.max);
+    writer.Key("height_mean").Double(findings->heights.mean);
+    writer.Key("edges").Integer(findings->edges).EndObject();
+    return WriteOutput(writer.Text() + "\n", "");
+  }
+  fmt::print("{}: a sound forest, {} ranks, {} of the bound, height {}\n", request.forest,
+             plan->ranks.size(), plan->FractionOfBound().ToString(), findings->heights.max);
+  return 0;
+}
+
+int Show(const ReadRequest& request) {
+  const auto topology = io::ReadTopologyFile(request.topology);
+  if (!topology) return Complain({ErrorCode::kInvalidArgument, topology.error().message});
+  const auto plan = ReadForestFile(request.forest, *topology);
+  if (!plan) return Complain({ErrorCode::kInvalidArgument, plan.error().message});
+  // What is not sound could not be walked through.
+  const auto findings = VerifyPlan(*topology, *plan);
+  if (!findings) {
+    return Complain({findings.error().code, request.forest + ": " + findings.error().message});
+  }
+  if (request.json) return WriteOutput(FormatFigures(*plan, *findings, nullptr), request.output);
+  const auto text = FormatPlan(*topology, *plan, *findings, {}, request.format, request.tree);
+  if (!text) return Complain(text.error());
+  return WriteOutput(*text, request.output);
+}
+
+void AddFormat(CLI::App& command, std::string& format, std::string& output, std::size_t& tree) {
+  command.add_option("--format", format, "json (small forests), binary, summary or dot (one tree)")
+      ->check(CLI::IsMember({"json", "binary", "summary", "dot"}))
+      ->capture_default_str();
+  command.add_option("--tree", tree, "Which class of trees dot draws")->capture_default_str();
+  command.add_option("-o,--output", output, "File to write (default: standard output)");
+}
+
+void AddMakeOptions(CLI::App& command, MakeRequest& request) {
+  command.add_option("--topology", request.topology, "Topology file");
+  command.add_option("--collective", request.collective)
+      ->check(CLI::IsMember({"allgather", "reduce-scatter", "allreduce", "broadcast", "reduce"}))
+      ->capture_default_str();
+  command.add_option("--root", request.root, "The one root of broadcast and reduce");
+  command.add_option("--ranks", request.ranks, "JSON array of the compute nodes that take part");
+  CLI::Option* fixed =
+      command.add_option("--trees-per-root", request.trees_per_root, "Exactly so many trees")
+          ->check(CLI::PositiveNumber);
+  command.add_option("--max-trees-per-root", request.max_trees_per_root, "At most so many trees")
+      ->check(CLI::PositiveNumber)
+      ->excludes(fixed);
+  command.add_option("--weights", request.weights, "JSON object of shard sizes by compute node");
+  command.add_option("--share", request.share, "JSON object of Gbit/s left by link");
+  command.add_flag("--no-symmetry", request.no_symmetry,
+                   "Do not look for a known structure: the general way");
+  AddFormat(command, request.format, request.output, request.tree);
+  command.add_flag("--json", request.json, "One JSON object on standard output: the forest, or its figures where that goes to "
+                   "a file or has another format");
+}
+
+template <typename Run>
+void AddReader(CLI::App& group, const std::string& name, const std::string& what, bool formats,
+               int& exit_code, Run run) {
+  auto request = std::make_shared<ReadRequest>();
+  CLI::App* command = group.add_subcommand(name, what);
+  command->add_option("--topology", request->topology, "Topology file")->required();
+  command->add_option("FOREST", request->forest, "Forest file, JSON or binary")->required();
+  if (formats) AddFormat(*command, request->format, request->output, request->tree);
+  command->add_flag("--json", request->json, "One JSON object instead of text");
+  command->callback([request, run, &exit_code] { exit_code = run(*request); });
+}
+
+}  // namespace
+
+void AddForestCommands(CLI::App& app, int& exit_code) {
+  auto request = std::make_shared<MakeRequest>();
+  CLI::App* group =
+      app.add_subcommand("forest", "Throughput-optimal trees for collectives on a topology");
+  group->require_subcommand(0, 1);
+  AddMakeOptions(*group, *request);
+  AddReader(*group, "verify", "Check a forest against its topology", false, exit_code, Verify);
+  AddReader(*group, "show", "Print a forest", true, exit_code, Show);
+  group->callback([group, request, &exit_code] {
+    if (!group->get_subcommands().empty()) return;
+    if (request->topology.empty()) throw CLI::RequiredError("--topology");
+    exit_code = Make(*request);
+  });
+}
+
+}  // namespace espalier::forest

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "collective/forest/control.h"
+#include "collective/forest/files/forest_json.h"
+
+namespace espalier::forest {
+
+// Follows long work for a person: progress on standard error once it has taken a second (a line
+// that renews itself on a terminal, a line a second otherwise), the time of each stage, and an
+// end within milliseconds after Ctrl-C (SIGINT) or SIGTERM. One at a time: it owns both signals
+// while it lives.
+class StageWatch {
+ public:
+  StageWatch();
+  ~StageWatch();
+  StageWatch(const StageWatch&) = delete;
+  StageWatch& operator=(const StageWatch&) = delete;
+
+  Control MakeControl();
+  // Closes the last stage.
+  StageSeconds Finish();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void Enter(std::string_view stage, double fraction);
+  void Show(double fraction);
+  void CloseStage();
+
+  Clock::time_point begin_ = Clock::now();
+  Clock::time_point stage_begin_ = begin_;
+  Clock::time_point shown_ = begin_;
+  std::string stage_;
+  StageSeconds seconds_;
+  bool on_terminal_ = false;
+  bool line_open_ = false;
+};
+
+}  // namespace espalier::forest

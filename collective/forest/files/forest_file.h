@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+#include "collective/forest/plan.h"
+#include "common/base/result.h"
+#include "common/fabric/topology.h"
+
+namespace espalier::forest {
+
+// A forest file of either format, told by its first bytes.
+// Errors: those of io::ReadFile, ParseForestJson and DecodeForest.
+Result<Plan> ReadForestFile(const std::string& path, const fabric::Topology& topology);
+
+}  // namespace espalier::forest

@@ -1,0 +1,145 @@
+#include "collective/forest/files/forest_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "collective/forest/files/split_trees.h"
+#include "common/io/json.h"
+
+namespace espalier::forest {
+namespace {
+
+using fabric::NodeId;
+
+class Formatter {
+ public:
+  Formatter(const fabric::Topology& topology, const Plan& plan)
+      : topology_(topology), plan_(plan) {}
+
+  Result<std::string> Format(const StageSeconds& seconds) {
+    writer_.BeginObject();
+    WriteHead();
+    writer_.Key("trees").BeginArray();
+    for (const Phase& phase : plan_.phases) {
+      VisitRoutedTrees(plan_.forests[phase.forest], [&](const RoutedTree& tree) {
+        WriteTree(phase, tree);
+        return written_ <= kMaxForestJson;
+      });
+    }
+    writer_.EndArray();
+    if (written_ > kMaxForestJson) {
+      return Fail(ErrorCode::kResourceExhausted,
+                  fmt::format("the forest is larger than {} characters of JSON (write it with "
+                              "--format binary)",
+                              kMaxForestJson));
+    }
+    writer_.Key("seconds").BeginObject();
+    writer_.Key("bound").Double(seconds.bound);
+    writer_.Key("switch_removal").Double(seconds.switch_removal);
+    writer_.Key("packing").Double(seconds.packing);
+    writer_.Key("height").Double(seconds.height);
+    writer_.Key("verify").Double(seconds.verify);
+    writer_.EndObject().EndObject();
+    return writer_.Text();
+  }
+
+ private:
+  void WriteHead() {
+    std::int64_t unroutable = 0;
+    for (const Forest& forest : plan_.forests) unroutable += forest.unroutable_edges;
+    Heights heights;
+    for (const Forest& forest : plan_.forests) {
+      const Heights own = ComputeHeights(forest);
+      heights.max = std::max(heights.max, own.max);
+      heights.mean = std::max(heights.mean, own.mean);
+    }
+    writer_.Key("collective").String(CollectiveName(plan_.collective));
+    writer_.Key("compute_nodes").Integer(static_cast<std::int64_t>(plan_.ranks.size()));
+    writer_.Key("method").String(MethodName(plan_.forests.front().method));
+    writer_.Key("share").Bool(plan_.on_share);
+    writer_.Key("bound").BeginObject();
+    WriteRates(plan_.bound_inverse_rate);
+    WriteIds("cut", plan_.cut);
+    writer_.EndObject();
+    writer_.Key("trees_per_root").Integer(plan_.trees_per_weight);
+    writer_.Key("tree_gbps").String(plan_.tree_gbps.ToString());
+    writer_.Key("achieved").BeginObject();
+    WriteRates(plan_.inverse_rate);
+    writer_.Key("fraction_of_bound").String(plan_.FractionOfBound().ToString()).EndObject();
+    writer_.Key("height").BeginObject();
+    writer_.Key("max").Integer(heights.max).Key("mean").Double(heights.mean).EndObject();
+    writer_.Key("unroutable_edges").Integer(unroutable);
+    WriteIds("ranks", plan_.ranks);
+    writer_.Key("weights").BeginArray();
+    for (const std::int64_t weight : plan_.weights) writer_.Integer(weight);
+    writer_.EndArray();
+  }
+
+  void WriteRates(const Rational& inverse_rate) {
+    writer_.Key("inverse_rate").String(inverse_rate.ToString());
+    writer_.Key("algbw_gbps").String(plan_.AlgorithmGbps(inverse_rate).ToString());
+  }
+
+  void WriteIds(std::string_view key, std::span<const NodeId> nodes) {
+    writer_.Key(key).BeginArray();
+    for (const NodeId node : nodes) WriteId(node);
+    writer_.EndArray();
+  }
+
+  void WriteId(NodeId node) {
+    const std::string& id = topology_.node(node).id;
+    written_ += id.size() + 3;
+    writer_.String(id);
+  }
+
+  void WriteTree(const Phase& phase, const RoutedTree& tree) {
+    written_ += 48;
+    writer_.BeginObject();
+    if (plan_.phases.size() > 1) {
+      writer_.Key("phase").String(
+          CollectiveName(phase.reversed ? Collective::kReduceScatter : Collective::kAllgather));
+    }
+    writer_.Key("root");
+    WriteId(plan_.ranks[tree.root]);
+    writer_.Key("count").Integer(tree.count);
+    writer_.Key("height").Integer(tree.height);
+    writer_.Key("edges").BeginArray();
+    for (const TreeEdge& edge : tree.edges) WriteEdge(phase, edge);
+    writer_.EndArray().EndObject();
+  }
+
+  // In the direction of the data.
+  void WriteEdge(const Phase& phase, const TreeEdge& edge) {
+    written_ += 30;
+    const RoutingTable& routes = plan_.forests[phase.forest].routes;
+    const std::span<const std::int32_t> hops = routes.Hops(*edge.route);
+    const NodeId parent = plan_.ranks[edge.parent];
+    const NodeId child = plan_.ranks[edge.child];
+    writer_.BeginObject().Key("from");
+    WriteId(phase.reversed ? child : parent);
+    writer_.Key("to");
+    WriteId(phase.reversed ? parent : child);
+    writer_.Key("path").BeginArray();
+    WriteId(phase.reversed ? child : parent);
+    for (std::size_t h = 0; h < hops.size(); ++h) {
+      const std::int32_t hop = phase.reversed ? hops[hops.size() - 1 - h] : hops[h];
+      WriteId(phase.channels[static_cast<std::size_t>(hop)].to);
+    }
+    writer_.EndArray().EndObject();
+  }
+
+  const fabric::Topology& topology_;
+  const Plan& plan_;
+  io::JsonWriter writer_;
+  std::size_t written_ = 0;  // characters of the ids and what stands around them, about
+};
+
+}  // namespace
+
+Result<std::string> FormatForestJson(const fabric::Topology& topology, const Plan& plan,
+                                     const StageSeconds& seconds) {
+  return Formatter(topology, plan).Format(seconds);
+}
+
+}  // namespace espalier::forest

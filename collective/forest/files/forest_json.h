@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "collective/forest/plan.h"
+#include "common/base/result.h"
+#include "common/fabric/topology.h"
+
+namespace espalier::forest {
+
+// How long the stages of making a plan took.
+struct StageSeconds {
+  double bound = 0;
+  double switch_removal = 0;
+  double packing = 0;
+  double height = 0;
+  double verify = 0;
+};
+
+// A plan as JSON (docs/formats.md), every tree with the paths of its edges: for small forests.
+// The plan must be one that the verifier has passed.
+// Errors: kResourceExhausted past kMaxForestJson characters (use the binary format).
+inline constexpr std::size_t kMaxForestJson = 50'000'000;
+Result<std::string> FormatForestJson(const fabric::Topology& topology, const Plan& plan,
+                                     const StageSeconds& seconds);
+
+// Reads it back. What is not wrong in itself is left to the verifier.
+// Errors: kInvalidArgument "NAME:LINE:COL: what": bad JSON, unknown fields, ids that the topology
+// does not have, paths that do not go from `from` to `to`, two parents of one node in a tree.
+Result<Plan> ParseForestJson(std::string_view text, std::string_view name,
+                             const fabric::Topology& topology);
+
+}  // namespace espalier::forest

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "collective/forest/plan.h"
+#include "collective/forest/verifier/verifier.h"
+#include "common/base/result.h"
+#include "common/fabric/topology.h"
+
+namespace espalier::forest {
+
+// A sound plan in a page, for people: rates and bound, the bottleneck cut, trees and heights, and
+// how busy the links of each class (kinds of their two ends, and rate) are.
+std::string SummariseForest(const fabric::Topology& topology, const Plan& plan,
+                            const Findings& findings);
+
+// One tree, by its place among the classes of the first phase's forest, as Graphviz: ranks level
+// by level, edges labelled with the switches that they pass where these are few.
+// Errors: kInvalidArgument where there is no such tree.
+Result<std::string> FormatTreeAsDot(const fabric::Topology& topology, const Plan& plan,
+                                    std::size_t tree_class);
+
+}  // namespace espalier::forest

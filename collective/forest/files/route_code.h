@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "collective/forest/files/byte_stream.h"
+#include "collective/forest/forest.h"
+
+namespace espalier::forest {
+
+// A routing table, arcs by the node that they enter. Most routes end like the route before (into
+// the same node) and begin like the last route from the same node; only what lies between is
+// written. 6 bytes for an arc between two boxes of GPUs.
+void WriteRoutes(const RoutingTable& routes, ByteWriter& writer);
+
+// None where the bytes are not of that form.
+std::optional<RoutingTable> ReadRoutes(ByteReader& reader, std::size_t rank_count);
+
+}  // namespace espalier::forest

@@ -44,8 +44,8 @@ class BoxForests {
     std::vector<std::int32_t> arc;
   };
   struct Entry {
-    std::optional<Forest> forest;      // none: does not fit
-    std::vector<std::int32_t> kept;    // arcs of the part that the forest's hops stand for
+    std::optional<Forest> forest;    // none: does not fit
+    std::vector<std::int32_t> kept;  // arcs of the part that the forest's hops stand for
   };
 
   Part Extract(std::span<const std::int32_t> nodes, std::size_t rank_count,

@@ -113,8 +113,7 @@ class Transferrer {
       trees -= Try(root, theirs[(place + i) % theirs.size()], box, place, trees);
     }
     if (trees == 0) return true;
-    const std::vector<Rank>& ours =
-        boxes_.ranks[static_cast<std::size_t>(boxes_.box_of[root])];
+    const std::vector<Rank>& ours = boxes_.ranks[static_cast<std::size_t>(boxes_.box_of[root])];
     for (std::size_t e = 1; e < ours.size() && trees > 0; ++e) {
       const Rank exit = ours[(place + e) % ours.size()];
       for (std::size_t i = 0; i < theirs.size() && trees > 0; ++i) {
@@ -125,8 +124,7 @@ class Transferrer {
   }
 
   // Sends up to `trees` from exit to entry, over the switches in turn from `first` on; how many.
-  std::int64_t Try(Rank exit, Rank entry, std::int32_t box, std::size_t first,
-                   std::int64_t trees) {
+  std::int64_t Try(Rank exit, Rank entry, std::int32_t box, std::size_t first, std::int64_t trees) {
     std::int64_t sent = 0;
     const std::vector<Port>& outs = made_.out_ports[exit];
     const std::vector<Port>& ins = made_.in_ports[entry];
@@ -138,13 +136,15 @@ class Transferrer {
       for (std::size_t j = 0; j < ins.size() && sent < trees; ++j) {
         const std::size_t n = (o + j) % ins.size();
         if (ins[n].fabric_switch != outs[o].fabric_switch) continue;
-        const std::int64_t count = std::min({trees - sent, RoomOn(outs[o].hops),
-                                             RoomOn(ins[n].hops)});
+        const std::int64_t count =
+            std::min({trees - sent, RoomOn(outs[o].hops), RoomOn(ins[n].hops)});
         if (count == 0) continue;
-        for (const std::int32_t hop : outs[o].hops) made_.left[static_cast<std::size_t>(hop)] -= count;
-        for (const std::int32_t hop : ins[n].hops) made_.left[static_cast<std::size_t>(hop)] -= count;
-        made_.transfers.push_back({box, exit, entry, static_cast<std::int32_t>(o),
-                                   static_cast<std::int32_t>(n), count});
+        for (const std::int32_t hop : outs[o].hops)
+          made_.left[static_cast<std::size_t>(hop)] -= count;
+        for (const std::int32_t hop : ins[n].hops)
+          made_.left[static_cast<std::size_t>(hop)] -= count;
+        made_.transfers.push_back(
+            {box, exit, entry, static_cast<std::int32_t>(o), static_cast<std::int32_t>(n), count});
         sent += count;
       }
     }

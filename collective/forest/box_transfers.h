@@ -33,9 +33,9 @@ struct Transfer {
 struct BoxTransfers {
   std::vector<std::vector<Port>> out_ports;  // by rank
   std::vector<std::vector<Port>> in_ports;
-  std::vector<Transfer> transfers;   // by root
-  std::vector<std::size_t> begin;    // by root, into transfers; one more at the end
-  std::vector<std::int64_t> left;    // capacity, by arc
+  std::vector<Transfer> transfers;  // by root
+  std::vector<std::size_t> begin;   // by root, into transfers; one more at the end
+  std::vector<std::int64_t> left;   // capacity, by arc
 };
 
 // Every tree of root r goes once to each other box: over r's own ports to the rank at the same

@@ -85,11 +85,10 @@ std::vector<Boxes> FindBoxes(const Problem& problem) {
     attempt([&](std::size_t v) { return problem.tier[v] >= tier; });
   }
   const std::vector<std::int32_t> neighbours = CountNeighbours(problem);
-  const std::int32_t most = nodes == ranks
-                                ? 0
-                                : *std::max_element(neighbours.begin() +
-                                                        static_cast<std::ptrdiff_t>(ranks),
-                                                    neighbours.end());
+  const std::int32_t most =
+      nodes == ranks ? 0
+                     : *std::max_element(neighbours.begin() + static_cast<std::ptrdiff_t>(ranks),
+                                         neighbours.end());
   attempt([&](std::size_t v) { return neighbours[v] == most; });
   return found;
 }

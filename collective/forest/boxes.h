@@ -11,8 +11,8 @@ namespace espalier::forest {
 // the fabric that joins them.
 struct Boxes {
   static constexpr std::int32_t kFabric = -1;
-  std::vector<std::int32_t> box_of;          // by node; kFabric for what is in none
-  std::vector<std::vector<Rank>> ranks;      // by box, ascending
+  std::vector<std::int32_t> box_of;              // by node; kFabric for what is in none
+  std::vector<std::vector<Rank>> ranks;          // by box, ascending
   std::vector<std::vector<std::int32_t>> inner;  // by box: its nodes that are no ranks, ascending
 };
 

@@ -229,9 +229,9 @@ class Composer {
   std::span<const BoxForests::Solved> solved_;
   std::size_t ranks_;
   Forest forest_;
-  std::vector<Rank> place_;          // by rank: its place in its box
-  std::vector<Cursor> cursors_;      // by rank
-  std::vector<Entering> entering_;   // by box
+  std::vector<Rank> place_;         // by rank: its place in its box
+  std::vector<Cursor> cursors_;     // by rank
+  std::vector<Entering> entering_;  // by box
   std::vector<std::int32_t> hops_;
 };
 
@@ -261,8 +261,7 @@ Result<std::optional<Forest>> TryBoxes(const Problem& problem, const TreeCount& 
 }  // namespace
 
 Result<std::optional<Forest>> BuildHierarchical(const Problem& problem, const TreeCount& count,
-                                                std::int64_t height_steps,
-                                                const Control& control) {
+                                                std::int64_t height_steps, const Control& control) {
   for (const Boxes& boxes : FindBoxes(problem)) {
     control.Report("packing", 0);
     auto forest = TryBoxes(problem, count, boxes, height_steps, control);

@@ -127,7 +127,7 @@ std::string FormatFigures(const Plan& plan, const Findings& findings, const Stag
   for (const Forest& forest : plan.forests) {
     unroutable += forest.unroutable_edges;
     classes += forest.classes.size();
-    fallbacks.switch_groups_redone += forest.fallbacks.switch_groups_redone;
+    fallbacks.batches_halved += forest.fallbacks.batches_halved;
     fallbacks.guesses_refused += forest.fallbacks.guesses_refused;
     fallbacks.bisections += forest.fallbacks.bisections;
     fallbacks.exact_gammas += forest.fallbacks.exact_gammas;
@@ -154,7 +154,7 @@ std::string FormatFigures(const Plan& plan, const Findings& findings, const Stag
   writer.Key("edges").Integer(findings.edges);
   if (seconds != nullptr) {
     writer.Key("fallbacks").BeginObject();
-    writer.Key("switch_groups_redone").Integer(fallbacks.switch_groups_redone);
+    writer.Key("batches_halved").Integer(fallbacks.batches_halved);
     writer.Key("guesses_refused").Integer(fallbacks.guesses_refused);
     writer.Key("bisections").Integer(fallbacks.bisections);
     writer.Key("exact_gammas").Integer(fallbacks.exact_gammas);

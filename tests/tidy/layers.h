@@ -27,11 +27,6 @@ inline const std::vector<Layer>& Layers() {
       {"controller/prediction/", {"common/base/", "common/graph/", "common/fabric/"}},
       {"collective/", {"common/base/", "common/graph/", "common/fabric/"}},
 
-      {"collective/forest/files/",
-       {"common/base/", "common/fabric/", "common/io/", "collective/forest/"}},
-      {"collective/forest/cli/",
-       {"common/base/", "common/fabric/", "common/io/", "collective/forest/"}},
-
       // Services: see the world through seams only, and never each other.
       {"controller/",
        {"common/base/", "common/graph/", "common/fabric/", "proto/", "controller/routing/",
@@ -55,12 +50,16 @@ inline const std::vector<Layer>& Layers() {
        {"common/base/", "common/io/", "proto/", "agent/", "agent/socket/", "agent/probe/",
         "agent/local/"}},
 
+      {"collective/forest/files/", {"common/base/", "common/fabric/", "common/io/", "collective/"}},
+
       // Programs. (Every main.cc may include anything.)
       {"deploy/lab/", {"common/base/", "common/fabric/", "common/io/", "deploy/lab/traffic/"}},
       {"deploy/lab/traffic/",
        {"common/base/", "common/fabric/", "common/io/", "agent/local/", "deploy/lab/"}},
       {"deploy/demo/",
        {"common/base/", "common/fabric/", "common/io/", "deploy/lab/", "deploy/lab/traffic/"}},
+      {"collective/forest/cli/",
+       {"common/base/", "common/fabric/", "common/io/", "collective/", "collective/forest/files/"}},
       {"controller/cli/",
        {"common/base/", "common/fabric/", "common/io/", "controller/files/", "controller/routing/",
         "controller/simulation/", "deploy/lab/"}},

@@ -278,8 +278,10 @@ void AddMakeOptions(CLI::App& command, MakeRequest& request) {
   command.add_flag("--no-symmetry", request.no_symmetry,
                    "Do not look for a known structure: the general way");
   AddFormat(command, request.format, request.output, request.tree);
-  command.add_flag("--json", request.json, "One JSON object on standard output: the forest, or its figures where that goes to "
-                   "a file or has another format");
+  command.add_flag(
+      "--json", request.json,
+      "One JSON object on standard output: the forest, or its figures where that goes to "
+      "a file or has another format");
 }
 
 template <typename Run>

@@ -49,7 +49,7 @@ class EdgeColoring {
   };
   const Effort& effort() const { return effort_; }
 
-  // Follow chains by AVX-512 gathers; at first set where the machine has them. Setting it where
+  // Follow chains by AVX-512 gathers; not set at first. Setting it where
   // it has not is a broken invariant.
   void UseGathers(bool use);
   static bool HasGathers();
@@ -62,7 +62,7 @@ class EdgeColoring {
   BipartiteEdge SplitVertices(std::span<const BipartiteEdge> edges, std::uint32_t left_count,
                               std::uint32_t right_count, std::uint32_t colors);
 
-  bool use_gathers_ = HasGathers();
+  bool use_gathers_ = false;
   Effort effort_;
   std::vector<std::uint64_t> free_;         // by vertex: colours that none of its edges has
   std::vector<std::uint16_t> neighbors16_;  // by vertex and colour

@@ -66,6 +66,31 @@ TopologySpec MakeFigureB1() {
   return spec;
 }
 
+bool JoinsFabric(const TopologySpec& spec, const Link& link) {
+  const Node& a = spec.nodes[link.a.Index()];
+  const Node& b = spec.nodes[link.b.Index()];
+  return a.host.empty() != b.host.empty();
+}
+
+void Damage(std::string_view damage, TopologySpec& spec) {
+  std::size_t nics = 0;
+  std::size_t trunks = 0;
+  for (Link& link : spec.links) {
+    const bool is_trunk = spec.nodes[link.a.Index()].kind == NodeKind::kSwitch &&
+                          spec.nodes[link.b.Index()].kind == NodeKind::kSwitch;
+    if (is_trunk && damage == "deadlink" && trunks++ == 0) link.state = fabric::LinkState::kDown;
+    if (damage == "deadspine" &&
+        link.b == NodeId(static_cast<std::int32_t>(spec.nodes.size()) - 1)) {
+      link.state = fabric::LinkState::kDown;
+    }
+    if (!JoinsFabric(spec, link)) continue;
+    const std::size_t nic = nics++;
+    if (damage == "deadnic" && nic == 0) link.state = fabric::LinkState::kDown;
+    if (damage == "deadnics" && nic % 37 == 0) link.state = fabric::LinkState::kDown;
+    if (damage == "slownic" && nic == 0) link.rate.value /= 2;
+  }
+}
+
 Result<TopologySpec> Make(std::string_view name) {
   const std::vector<int> n = Numbers(name);
   if (name == "figB1") return MakeFigureB1();
@@ -88,8 +113,10 @@ Result<TopologySpec> Make(std::string_view name) {
 }  // namespace
 
 TopologySpec MakeReferenceTopology(std::string_view name) {
-  Result<TopologySpec> spec = Make(name);
+  const std::size_t plus = name.find('+');
+  Result<TopologySpec> spec = Make(name.substr(0, plus));
   ESPALIER_CHECK(spec.has_value(), "{}: {}", name, spec.error().message);
+  if (plus != std::string_view::npos) Damage(name.substr(plus + 1), *spec);
   return std::move(*spec);
 }
 

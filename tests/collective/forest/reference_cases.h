@@ -12,7 +12,12 @@ namespace espalier::forest {
 // Topologies by the names of the reference table, with rates in its units: GB/s (8 Gbit/s) for
 // machines, 1 Gbit/s for abstract graphs. Names: figB1, ring8, uring8, hcube3, torus4x4,
 // torus3x3x3, a100_<boxes>, h100_<boxes>, mi250_<boxes>, mi250_8p8,
-// clos<leaves>x<hosts>s<spines>[_<fabric rate>].
+// clos<leaves>x<hosts>s<spines>[_<fabric rate>]. A damage may follow, "a100_128+deadnic":
+//   deadnic    the links of box 0's NIC (or GPU) 0 to the fabric are down
+//   deadnics   those of every 37th NIC (or GPU)
+//   slownic    the same, of half the bandwidth instead
+//   deadspine  all links of the last spine are down
+//   deadlink   the first link between leaf and spine is down
 fabric::TopologySpec MakeReferenceTopology(std::string_view name);
 fabric::Topology BuildTopology(fabric::TopologySpec spec);
 Problem MakeReferenceProblem(std::string_view name);

@@ -1,0 +1,88 @@
+#include "collective/program/program.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace espalier::program {
+namespace {
+
+constexpr std::array<std::pair<OpCode, std::string_view>, 9> kOpNames = {{
+    {OpCode::kNop, "nop"},
+    {OpCode::kSend, "s"},
+    {OpCode::kReceive, "r"},
+    {OpCode::kReceiveCopySend, "rcs"},
+    {OpCode::kReceiveReduceSend, "rrs"},
+    {OpCode::kReceiveReduceCopy, "rrc"},
+    {OpCode::kReceiveReduceCopySend, "rrcs"},
+    {OpCode::kCopy, "cpy"},
+    {OpCode::kReduce, "re"},
+}};
+
+constexpr std::array<std::pair<Buffer, std::string_view>, 3> kBufferNames = {{
+    {Buffer::kInput, "i"},
+    {Buffer::kOutput, "o"},
+    {Buffer::kScratch, "s"},
+}};
+
+template <typename Names>
+auto FindName(const Names& names, std::string_view name)
+    -> std::optional<typename Names::value_type::first_type> {
+  for (const auto& [value, its_name] : names) {
+    if (its_name == name) return value;
+  }
+  return std::nullopt;
+}
+
+template <typename Names, typename Value>
+std::string_view NameOf(const Names& names, Value value) {
+  return std::ranges::find(names, value, [](const auto& pair) { return pair.first; })->second;
+}
+
+}  // namespace
+
+std::string_view OpCodeName(OpCode op) { return NameOf(kOpNames, op); }
+std::optional<OpCode> FindOpCode(std::string_view name) { return FindName(kOpNames, name); }
+std::string_view BufferName(Buffer buffer) { return NameOf(kBufferNames, buffer); }
+std::optional<Buffer> FindBuffer(std::string_view name) { return FindName(kBufferNames, name); }
+
+bool Sends(OpCode op) {
+  return op == OpCode::kSend || op == OpCode::kReceiveCopySend ||
+         op == OpCode::kReceiveReduceSend || op == OpCode::kReceiveReduceCopySend;
+}
+
+bool Receives(OpCode op) {
+  return op == OpCode::kReceive || op == OpCode::kReceiveCopySend ||
+         op == OpCode::kReceiveReduceSend || op == OpCode::kReceiveReduceCopy ||
+         op == OpCode::kReceiveReduceCopySend;
+}
+
+bool ReadsSource(OpCode op) {
+  return op != OpCode::kNop && op != OpCode::kReceive && op != OpCode::kReceiveCopySend;
+}
+
+bool ReadsDestination(OpCode op) { return op == OpCode::kReduce; }
+
+bool WritesDestination(OpCode op) {
+  return op != OpCode::kNop && op != OpCode::kSend && op != OpCode::kReceiveReduceSend;
+}
+
+int CountChannels(const Program& program) {
+  int channels = 0;
+  for (const RankProgram& rank : program.ranks) {
+    for (const ThreadBlock& block : rank.blocks) channels = std::max(channels, block.channel + 1);
+  }
+  return channels;
+}
+
+std::int64_t CountSteps(const Program& program) {
+  std::int64_t steps = 0;
+  for (const RankProgram& rank : program.ranks) {
+    for (const ThreadBlock& block : rank.blocks) {
+      steps += static_cast<std::int64_t>(block.steps.size());
+    }
+  }
+  return steps;
+}
+
+}  // namespace espalier::program

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collective/program/collective_spec.h"
+
+namespace espalier::program {
+
+// A collective program as an interpreter runs it (GC3-IR): for every rank thread blocks, for every
+// thread block a list of steps that run one after another. Blocks run at the same time, on every
+// rank; they wait for one another only through messages and through the dependencies of steps.
+//
+// A connection is (sending rank, receiving rank, channel): a FIFO of messages with a number of
+// slots that the interpreter chooses. Exactly one block sends on it and one receives. The k-th
+// message sent is the k-th received; a send waits while all slots are full. All chunks have one
+// size; the interpreter may cut that size into tiles and run the whole program once for each.
+
+enum class Buffer : std::uint8_t { kInput, kOutput, kScratch };
+
+struct Location {
+  Buffer buffer = Buffer::kInput;
+  std::int32_t index = 0;  // in chunks
+  auto operator<=>(const Location&) const = default;
+};
+
+// With m for the message received and src, dst for `count` chunks from source and destination on:
+enum class OpCode : std::uint8_t {
+  kNop,                    // only waits for its dependencies
+  kSend,                   // send src
+  kReceive,                // dst = m
+  kReceiveCopySend,        // dst = m; send m
+  kReceiveReduceSend,      // send m + src; stores nothing
+  kReceiveReduceCopy,      // dst = m + src
+  kReceiveReduceCopySend,  // dst = m + src; send it
+  kCopy,                   // dst = src
+  kReduce,                 // dst = dst + src
+};
+
+// The names of MSCCL: nop, s, r, rcs, rrs, rrc, rrcs, cpy, re.
+std::string_view OpCodeName(OpCode op);
+std::optional<OpCode> FindOpCode(std::string_view name);
+// "i", "o", "s".
+std::string_view BufferName(Buffer buffer);
+std::optional<Buffer> FindBuffer(std::string_view name);
+
+bool Sends(OpCode op);
+bool Receives(OpCode op);
+bool ReadsSource(OpCode op);
+bool ReadsDestination(OpCode op);  // kReduce alone
+bool WritesDestination(OpCode op);
+
+// Wait until that step of that block (of the same rank) is done.
+struct Dependency {
+  std::int32_t block = 0;
+  std::int32_t step = 0;
+  auto operator<=>(const Dependency&) const = default;
+};
+
+struct Step {
+  OpCode op = OpCode::kNop;
+  Location source;
+  Location destination;
+  std::int32_t count = 1;
+  std::vector<Dependency> after;
+  bool operator==(const Step&) const = default;
+};
+
+constexpr int kNoPeer = -1;
+
+struct ThreadBlock {
+  std::int32_t send_peer = kNoPeer;
+  std::int32_t receive_peer = kNoPeer;
+  std::int32_t channel = 0;
+  std::vector<Step> steps;
+  bool operator==(const ThreadBlock&) const = default;
+};
+
+struct RankProgram {
+  // Sizes of the buffers as this program uses them; 0 for a buffer that it does not touch.
+  std::int32_t input_chunks = 0;
+  std::int32_t output_chunks = 0;
+  std::int32_t scratch_chunks = 0;
+  std::vector<ThreadBlock> blocks;
+  bool operator==(const RankProgram&) const = default;
+};
+
+enum class Protocol : std::uint8_t { kSimple, kLl, kLl128 };
+
+// Which calls a program can serve. In place the output is the input (allgather: the input is the
+// rank's part of the output; reduce_scatter: the output is the rank's part of the input).
+struct Placement {
+  bool in_place = true;
+  bool out_of_place = true;
+  bool operator==(const Placement&) const = default;
+};
+
+struct Program {
+  std::string name;
+  CollectiveSpec collective;
+  Placement placement;
+  Protocol protocol = Protocol::kSimple;
+  // Sizes of data that it is meant for.
+  std::int64_t min_bytes = 0;
+  std::int64_t max_bytes = std::numeric_limits<std::int64_t>::max();
+  std::vector<RankProgram> ranks;
+  bool operator==(const Program&) const = default;
+};
+
+// How many channels it uses: the highest and one.
+int CountChannels(const Program& program);
+std::int64_t CountSteps(const Program& program);
+
+}  // namespace espalier::program

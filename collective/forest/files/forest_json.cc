@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "collective/forest/files/split_trees.h"
+#include "collective/forest/routed_trees.h"
 #include "common/io/json.h"
 
 namespace espalier::forest {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "collective/forest/plan.h"
+#include "collective/forest/forest.h"
 
 namespace espalier::forest {
 

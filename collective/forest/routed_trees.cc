@@ -1,4 +1,4 @@
-#include "collective/forest/files/split_trees.h"
+#include "collective/forest/routed_trees.h"
 
 #include <algorithm>
 

@@ -1,7 +1,6 @@
 #include "collective/forest/box_forest.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <utility>
 
@@ -9,51 +8,10 @@
 #include "collective/forest/feasibility.h"
 #include "collective/forest/general.h"
 #include "collective/forest/lower_trees.h"
+#include "collective/forest/star_forest.h"
 
 namespace espalier::forest {
 namespace {
-
-// The inner switch over which every rank can reach all others at once with all its trees.
-std::optional<std::int32_t> FindStarSwitch(const Problem& problem) {
-  const std::int64_t trees = problem.TotalWeight();
-  const std::int64_t others = problem.rank_count - 1;
-  for (std::int32_t v = problem.rank_count; v < problem.node_count; ++v) {
-    bool wide = true;
-    for (std::int32_t r = 0; r < problem.rank_count && wide; ++r) {
-      const std::int64_t own = problem.weight[static_cast<std::size_t>(r)];
-      const std::int32_t up = problem.FindArc(r, v);
-      const std::int32_t down = problem.FindArc(v, r);
-      wide = up >= 0 && down >= 0 &&
-             Int128{own} * others <= problem.arcs[static_cast<std::size_t>(up)].capacity &&
-             trees - own <= problem.arcs[static_cast<std::size_t>(down)].capacity;
-    }
-    if (wide) return v;
-  }
-  return std::nullopt;
-}
-
-Forest BuildStar(const Problem& problem, std::int32_t middle) {
-  Forest forest;
-  forest.rank_count = problem.rank_count;
-  const auto ranks = static_cast<std::size_t>(problem.rank_count);
-  for (std::size_t r = 0; r < ranks; ++r) {
-    if (problem.weight[r] == 0) continue;
-    forest.classes.push_back({static_cast<Rank>(r), problem.weight[r]});
-    forest.parents.insert(forest.parents.end(), ranks, static_cast<Rank>(r));
-    forest.parents[forest.parents.size() - ranks + r] = kNoRank;
-  }
-  for (std::int32_t to = 0; to < problem.rank_count; ++to) {
-    for (std::int32_t from = 0; from < problem.rank_count; ++from) {
-      const std::int64_t trees = problem.weight[static_cast<std::size_t>(from)];
-      if (from == to || trees == 0) continue;
-      forest.routes.AddArc(static_cast<Rank>(from), static_cast<Rank>(to));
-      forest.routes.AddRoute(
-          trees, std::array{problem.FindArc(from, middle), problem.FindArc(middle, to)});
-    }
-  }
-  forest.routes.Index(problem.rank_count);
-  return forest;
-}
 
 // A box of one rank.
 Forest BuildAlone(const Problem& problem) {
@@ -150,14 +108,11 @@ Result<BoxForests::Entry> BoxForests::Compute(const Part& part) const {
     entry.forest = BuildAlone(problem);
     return entry;
   }
-  if (const auto middle = FindStarSwitch(problem)) {
-    entry.forest = BuildStar(problem, *middle);
-    return entry;
-  }
-  if (!SupportsTrees(problem, count.capacity, 1)) return entry;
   count.trees_per_weight = 1;
   count.scale = Rational(1, 1);
   count.inverse_rate = Rational(1, 1);
+  entry.forest = BuildStar(problem, count);
+  if (entry.forest || !SupportsTrees(problem, count.capacity, 1)) return entry;
   auto forest = BuildGeneralForest(problem, count, {}, control_);
   if (!forest) return Propagate(forest);
   LowerTrees(problem, count, {.steps = height_steps_}, *forest, control_);

@@ -9,6 +9,7 @@
 #include "collective/forest/label_trees.h"
 #include "collective/forest/lower_trees.h"
 #include "collective/forest/optimality.h"
+#include "collective/forest/star_forest.h"
 #include "common/base/check.h"
 
 namespace espalier::forest {
@@ -68,6 +69,7 @@ Result<Forest> BuildForest(const Problem& problem, const TreeCount& count,
     auto labels = BuildLabelTrees(problem, count, control);
     if (!labels) return Propagate(labels);
     if (labels->has_value()) return std::move(**labels);
+    if (auto star = BuildStar(problem, count)) return std::move(*star);
     auto boxes = BuildHierarchical(problem, count, options.height_steps, control);
     if (!boxes) return Propagate(boxes);
     if (boxes->has_value()) return std::move(**boxes);

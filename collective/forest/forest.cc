@@ -19,9 +19,13 @@ void RoutingTable::AddRoute(std::int64_t count, std::span<const std::int32_t> ho
 }
 
 void RoutingTable::Index(std::int32_t rank_count) {
-  std::sort(arcs_.begin(), arcs_.end(), [](const LogicalArc& x, const LogicalArc& y) {
+  const auto before = [](const LogicalArc& x, const LogicalArc& y) {
     return x.to != y.to ? x.to < y.to : x.from < y.from;
-  });
+  };
+  // Large tables are made in order.
+  if (!std::is_sorted(arcs_.begin(), arcs_.end(), before)) {
+    std::sort(arcs_.begin(), arcs_.end(), before);
+  }
   begin_.assign(static_cast<std::size_t>(rank_count) + 1, 0);
   for (const LogicalArc& arc : arcs_) ++begin_[arc.to + std::size_t{1}];
   for (std::size_t to = 0; to + 1 < begin_.size(); ++to) begin_[to + 1] += begin_[to];

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string>
@@ -72,7 +73,20 @@ bool JoinsFabric(const TopologySpec& spec, const Link& link) {
   return a.host.empty() != b.host.empty();
 }
 
+// The first compute node and its links, gone.
+void RemoveFirstGpu(TopologySpec& spec) {
+  const auto gpu = std::ranges::find(spec.nodes, NodeKind::kCompute, &Node::kind);
+  const NodeId gone(static_cast<std::int32_t>(gpu - spec.nodes.begin()));
+  spec.nodes.erase(gpu);
+  std::erase_if(spec.links, [&](const Link& link) { return link.a == gone || link.b == gone; });
+  for (Link& link : spec.links) {
+    if (link.a > gone) link.a = NodeId(link.a.value() - 1);
+    if (link.b > gone) link.b = NodeId(link.b.value() - 1);
+  }
+}
+
 void Damage(std::string_view damage, TopologySpec& spec) {
+  if (damage == "deadgpu") RemoveFirstGpu(spec);
   std::size_t nics = 0;
   std::size_t trunks = 0;
   for (Link& link : spec.links) {

@@ -16,6 +16,7 @@ namespace espalier::forest {
 //   deadnic    the links of box 0's NIC (or GPU) 0 to the fabric are down
 //   deadnics   those of every 37th NIC (or GPU)
 //   slownic    the same, of half the bandwidth instead
+//   deadgpu    the first compute node and its links are gone
 //   deadspine  all links of the last spine are down
 //   deadlink   the first link between leaf and spine is down
 fabric::TopologySpec MakeReferenceTopology(std::string_view name);

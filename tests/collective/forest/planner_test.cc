@@ -1,0 +1,174 @@
+#include "collective/forest/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "collective/forest/files/forest_binary.h"
+#include "collective/forest/files/forest_json.h"
+#include "common/fabric/accelerator_builders.h"
+#include "common/fabric/builders.h"
+
+namespace espalier::forest {
+namespace {
+
+using fabric::LinkState;
+using fabric::Topology;
+
+Topology BuildOrDie(Result<fabric::TopologySpec> spec) {
+  EXPECT_TRUE(spec.has_value());
+  auto topology = Topology::Build(*spec);
+  EXPECT_TRUE(topology.has_value());
+  return *topology;
+}
+
+MadePlan PlanOrDie(const Topology& topology, const PlanOptions& options = {}) {
+  auto made = MakePlan(topology, options);
+  EXPECT_TRUE(made.has_value()) << made.error().message;
+  return std::move(*made);
+}
+
+struct Case {
+  std::string name;
+  Topology topology;
+  Rational algbw_gbps;  // 8 times the table's GB/s
+  std::int32_t max_height;
+  Method method;
+};
+
+// The bounds are those of the literature; heights are what the way must keep to.
+std::vector<Case> Cases() {
+  const BitsPerSecond unit{1'000'000'000};
+  const BitsPerSecond narrow{20'000'000'000};
+  const auto hierarchical = Method::kHierarchical;
+  return {
+      {"a100_1", BuildOrDie(fabric::BuildA100({1})), Rational(19'200, 7), 1, hierarchical},
+      {"a100_2", BuildOrDie(fabric::BuildA100({2})), Rational(8'320, 3), 8, hierarchical},
+      {"a100_4", BuildOrDie(fabric::BuildA100({4})), Rational(6'400, 3), 2, hierarchical},
+      {"h100_2", BuildOrDie(fabric::BuildH100({2})), Rational(12'800, 3), 8, hierarchical},
+      {"h100_5", BuildOrDie(fabric::BuildH100({5})), Rational(4'000, 1), 2, hierarchical},
+      {"mi250_1", BuildOrDie(fabric::BuildMi250({1})), Rational(19'200, 7), 9, Method::kGeneral},
+      {"mi250_2", BuildOrDie(fabric::BuildMi250({2})), Rational(42'496, 15), 18, hierarchical},
+      {"mi250_8", BuildOrDie(fabric::BuildMi250({8})), Rational(16'384, 7), 8, hierarchical},
+      {"torus", BuildOrDie(fabric::BuildTorus(std::vector{4, 4}, unit)), Rational(64, 15), 4,
+       Method::kLabels},
+      {"clos4x4s4",
+       BuildOrDie(fabric::BuildLeafSpine({.spines = 4, .leaves = 4, .hosts_per_leaf = 4})),
+       Rational(320, 3), 2, hierarchical},
+      {"ov4x4s3",
+       BuildOrDie(fabric::BuildLeafSpine(
+           {.spines = 3, .leaves = 4, .hosts_per_leaf = 4, .fabric_rate = narrow})),
+       Rational(80, 1), 8, hierarchical},
+  };
+}
+
+TEST(MakePlan, AttainsTheBoundWithLowTrees) {
+  for (const Case& c : Cases()) {
+    const MadePlan made = PlanOrDie(c.topology);
+    EXPECT_EQ(made.plan.AlgorithmGbps(made.plan.inverse_rate), c.algbw_gbps) << c.name;
+    EXPECT_EQ(made.plan.FractionOfBound(), Rational(1, 1)) << c.name;
+    EXPECT_LE(made.findings.heights.max, c.max_height) << c.name;
+    EXPECT_EQ(made.plan.forests[0].method, c.method) << c.name;
+    EXPECT_EQ(made.plan.forests[0].unroutable_edges, 0) << c.name;
+  }
+}
+
+TEST(MakePlan, AttainsTheBoundInTheGeneralWayToo) {
+  for (const Case& c : Cases()) {
+    const MadePlan made = PlanOrDie(c.topology, {.use_structure = false});
+    EXPECT_EQ(made.plan.AlgorithmGbps(made.plan.inverse_rate), c.algbw_gbps) << c.name;
+    EXPECT_EQ(made.plan.forests[0].method, Method::kGeneral) << c.name;
+  }
+}
+
+TEST(MakePlan, ServesFabricsWithFailures) {
+  struct Failure {
+    std::string name;
+    Topology topology;
+    std::string link;
+  };
+  const std::vector<Failure> failures = {
+      {"NIC", BuildOrDie(fabric::BuildA100({6})), "box2/nic3--ib1"},
+      {"GPU's uplink", BuildOrDie(fabric::BuildH100({6})), "box0/gpu0--ib0"},
+      {"uplink", BuildOrDie(fabric::BuildLeafSpine({})), "leaf0--spine0"},
+  };
+  for (const Failure& failure : failures) {
+    Topology topology = failure.topology;
+    topology.SetLinkState(*topology.FindLink(failure.link), LinkState::kDown);
+    const MadePlan made = PlanOrDie(topology);
+    EXPECT_EQ(made.plan.FractionOfBound(), Rational(1, 1)) << failure.name;
+    EXPECT_LE(made.findings.heights.max, 8) << failure.name;
+  }
+}
+
+TEST(MakePlan, ServesEveryCollective) {
+  const Topology topology = BuildOrDie(fabric::BuildA100({2}));
+  PlanOptions options;
+  options.collective = Collective::kAllreduce;
+  const MadePlan allreduce = PlanOrDie(topology, options);
+  EXPECT_EQ(allreduce.plan.phases.size(), 2U);
+  EXPECT_EQ(allreduce.plan.AlgorithmGbps(allreduce.plan.inverse_rate), Rational(4'160, 3));
+  options.root = topology.FindNode("box1/gpu3");
+  EXPECT_FALSE(MakePlan(topology, options).has_value());  // allreduce has no root
+  for (const Collective collective : {Collective::kBroadcast, Collective::kReduce}) {
+    options.collective = collective;
+    const MadePlan made = PlanOrDie(topology, options);
+    for (const TreeClass& tree : made.plan.forests[0].classes) {
+      EXPECT_EQ(made.plan.ranks[tree.root], *options.root);
+    }
+  }
+  options.root.reset();
+  EXPECT_FALSE(MakePlan(topology, options).has_value());
+}
+
+TEST(MakePlan, RefusesWhatCannotFit) {
+  const auto made = MakePlan(BuildOrDie(fabric::BuildA100({4})), {.memory_limit_bytes = 1'000});
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code, ErrorCode::kResourceExhausted);
+  const auto cancelled =
+      MakePlan(BuildOrDie(fabric::BuildA100({4})), {}, {.cancelled = [] { return true; }});
+  ASSERT_FALSE(cancelled.has_value());
+  EXPECT_EQ(cancelled.error().code, ErrorCode::kUnavailable);
+}
+
+TEST(ForestFiles, KeepThePlanInBothFormats) {
+  for (const Case& c : Cases()) {
+    for (const Collective collective : {Collective::kAllgather, Collective::kAllreduce}) {
+      PlanOptions options;
+      options.collective = collective;
+      const MadePlan made = PlanOrDie(c.topology, options);
+      const auto json = FormatForestJson(c.topology, made.plan, {});
+      ASSERT_TRUE(json.has_value());
+      for (const auto& read : {DecodeForest(EncodeForest(c.topology, made.plan), "f", c.topology),
+                               ParseForestJson(*json, "f", c.topology)}) {
+        ASSERT_TRUE(read.has_value()) << c.name << ": " << read.error().message;
+        const auto findings = VerifyPlan(c.topology, *read);
+        ASSERT_TRUE(findings.has_value()) << c.name << ": " << findings.error().message;
+        EXPECT_EQ(findings->heights.max, made.findings.heights.max);
+        EXPECT_EQ(read->cut, made.plan.cut);
+        EXPECT_EQ(read->tree_gbps, made.plan.tree_gbps);
+      }
+    }
+  }
+}
+
+// Every cut and every changed byte is an error with its place, or a plan that can be verified.
+TEST(ForestFiles, SurviveDamage) {
+  const Topology topology = BuildOrDie(fabric::BuildA100({2}));
+  const std::string bytes = EncodeForest(topology, PlanOrDie(topology).plan);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const auto cut = DecodeForest(bytes.substr(0, i), "f", topology);
+    ASSERT_FALSE(cut.has_value()) << i;
+    EXPECT_TRUE(cut.error().message.starts_with("f:byte ")) << cut.error().message;
+    for (const char flip : {'\x01', '\x80', '\xFF'}) {
+      std::string damaged = bytes;
+      damaged[i] = static_cast<char>(damaged[i] ^ flip);
+      const auto read = DecodeForest(damaged, "f", topology);
+      if (read) static_cast<void>(VerifyPlan(topology, *read).has_value());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace espalier::forest

@@ -165,9 +165,10 @@ std::optional<ChunkSet> CollectiveSpec::Expected(int rank, int index, int assume
     case CollectiveKind::kCustom:
       break;
   }
-  const auto found = std::ranges::find_if(
-      expected, [&](const Expectation& one) { return one.rank == rank && one.index == index; });
-  if (found == expected.end()) return std::nullopt;
+  const auto found = std::ranges::lower_bound(
+      expected, std::pair(rank, index), {},
+      [](const Expectation& one) { return std::pair(one.rank, one.index); });
+  if (found == expected.end() || found->rank != rank || found->index != index) return std::nullopt;
   ChunkSet sum;
   for (const InputChunk& chunk : found->sum_of) {
     // An expectation that counts a chunk twice can never be met.

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collective/program/memory_map.h"
+#include "collective/program/program.h"
+#include "common/base/result.h"
+
+namespace espalier::program {
+
+constexpr int kAnyChannel = -1;
+
+// One copy or reduction of chunks, as the program's text gave it: from the `source` at
+// `source_rank` to the `destination` at `rank`. A reduction adds the `operand` at `rank`.
+struct ChunkOp {
+  bool reduces = false;
+  int source_rank = 0;
+  int rank = 0;
+  Location source;
+  Location operand;
+  Location destination;
+  int count = 1;
+  int channel = kAnyChannel;
+  int instances = 1;  // equal parts that are to move in parallel
+};
+
+// The Chunk DAG (GC3, section 4.1): its nodes in the order of the text, which respects every
+// edge. The edges are the overlaps of what the nodes read and write.
+struct ChunkDag {
+  std::string name;
+  CollectiveSpec collective;
+  Placement placement;
+  std::vector<ChunkOp> ops;
+  std::vector<int> scratch_chunks;  // of each rank
+};
+
+class ProgramBuilder;
+
+// Chunks that lie together at one place, as they are now: `count` from `index` on in a buffer.
+// Once any of them is overwritten the reference is stale, and its use an error.
+class ChunkRef {
+ public:
+  // Copies them to that place. The new reference is to the copies.
+  ChunkRef Copy(int rank, Buffer buffer, int index, int channel = kAnyChannel) const;
+  // Reduces `other`, from any rank, onto these chunks.
+  ChunkRef Reduce(const ChunkRef& other, int channel = kAnyChannel) const;
+  // The same, but the result goes to another place of this rank, and these chunks stay.
+  ChunkRef ReduceTo(const ChunkRef& other, Buffer buffer, int index,
+                    int channel = kAnyChannel) const;
+
+  int rank() const { return rank_; }
+  int index() const { return location_.index; }
+  int count() const { return count_; }
+
+ private:
+  friend class ProgramBuilder;
+  ProgramBuilder* builder_ = nullptr;
+  int rank_ = 0;
+  Location location_;
+  int count_ = 0;
+  std::int64_t made_ = 0;  // after so many operations
+};
+
+// Traces a chunk-oriented program (GC3, section 3) into a Chunk DAG. The first error is kept, what
+// follows has no effect, and Finish returns it, so that a program reads as a list of operations:
+//
+//   ProgramBuilder builder("ring", {.kind = kAllGather, .ranks = n, .chunks = n}, {});
+//   ChunkRef chunk = builder.Chunk(0, Buffer::kInput, 0).Copy(0, Buffer::kOutput, 0);
+//   for (int rank = 1; rank < n; ++rank) chunk = chunk.Copy(rank, Buffer::kOutput, 0);
+//
+// Programs are written for every placement that they allow at once: in place, output and input
+// are the same memory (a copy of chunks onto themselves is then nothing), out of place the input
+// is only read. Scratch is as large as the highest index used.
+// Errors (kInvalidArgument, with the number of the operation): a rank or chunk that is not there,
+// a read of what nothing was written to, a stale reference, unequal counts, chunks that overlap
+// what they are copied or reduced to, a write to the input out of place.
+class ProgramBuilder {
+ public:
+  ProgramBuilder(std::string name, CollectiveSpec collective, Placement placement);
+  ProgramBuilder(const ProgramBuilder&) = delete;
+  ProgramBuilder& operator=(const ProgramBuilder&) = delete;
+
+  ChunkRef Chunk(int rank, Buffer buffer, int index, int count = 1);
+
+  // While it lives, every operation is cut into that many equal parts, which move in parallel over
+  // channels of their own. Nested scopes multiply.
+  class ParallelScope {
+   public:
+    ParallelScope(ProgramBuilder& builder, int instances);
+    ~ParallelScope();
+    ParallelScope(const ParallelScope&) = delete;
+    ParallelScope& operator=(const ParallelScope&) = delete;
+
+   private:
+    ProgramBuilder& builder_;
+    int outer_;
+  };
+  [[nodiscard]] ParallelScope Parallelize(int instances) { return {*this, instances}; }
+
+  Result<ChunkDag> Finish();
+
+ private:
+  friend class ChunkRef;
+
+  // When each chunk of memory was last written (by which operation, from 1 on; 0 for the input at
+  // the start, -1 for never), under one placement.
+  struct Memory {
+    bool in_place = false;
+    std::vector<std::vector<std::int64_t>> written;  // by rank, then input, output, scratch
+    std::vector<MemoryMap> maps;
+  };
+
+  void AddMemory(bool in_place);
+  bool IsInside(int rank, Location location, int count);
+  ChunkRef Add(ChunkOp op, const ChunkRef& from, const ChunkRef* onto);
+  void Write(Memory& memory, const ChunkOp& op);
+  bool CheckReadable(const ChunkRef& ref);
+  bool CheckPlaces(const ChunkOp& op);
+  void AddError(std::string message);
+
+  ChunkDag dag_;
+  std::vector<Memory> memories_;
+  int instances_ = 1;
+  std::optional<Error> error_;
+};
+
+}  // namespace espalier::program

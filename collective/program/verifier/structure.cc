@@ -1,0 +1,257 @@
+#include "collective/program/verifier/structure.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "collective/program/memory_map.h"
+
+namespace espalier::program {
+namespace {
+
+constexpr std::int32_t kMaxChunks = 1 << 26;
+constexpr std::int64_t kMaxSteps = 1 << 26;
+
+class Checker {
+ public:
+  explicit Checker(const Program& program) : program_(program) {}
+
+  StructureResult Run() {
+    if (CheckWhole() && CheckRanks() && CheckConnections()) return {std::move(index_), {}};
+    return {ProgramIndex(), std::move(violation_)};
+  }
+
+ private:
+  bool Refuse(std::int32_t rank, std::int32_t block, std::int32_t step, std::string_view what) {
+    violation_ = MakeViolation(ViolationKind::kStructure, rank, block, step, what);
+    return false;
+  }
+
+  bool CheckWhole() {
+    const CollectiveSpec& spec = program_.collective;
+    if (auto checked = spec.Check(); !checked) return Refuse(-1, -1, -1, checked.error().message);
+    if (!program_.placement.in_place && !program_.placement.out_of_place) {
+      return Refuse(-1, -1, -1, "serves neither calls in place nor out of place");
+    }
+    if (static_cast<std::size_t>(spec.ranks) != program_.ranks.size()) {
+      return Refuse(
+          -1, -1, -1,
+          fmt::format("{} ranks in a collective of {}", program_.ranks.size(), spec.ranks));
+    }
+    if (spec.chunks > kMaxChunks || CountSteps(program_) > kMaxSteps) {
+      violation_ = MakeViolation(ViolationKind::kTooLarge, -1, -1, -1, "too many chunks or steps");
+      return false;
+    }
+    return true;
+  }
+
+  bool CheckRanks() {
+    for (std::size_t i = 0; i < program_.ranks.size(); ++i) {
+      rank_ = static_cast<std::int32_t>(i);
+      const RankProgram& rank = program_.ranks[i];
+      index_.first_block.push_back(static_cast<std::int32_t>(index_.blocks.size()));
+      if (!CheckBuffers(rank)) return false;
+      for (std::size_t b = 0; b < rank.blocks.size(); ++b) {
+        if (!CheckBlock(rank, static_cast<std::int32_t>(b))) return false;
+      }
+    }
+    index_.first_block.push_back(static_cast<std::int32_t>(index_.blocks.size()));
+    return true;
+  }
+
+  bool CheckBuffers(const RankProgram& rank) {
+    const CollectiveSpec& spec = program_.collective;
+    const auto fits = [](int declared, int expected) {
+      return declared == 0 || declared == expected;
+    };
+    if (!fits(rank.input_chunks, spec.InputChunks(rank_))) {
+      return Refuse(rank_, -1, -1,
+                    fmt::format("{} input chunks (the collective has {})", rank.input_chunks,
+                                spec.InputChunks(rank_)));
+    }
+    if (!fits(rank.output_chunks, spec.OutputChunks(rank_))) {
+      return Refuse(rank_, -1, -1,
+                    fmt::format("{} output chunks (the collective has {})", rank.output_chunks,
+                                spec.OutputChunks(rank_)));
+    }
+    if (rank.scratch_chunks < 0 || rank.scratch_chunks > kMaxChunks) {
+      return Refuse(rank_, -1, -1, fmt::format("{} scratch chunks", rank.scratch_chunks));
+    }
+    return true;
+  }
+
+  bool CheckBlock(const RankProgram& rank, std::int32_t number) {
+    const ThreadBlock& block = rank.blocks[static_cast<std::size_t>(number)];
+    const auto is_peer = [&](std::int32_t peer) {
+      return peer == kNoPeer || (peer >= 0 && peer < program_.collective.ranks && peer != rank_);
+    };
+    if (!is_peer(block.send_peer) || !is_peer(block.receive_peer)) {
+      return Refuse(rank_, number, -1,
+                    fmt::format("there is no peer {}",
+                                is_peer(block.send_peer) ? block.receive_peer : block.send_peer));
+    }
+    if (block.channel < 0 || block.channel > std::numeric_limits<std::int16_t>::max()) {
+      return Refuse(rank_, number, -1, fmt::format("there is no channel {}", block.channel));
+    }
+    auto& entry = index_.blocks.emplace_back();
+    entry.rank = rank_;
+    entry.number = number;
+    entry.first_node = static_cast<std::int32_t>(index_.block_of_node.size());
+    entry.program = &block;
+    for (std::size_t s = 0; s < block.steps.size(); ++s) {
+      index_.block_of_node.push_back(static_cast<std::int32_t>(index_.blocks.size()) - 1);
+      if (!CheckStep(rank, block, number, static_cast<std::int32_t>(s))) return false;
+    }
+    return true;
+  }
+
+  bool CheckStep(const RankProgram& rank, const ThreadBlock& block, std::int32_t number,
+                 std::int32_t at) {
+    const Step& step = block.steps[static_cast<std::size_t>(at)];
+    const auto refuse = [&](std::string_view what) { return Refuse(rank_, number, at, what); };
+    if (Sends(step.op) && block.send_peer == kNoPeer)
+      return refuse("sends, but has no peer for it");
+    if (Receives(step.op) && block.receive_peer == kNoPeer) {
+      return refuse("receives, but has no peer for it");
+    }
+    if (step.count < (step.op == OpCode::kNop ? 0 : 1)) {
+      return refuse(fmt::format("a count of {}", step.count));
+    }
+    for (const bool in_place : {true, false}) {
+      if (!(in_place ? program_.placement.in_place : program_.placement.out_of_place)) continue;
+      const MemoryMap map(program_.collective, rank_, rank.scratch_chunks, in_place);
+      if (ReadsSource(step.op) && !map.Find(step.source, step.count)) {
+        return refuse(DescribeMissing(step.source, step.count));
+      }
+      const bool uses_destination = WritesDestination(step.op) || ReadsDestination(step.op);
+      if (uses_destination && !map.Find(step.destination, step.count)) {
+        return refuse(DescribeMissing(step.destination, step.count));
+      }
+      // An interpreter may go through the chunks in any order, and in pieces of any size.
+      if (ReadsSource(step.op) && uses_destination) {
+        const int apart = std::abs(map.Cell(step.source) - map.Cell(step.destination));
+        if (apart != 0 && apart < step.count) return refuse("reads a part of what it writes");
+      }
+    }
+    for (const Dependency& on : step.after) {
+      const auto blocks = static_cast<std::int32_t>(rank.blocks.size());
+      const bool exists = on.block >= 0 && on.block < blocks && on.step >= 0 &&
+                          static_cast<std::size_t>(on.step) <
+                              rank.blocks[static_cast<std::size_t>(on.block)].steps.size();
+      if (!exists) {
+        return refuse(
+            fmt::format("waits for step {} of block {}, which is not there", on.step, on.block));
+      }
+    }
+    return true;
+  }
+
+  static std::string DescribeMissing(Location location, std::int32_t count) {
+    return fmt::format("there are no {} chunks from {}{}", count, BufferName(location.buffer),
+                       location.index);
+  }
+
+  // Numbers the connections that steps use and finds both ends of each.
+  bool CheckConnections() {
+    using Key = std::tuple<std::int32_t, std::int32_t, std::int32_t>;
+    std::map<Key, std::int32_t> numbers;
+    for (std::size_t i = 0; i < index_.blocks.size(); ++i) {
+      ProgramIndex::Block& block = index_.blocks[i];
+      for (const bool sends : {true, false}) {
+        if (!Uses(*block.program, sends)) continue;
+        const Key key = sends
+                            ? Key(block.rank, block.program->send_peer, block.program->channel)
+                            : Key(block.program->receive_peer, block.rank, block.program->channel);
+        const auto [found, is_new] =
+            numbers.try_emplace(key, static_cast<std::int32_t>(index_.connections.size()));
+        if (is_new) index_.connections.emplace_back();
+        auto& connection = index_.connections[static_cast<std::size_t>(found->second)];
+        std::int32_t& end = sends ? connection.sender : connection.receiver;
+        if (end != -1) {
+          return Refuse(block.rank, block.number, -1,
+                        fmt::format("shares its connection to rank {} on channel {} with block {}",
+                                    sends ? block.program->send_peer : block.program->receive_peer,
+                                    block.program->channel,
+                                    index_.blocks[static_cast<std::size_t>(end)].number));
+        }
+        end = static_cast<std::int32_t>(i);
+        (sends ? block.send_connection : block.receive_connection) = found->second;
+      }
+    }
+    for (const auto& [key, number] : numbers) {
+      const auto& connection = index_.connections[static_cast<std::size_t>(number)];
+      if (connection.sender != -1 && connection.receiver != -1) continue;
+      const bool unsent = connection.sender == -1;
+      const auto& block =
+          index_.blocks[static_cast<std::size_t>(unsent ? connection.receiver : connection.sender)];
+      return Refuse(block.rank, block.number, -1,
+                    fmt::format("{} rank {} on channel {}, where no block {}",
+                                unsent ? "receives from" : "sends to",
+                                unsent ? std::get<0>(key) : std::get<1>(key), std::get<2>(key),
+                                unsent ? "sends" : "receives"));
+    }
+    return true;
+  }
+
+  static bool Uses(const ThreadBlock& block, bool sends) {
+    for (const Step& step : block.steps) {
+      if (sends ? Sends(step.op) : Receives(step.op)) return true;
+    }
+    return false;
+  }
+
+  const Program& program_;
+  ProgramIndex index_;
+  std::optional<Violation> violation_;
+  std::int32_t rank_ = 0;
+};
+
+}  // namespace
+
+std::string_view ViolationKindName(ViolationKind kind) {
+  switch (kind) {
+    case ViolationKind::kStructure:
+      return "structure";
+    case ViolationKind::kTooLarge:
+      return "too large";
+    case ViolationKind::kDeadlock:
+      return "deadlock";
+    case ViolationKind::kCountMismatch:
+      return "count mismatch";
+    case ViolationKind::kUninitialised:
+      return "uninitialised read";
+    case ViolationKind::kDoubleReduction:
+      return "double reduction";
+    case ViolationKind::kWritesInput:
+      return "write to the input";
+    case ViolationKind::kRace:
+      return "race";
+    case ViolationKind::kPostcondition:
+      return "postcondition";
+  }
+  return "";
+}
+
+Violation MakeViolation(ViolationKind kind, std::int32_t rank, std::int32_t block,
+                        std::int32_t step, std::string_view what) {
+  std::string place;
+  if (rank >= 0) place += fmt::format("rank {}", rank);
+  if (block >= 0) place += fmt::format(" block {}", block);
+  if (step >= 0) place += fmt::format(" step {}", step);
+  if (!place.empty()) place += ": ";
+  return {kind, rank, block, step, fmt::format("{}: {}{}", ViolationKindName(kind), place, what)};
+}
+
+Violation ProgramIndex::ViolationAt(ViolationKind kind, std::int32_t node,
+                                    std::string_view what) const {
+  const Block& block = blocks[static_cast<std::size_t>(BlockOf(node))];
+  return MakeViolation(kind, block.rank, block.number, node - block.first_node, what);
+}
+
+StructureResult CheckStructure(const Program& program) { return Checker(program).Run(); }
+
+}  // namespace espalier::program

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "collective/forest/cli/forest_commands.h"
+#include "controller/cli/assign_commands.h"
 #include "controller/cli/operator_commands.h"
 #include "controller/cli/simulate_commands.h"
 #include "controller/cli/topology_commands.h"
@@ -13,6 +14,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", ESPALIER_VERSION);
   int exit_code = 0;
   espalier::cli::AddOperatorCommands(app, exit_code);
+  espalier::cli::AddAssignCommand(app, exit_code);
   espalier::cli::AddSimulateCommands(app, exit_code);
   espalier::cli::AddTopologyCommands(app, exit_code);
   espalier::forest::AddForestCommands(app, exit_code);

@@ -12,6 +12,7 @@
 
 #include "common/io/json.h"
 #include "common/io/topology_file.h"
+#include "controller/cli/exit_code.h"
 #include "controller/cli/interrupt.h"
 #include "controller/cli/paper_evaluation.h"
 #include "controller/cli/progress.h"
@@ -26,8 +27,6 @@ namespace {
 using controller::JobOutcome;
 using controller::Workload;
 
-constexpr int kFailed = 1;
-constexpr int kBadInput = 2;
 constexpr std::uint64_t kMaxSeeds = 1000;
 
 struct Request {
@@ -40,14 +39,6 @@ struct Request {
   std::string live_flows = "open";
   bool json = false;
 };
-
-int Complain(const Error& error) {
-  fmt::print(stderr, "espalier: {}\n", error.message);
-  const bool is_input = error.code == ErrorCode::kInvalidArgument ||
-                        error.code == ErrorCode::kNotFound ||
-                        error.code == ErrorCode::kAlreadyExists;
-  return is_input ? kBadInput : kFailed;
-}
 
 std::vector<Scheme> ListSchemes(const std::vector<Algorithm>& algorithms, const Request& request) {
   std::vector<Scheme> schemes;

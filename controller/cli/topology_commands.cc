@@ -17,6 +17,7 @@
 #include "common/fabric/paths.h"
 #include "common/io/json.h"
 #include "common/io/topology_file.h"
+#include "controller/files/floodns_topology.h"
 
 namespace espalier::cli {
 namespace {
@@ -303,10 +304,32 @@ void AddCheck(CLI::App& group, int& exit_code) {
   command->callback([request, &exit_code] { exit_code = Check(request->file, request->json); });
 }
 
+int ImportFloodns(const std::string& file, const std::string& output) {
+  const auto text = io::ReadFile(file);
+  if (!text) return Complain(text.error().message, kBadInput);
+  return WriteTopology(files::ParseFloodnsTopology(*text, file), output);
+}
+
+void AddImport(CLI::App& group, int& exit_code) {
+  struct Request {
+    std::string file;
+    std::string output;
+  };
+  CLI::App* import = group.add_subcommand("import", "Turn a foreign topology file into ours");
+  import->require_subcommand(1);
+  auto request = std::make_shared<Request>();
+  CLI::App* command = import->add_subcommand(
+      "floodns", "A topology.properties of the simulator floodns: nodes tor0, spine0, h0, ...");
+  command->add_option("FILE", request->file, "The file to read")->required();
+  AddOutput(*command, request->output);
+  command->callback(
+      [request, &exit_code] { exit_code = ImportFloodns(request->file, request->output); });
+}
+
 }  // namespace
 
 void AddTopologyCommands(CLI::App& app, int& exit_code) {
-  CLI::App* group = app.add_subcommand("topology", "Make and check topology files");
+  CLI::App* group = app.add_subcommand("topology", "Make, import and check topology files");
   group->require_subcommand(1);
   CLI::App* make = group->add_subcommand("make", "Write the topology of a regular fabric");
   make->require_subcommand(1);
@@ -319,6 +342,7 @@ void AddTopologyCommands(CLI::App& app, int& exit_code) {
           "Sizes, such as 8x8x16", MakeTorus);
   AddGrid(*make, exit_code, "hypercube", "Nodes joined where their numbers differ in one bit",
           "--dimension", "The number of nodes is 2 to this", MakeHypercube);
+  AddImport(*group, exit_code);
   AddCheck(*group, exit_code);
 }
 

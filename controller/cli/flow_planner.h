@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/fabric/paths.h"
+#include "controller/cli/schemes.h"
+#include "controller/files/plan_file.h"
+#include "controller/routing/assigner.h"
+
+namespace espalier::cli {
+
+// Chooses paths for the flows of a file. What it is given must outlive it and stay unchanged.
+// Thread safety: one thread.
+class FlowPlanner {
+ public:
+  // Every flow is split over `split` ways (1 to kMaxWays).
+  FlowPlanner(const fabric::Topology& topology, fabric::PathTable& paths,
+              const files::FlowSet& flows, std::uint32_t split);
+
+  // All paths anew. A flow whose NIC has no usable link is UNROUTABLE, too. Greedy takes the
+  // flows in the order of the file; `seed` is that of ecmp and annealing.
+  // Errors: the solver's, for ilp.
+  Result<files::Plan> Assign(Algorithm algorithm, std::uint64_t seed);
+
+ private:
+  Result<controller::Assignment> RunAlgorithm(Algorithm algorithm, std::uint64_t seed);
+  files::Plan MakePlan(const controller::Assignment& assignment);
+  std::vector<files::PlannedPath> PathsOf(const controller::Commodity& commodity,
+                                          std::span<const std::int32_t> paths);
+
+  const files::FlowSet& flows_;
+  std::uint32_t split_;
+  controller::FabricView view_;
+  std::vector<controller::Commodity> commodities_;  // of flows whose NICs can send and receive
+  std::vector<std::size_t> flow_of_;                // by commodity
+};
+
+}  // namespace espalier::cli

@@ -1,0 +1,71 @@
+#include "collective/reduce/reduce.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "collective/reduce/kernel_table.h"
+#include "common/base/check.h"
+
+namespace espalier::reduce {
+namespace {
+
+const KernelTable& Kernels(SimdLevel level) {
+#if defined(__x86_64__)
+  if (level == SimdLevel::kAvx2) return Avx2Kernels();
+#endif
+  ESPALIER_CHECK(level == SimdLevel::kPortable);
+  return PortableKernels();
+}
+
+Kernel FindKernel(SimdLevel level, DataType type, ReduceOp op) {
+  return Kernels(level)[static_cast<std::size_t>(type)][static_cast<std::size_t>(op)];
+}
+
+SimdLevel DetectSimdLevel() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) return SimdLevel::kAvx2;
+#endif
+  return SimdLevel::kPortable;
+}
+
+}  // namespace
+
+SimdLevel BestSimdLevel() {
+  static const SimdLevel level = DetectSimdLevel();
+  return level;
+}
+
+void ReduceAt(SimdLevel level, const Reduction& reduction, std::span<const std::byte* const> inputs,
+              std::span<std::byte* const> outputs, std::size_t count, Stores stores) {
+  ESPALIER_CHECK(!inputs.empty() && reduction.divisor > 0);
+  KernelCall call = {.inputs = inputs.data(),
+                     .input_count = inputs.size(),
+                     .outputs = outputs.data(),
+                     .output_count = outputs.size(),
+                     .count = count,
+                     .divisor = reduction.divisor,
+                     .streaming = stores == Stores::kStreaming};
+  if (inputs.size() == 1 && reduction.divisor == 1) {
+    // Bytes pass through the kernel of u8 as they are.
+    call.count = count * SizeOf(reduction.type);
+    FindKernel(level, DataType::kU8, ReduceOp::kSum)(call);
+    return;
+  }
+  FindKernel(level, reduction.type, reduction.op)(call);
+}
+
+void Reduce(const Reduction& reduction, std::span<const std::byte* const> inputs,
+            std::span<std::byte* const> outputs, std::size_t count, Stores stores) {
+  ReduceAt(BestSimdLevel(), reduction, inputs, outputs, count, stores);
+}
+
+void Copy(const std::byte* source, std::byte* destination, std::size_t bytes, Stores stores) {
+  if (bytes == 0) return;
+  if (stores == Stores::kCached) {
+    std::memcpy(destination, source, bytes);
+    return;
+  }
+  Reduce({.type = DataType::kU8}, {&source, 1}, {&destination, 1}, bytes, stores);
+}
+
+}  // namespace espalier::reduce

@@ -123,7 +123,7 @@ bool Assigner::RelieveLinksAboveLimit(std::int64_t& steps) {
   constexpr std::size_t kMaxMoves = 64;
   for (std::uint32_t link = 0; link < occupancy_.loads().size(); ++link) {
     while (occupancy_.IsAboveLimit(link)) {
-      if (steps <= 0 || occupancy_.Relieve(link, kMaxMoves, steps).empty()) return false;
+      if (steps <= 0 || occupancy_.Relieve(link, {.moves = kMaxMoves}, steps).empty()) return false;
     }
   }
   return true;

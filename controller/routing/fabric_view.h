@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -51,6 +52,22 @@ struct CandidatePaths {
   }
 };
 
+// The directed links of one path, held or pointed at.
+class PathLinks {
+ public:
+  PathLinks(std::uint32_t up, std::uint32_t down) : own_{up, down} {}
+  explicit PathLinks(std::span<const std::uint32_t> links)
+      : links_(links.data()), count_(links.size()) {}
+
+  const std::uint32_t* begin() const { return links_ == nullptr ? own_.data() : links_; }
+  const std::uint32_t* end() const { return begin() + count_; }
+
+ private:
+  std::array<std::uint32_t, 2> own_{};
+  const std::uint32_t* links_ = nullptr;
+  std::size_t count_ = 2;
+};
+
 // A fabric as assigners see it: leaves numbered densely, exact link capacities, candidate paths.
 // Leaves are the switches that flows can start or end at (NICs hang on them), in file order.
 //
@@ -76,6 +93,16 @@ class FabricView {
   // Capacity of the fastest switch-to-switch link, whatever its state: loads are relative to it.
   std::int64_t unit_bps() const { return unit_bps_; }
   bool IsSwitchLink(std::uint32_t link) const { return is_switch_link_[link]; }
+  // Calls visit(leaf, link, leaves_it) for the switch-to-switch links at every leaf.
+  template <typename Visitor>
+  void ForEachLeafLink(const Visitor& visit) const {
+    for (std::uint32_t link = 0; link < capacities_.size(); ++link) {
+      if (!is_switch_link_[link]) continue;
+      const auto hop = fabric::DirectedLink::FromIndex(link);
+      if (const auto leaf = LeafOf(topology_.From(hop))) visit(*leaf, link, true);
+      if (const auto leaf = LeafOf(topology_.To(hop))) visit(*leaf, link, false);
+    }
+  }
 
   // Set if the fabric is one; Optimal uses the exact algorithm then.
   const std::optional<Clos>& clos() const { return clos_; }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -10,11 +11,13 @@ namespace espalier::controller {
 
 // Which ways (one path of one flow) are on which links, and alternating chains of moves among
 // them: a way moves to another path, which pushes a way off the one link that is too full for
-// it, which moves to another path, ... until one fits. In a 2-layer Clos a chain that alternates
-// between two spines is a Kempe chain of the edge colouring; here it may take any spine and any
-// fabric, and every link has its own limit.
+// it, which moves to another path, ... until one fits. Every link has its own limit.
 //
-// Loads are in units of 1 / kLoadUnit of a flow. Thread safety: one thread.
+// In a 2-layer Clos first along two spines only (a Kempe chain of the edge colouring: O(its
+// length); the shortest of a few). Where that fails, and elsewhere, breadth-first over all paths.
+//
+// Loads are in units of 1 / kLoadUnit of a flow. The view must outlive it, and may be refreshed
+// at any time. Thread safety: one thread.
 class Occupancy {
  public:
   using Way = std::uint32_t;  // dense, reused after Remove
@@ -25,6 +28,12 @@ class Occupancy {
     std::int32_t to = 0;
   };
 
+  // What a chain may move.
+  struct MoveBudget {
+    std::size_t moves = std::numeric_limits<std::size_t>::max();
+    std::int64_t bytes = std::numeric_limits<std::int64_t>::max();  // in flight: see SetBytes
+  };
+
   explicit Occupancy(FabricView& view) : view_(view) { Clear(); }
 
   // Forgets all ways; the view may have changed.
@@ -33,58 +42,115 @@ class Occupancy {
   // A way between two leaves, at first without a path. `pinned`: chains never move it.
   Way Add(std::uint32_t source, std::uint32_t destination, std::int64_t share, bool pinned);
   void Remove(Way way);
-  // Puts it on a path of FabricView::Candidates, or on none (-1).
+  // Puts it on a path (an index as in FabricView::Candidates), or on none (-1).
   void Place(Way way, std::int32_t path);
   void Pin(Way way, bool pinned) { ways_[way].pinned = pinned; }
+  // What moving it would cost: of several ways on a link, a chain takes the cheapest.
+  void SetBytes(Way way, std::int64_t bytes) { ways_[way].bytes = bytes; }
   // What it puts on each link of its path from now on.
   void SetShare(Way way, std::int64_t share);
 
-  std::int32_t PathOf(Way way) const { return ways_[way].path; }
-  const CandidatePaths& CandidatesOf(Way way) const { return *ways_[way].candidates; }
+  std::int32_t PathOf(Way way) const { return ToPath(ways_[way], ways_[way].route); }
+  std::uint32_t SourceOf(Way way) const { return ways_[way].source; }
+  std::uint32_t DestinationOf(Way way) const { return ways_[way].destination; }
+  std::int64_t ShareOf(Way way) const { return ways_[way].share; }
+  std::int64_t BytesOf(Way way) const { return ways_[way].bytes; }
+  // All links of its path are usable now; it must have one.
+  bool IsOnUsablePath(Way way) const { return IsUsable(ways_[way], ways_[way].route); }
+  // The links of its path; it must have one.
+  PathLinks LinksOf(Way way) const { return LinksOf(ways_[way], ways_[way].route); }
   std::span<const std::int64_t> loads() const { return loads_; }
   std::span<const Way> WaysOn(std::uint32_t link) const { return ways_on_[link]; }
 
   // The usable path whose busiest link would carry least with this way on it, relative to its
-  // capacity; the lowest index among equals; -1 if no path is usable.
-  std::int32_t LeastLoadedPath(Way way) const;
+  // capacity; the lowest index among equals; -1 if no path is usable. With `within_limits` only
+  // paths on which no link would be above its limit.
+  std::int32_t LeastLoadedPath(Way way, bool within_limits) const;
 
   // Chains bring no link above this load, or none up to it.
   enum class Bound { kAtMost, kBelow };
   void SetLimit(const Load& load, Bound bound);
+  // One link's, in units.
+  void SetLinkLimit(std::uint32_t link, std::int64_t units) { limits_[link] = units; }
   bool IsAboveLimit(std::uint32_t link) const { return loads_[link] > limits_[link]; }
 
-  // Finds a path for a way that has none, with at most max_moves moves of others, such that no
-  // link that the chain touches is above its limit. Or takes one way off a link and places it
+  // Finds a path for a way that has none, with moves of others, such that no link that the chain
+  // touches is above its limit (unless it was). Or takes one way off a link and places it
   // elsewhere. The moves are made, and returned in order (valid until the next call); none if
   // there is no such chain within `steps` (candidate paths looked at; what is used is taken off).
-  std::span<const Move> Insert(Way way, std::size_t max_moves, std::int64_t& steps);
-  std::span<const Move> Relieve(std::uint32_t link, std::size_t max_moves, std::int64_t& steps);
+  std::span<const Move> Insert(Way way, const MoveBudget& budget, std::int64_t& steps);
+  std::span<const Move> Relieve(std::uint32_t link, const MoveBudget& budget, std::int64_t& steps);
 
  private:
   static constexpr std::uint32_t kNone = 0xFFFF'FFFF;
 
+  // A route is a path as this class counts them: by spine in a Clos, whether there is such a path
+  // or not; elsewhere by index among the candidates.
   struct WayState {
-    const CandidatePaths* candidates = nullptr;
-    std::int64_t share = 0;
-    std::int32_t path = -1;
+    const CandidatePaths* candidates = nullptr;  // null in a Clos
+    std::uint32_t source = 0;
+    std::uint32_t destination = 0;
+    std::int32_t route = -1;
     bool pinned = false;
+    std::uint32_t walk = 0;  // the last walk along a chain that took it
+    std::int64_t share = 0;
+    std::int64_t bytes = 0;
   };
   // A move considered: it leaves `blocked` too full, or nothing.
   struct Step {
     Way way;
-    std::int32_t to;
+    std::int32_t to;  // route
     std::uint32_t blocked;
     std::uint32_t parent;  // kNone: the first
     std::uint32_t depth;
+    std::int64_t bytes;  // of all up to this
   };
+  // A link of a Clos as the end at a leaf of a spine's colour.
+  struct ClosEnd {
+    std::uint32_t leaf = kNone;
+    std::uint32_t spine = 0;
+    bool sends = false;
+  };
+  // Along two spines: a way at `start` leaves its spine for `other`, where `start.leaf` has room,
+  // the way that is in its place at its other end leaves `other` for the spine, and so on.
+  struct Chain {
+    ClosEnd start;
+    std::uint32_t other;
+  };
+  enum class Walk { kFound, kTooLong, kBlocked };
 
-  std::span<const Move> Search(std::size_t max_moves, std::int64_t& steps);
+  bool HasRoom(std::uint32_t link, std::int64_t share) const {
+    return view_.capacities()[link] > 0 && loads_[link] + share <= limits_[link];
+  }
+  std::int32_t ToPath(const WayState& state, std::int32_t route) const;
+  std::int32_t ToRoute(const WayState& state, std::int32_t path) const;
+  std::size_t RouteCount(const WayState& state) const;
+  bool IsUsable(const WayState& state, std::int32_t route) const;
+  PathLinks LinksOf(const WayState& state, std::int32_t route) const;
+  std::uint32_t LinkAt(const ClosEnd& end) const;
+
+  void Put(Way way, std::int32_t route, int sign);
+  void MoveTo(Way way, std::int32_t route);
+
+  // Chains along two spines.
+  void CollectInsertions(Way way);
+  bool InsertAlong(Way way, const MoveBudget& budget, std::int64_t& steps);
+  bool RelieveAlong(std::uint32_t link, const MoveBudget& budget, std::int64_t& steps);
+  // The shortest of chains_, to within a factor of 2, is left in walk_moves_; its index, or kNone.
+  std::size_t FindShortest(std::int64_t share, const MoveBudget& budget, std::int64_t& steps);
+  Walk Follow(const Chain& chain, std::int64_t share, std::int64_t max_bytes, std::size_t length);
+  Way CheapestOn(std::uint32_t link, std::int64_t share) const;
+  void TakeWalk();
+  // moves_ was by route.
+  void TellByPath();
+
+  // Breadth-first.
+  std::span<const Move> Search(const MoveBudget& budget, std::int64_t& steps);
   // All moves of a way that leave at most one link too full, after the step `parent`.
-  bool TryMovesOf(Way way, std::uint32_t parent, std::int64_t& steps);
+  bool TryMovesOf(Way way, std::uint32_t parent, std::int64_t max_bytes, std::int64_t& steps);
   // What the step before adds to a link's load.
   std::int64_t Change(const Step& step, std::uint32_t link) const;
   bool Apply(std::uint32_t last);
-  void Put(Way way, std::int32_t path, int sign);
 
   FabricView& view_;
   std::vector<WayState> ways_;
@@ -92,6 +158,10 @@ class Occupancy {
   std::vector<std::int64_t> loads_;
   std::vector<std::int64_t> limits_;
   std::vector<std::vector<Way>> ways_on_;  // by link
+  std::vector<ClosEnd> clos_ends_;         // by link; empty where the fabric is none
+  std::vector<Chain> chains_;
+  std::vector<Move> walk_moves_;  // by route
+  std::uint32_t walk_ = 0;
   std::vector<Step> queue_;
   std::vector<std::uint32_t> visited_;  // by link: the search that visited it
   std::uint32_t search_ = 0;

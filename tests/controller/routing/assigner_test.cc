@@ -6,68 +6,13 @@
 #include <memory>
 #include <random>
 
-#include "common/fabric/builders.h"
 #include "controller/routing/load_bounds.h"
+#include "tests/controller/routing/test_fabric.h"
 
 namespace espalier::controller {
 namespace {
 
-using fabric::LinkId;
 using fabric::LinkState;
-using fabric::Topology;
-
-using Commodities = std::vector<Commodity>;
-
-// A fabric and all that looks at it.
-struct Fabric {
-  explicit Fabric(fabric::TopologySpec spec)
-      : topology(*Topology::Build(std::move(spec))), paths(topology), view(topology, paths) {}
-
-  static std::unique_ptr<Fabric> LeafSpine(int spines, int leaves) {
-    return std::make_unique<Fabric>(
-        *fabric::BuildLeafSpine({.spines = spines, .leaves = leaves, .hosts_per_leaf = 1}));
-  }
-
-  void Fail(std::string_view link) {
-    ASSERT_TRUE(topology.SetLinkState(*topology.FindLink(link), LinkState::kDown));
-    view.Refresh();
-  }
-  void FailSpine(int spine) {
-    for (std::uint32_t leaf = 0; leaf < view.leaf_count(); ++leaf) {
-      Fail("leaf" + std::to_string(leaf) + "--spine" + std::to_string(spine));
-    }
-  }
-  // About so many of all switch-to-switch links, in percent.
-  void FailSome(std::mt19937& random, std::uint32_t percent) {
-    for (std::size_t i = 0; i < topology.links().size(); ++i) {
-      const LinkId link(static_cast<std::int32_t>(i));
-      if (topology.IsSwitchToSwitch(link) && random() % 100 < percent) {
-        topology.SetLinkState(link, LinkState::kDown);
-      }
-    }
-    view.Refresh();
-  }
-
-  Topology topology;
-  fabric::PathTable paths;
-  FabricView view;
-};
-
-// `per_leaf` flows from each leaf and to each leaf, some within a leaf.
-Commodities RandomFlows(std::mt19937& random, std::uint32_t leaves, std::uint32_t per_leaf,
-                        std::uint32_t ways = 1, std::uint32_t jobs = 1) {
-  std::vector<std::uint32_t> ends(leaves * per_leaf);
-  for (std::size_t i = 0; i < ends.size(); ++i) ends[i] = static_cast<std::uint32_t>(i) / per_leaf;
-  std::shuffle(ends.begin(), ends.end(), random);
-  Commodities flows;
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    flows.push_back({.source = static_cast<std::uint32_t>(i) / per_leaf,
-                     .destination = ends[i],
-                     .job = static_cast<std::uint32_t>(random() % jobs),
-                     .ways = ways});
-  }
-  return flows;
-}
 
 bool HasUsablePath(FabricView& view, const Commodity& flow) {
   const CandidatePaths& paths = view.Candidates(flow.source, flow.destination);

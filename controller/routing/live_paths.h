@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "controller/routing/occupancy.h"
+
+namespace espalier::controller {
+
+// The paths of flows that come and go: each start is placed such that every leaf's busiest link
+// keeps the least load that it can have, and live flows move only where that takes it.
+//
+// The limit of a leaf's links is what the leaf sends (or receives) over its usable links, evenly,
+// rounded up to whole shares. On a 2-layer Clos with equal links whose leaves see the same spines,
+// and flows of equal shares, that is the optimum at every leaf at once (de Werra), and a chain of
+// moves always reaches it; elsewhere it is a bound that may not be reachable, and a start that
+// finds no chain takes the least loaded path.
+//
+// Cost is proportional to the change: on a 2-layer Clos O(spines) for a start or an end, and
+// O(length) for a chain; with more layers O(links between other switches) on top. The view must
+// outlive it. After link states have changed: view.Refresh(), then HandleLinkChange().
+// Deterministic. Thread safety: one thread.
+class LivePaths {
+ public:
+  using Way = Occupancy::Way;  // dense, reused after Remove
+  using Move = Occupancy::Move;
+
+  // What one call may move of other flows than the one it is about.
+  struct Options {
+    std::size_t max_moves = 0;  // 0: live flows keep their paths
+    std::int64_t max_moved_bytes = std::numeric_limits<std::int64_t>::max();  // in flight
+    std::int64_t step_budget = 20'000;  // of about 10 ns: paths looked at
+  };
+
+  explicit LivePaths(FabricView& view);
+
+  // A flow (or one of its ways) between different leaves, without a path as yet, which is a
+  // share of a flow (kLoadUnit: all of it).
+  Way Add(std::uint32_t source, std::uint32_t destination, std::int64_t share = kLoadUnit);
+  // It ends: its path is free. The leaves' limits may fall by that: Rebalance.
+  void Remove(Way way);
+
+  // A pinned way is moved by no chain: in the middle of a message, on a port that cannot be
+  // changed, or of a tree. At first ways are not pinned.
+  void Pin(Way way, bool pinned) { occupancy_.Pin(way, pinned); }
+  // What moving it costs now; at first 0. Chains take the cheapest way of a link.
+  void SetBytesInFlight(Way way, std::int64_t bytes) { occupancy_.SetBytes(way, bytes); }
+
+  // It is on this path (an index into PathTable::Between), whatever the load; -1: on none.
+  void Place(Way way, std::int32_t path);
+
+  // Finds it a path and takes it; a path that it is on (one that is lost, or drained) it gives up.
+  // The moves in the order in which to make them: others first, each into a place that is free by
+  // then, its own last; from = -1 where it had none. None, and all is as it was, where no path is
+  // usable, or where it stays on its path. Valid until the next call.
+  std::span<const Move> Start(Way way, const Options& options);
+
+  // Brings links that are above their limits down (after ends, or links that came back) by moves
+  // of ways that are not pinned; options bound the whole. In order; valid until the next call.
+  // O(1) where no link is.
+  std::span<const Move> Rebalance(const Options& options);
+
+  // Link states have changed. Moves nothing; the ways whose path is not usable any more (those
+  // that must move: Start), ascending; valid until the next call. O(links + ways on lost links).
+  std::span<const Way> HandleLinkChange();
+
+  std::int32_t PathOf(Way way) const { return occupancy_.PathOf(way); }
+  // It has a path, and all links of it take new flows.
+  bool IsOnUsablePath(Way way) const {
+    return occupancy_.PathOf(way) >= 0 && occupancy_.IsOnUsablePath(way);
+  }
+  // Of the most loaded usable switch-to-switch link. O(links).
+  Load MaxLoad() const;
+  // Units of 1 / kLoadUnit of a flow by directed link.
+  std::span<const std::int64_t> loads() const { return occupancy_.loads(); }
+
+ private:
+  // What a leaf sends (or receives), and what over.
+  struct Side {
+    std::vector<std::uint32_t> links;
+    std::int64_t units = 0;
+    std::int64_t usable_links = 0;
+    std::int64_t capacity_bps = 0;
+    bool equal_rates = true;  // of the usable ones
+    std::int64_t limit = 0;   // of each usable link, in units, where they have equal rates
+  };
+
+  Side& SenderOf(Way way) { return sides_[occupancy_.SourceOf(way)]; }
+  Side& ReceiverOf(Way way) { return sides_[view_.leaf_count() + occupancy_.DestinationOf(way)]; }
+  // The way is on a path from now on, or not any more: its leaves' limits follow.
+  void Count(Way way, int sign);
+  void CountShare(std::int64_t share, int sign);
+  void CountCapacity(Side& side);
+  void SetLimits(Side& side);
+  // Of a link of this capacity, in units: its part of what the side carries, in whole shares.
+  std::int64_t LimitOf(const Side& side, std::int64_t capacity_bps) const;
+  void SetAllLimits();
+  // Links between other switches than leaves have the highest limit of all leaves.
+  void SetInnerLimits();
+  void NoteIfFull(std::uint32_t link);
+
+  FabricView& view_;
+  Occupancy occupancy_;
+  std::vector<Side> sides_;  // leaves as senders, then as receivers
+  std::vector<std::uint32_t> inner_links_;
+  std::map<std::int64_t, std::size_t> share_counts_;  // ways by share
+  std::vector<std::int64_t> capacities_;              // as of the last link change
+  std::vector<std::uint32_t> full_;  // may be above their limits; no link that is not in it is
+  std::vector<bool> is_in_full_;     // by link
+  std::vector<Way> stranded_;
+  std::vector<Move> moves_;
+};
+
+}  // namespace espalier::controller

@@ -113,6 +113,7 @@ class Planner {
     plan.weights = problem->weight;
     plan.ranks.assign(problem->topology_node.begin(),
                       problem->topology_node.begin() + problem->rank_count);
+    if (auto done = AddBound(*problem, *problem_options, plan); !done) return Propagate(done);
     if (auto done = AddForests(*problem, plan); !done) return Propagate(done);
 
     control_.Report("verify", 0);
@@ -136,41 +137,66 @@ class Planner {
                             problem.rank_count, bytes >> 20, options_.memory_limit_bytes >> 20));
   }
 
-  Result<void> AddForests(const Problem& problem, Plan& plan) {
+  bool GoesUp() const {
+    return options_.collective == Collective::kReduceScatter ||
+           options_.collective == Collective::kReduce ||
+           options_.collective == Collective::kAllreduce;
+  }
+  bool GoesDown() const { return !GoesUp() || options_.collective == Collective::kAllreduce; }
+
+  // The bound of the links as they are. Where all nodes are balanced the problem's own says the
+  // same for both directions: as much enters any set of nodes as leaves it.
+  Result<void> AddBound(const Problem& problem, const ProblemOptions& made, Plan& plan) {
     control_.Report("bound", 0);
-    const auto optimality = ComputeOptimality(problem, control_);
-    if (!optimality) return tl::unexpected<Error>(optimality.error());
-    for (const std::int32_t node : optimality->cut) {
+    auto optimality = ComputeOptimality(problem, control_);
+    if (!optimality) return Propagate(optimality);
+    optimality_ = std::move(*optimality);
+    if (!plan.on_share) return RaiseBound(problem, optimality_, plan);
+    ProblemOptions as_they_are = made;
+    as_they_are.balanced = false;
+    const auto whole = BuildProblem(topology_, as_they_are);
+    if (!whole) return tl::unexpected<Error>(whole.error());
+    for (const bool up : {true, false}) {
+      if (up ? !GoesUp() : !GoesDown()) continue;
+      const Problem turned = up ? Transpose(*whole) : *whole;
+      const auto bound = ComputeOptimality(turned, control_);
+      if (!bound) return tl::unexpected<Error>(bound.error());
+      if (auto done = RaiseBound(turned, *bound, plan); !done) return done;
+    }
+    return {};
+  }
+
+  static Result<void> RaiseBound(const Problem& problem, const Optimality& optimality, Plan& plan) {
+    const auto bound = problem.PerGbps(optimality.inverse_rate);
+    if (!bound) return Overflow();
+    if (*bound <= plan.bound_inverse_rate) return {};
+    plan.bound_inverse_rate = *bound;
+    plan.cut.clear();
+    for (const std::int32_t node : optimality.cut) {
       plan.cut.push_back(problem.topology_node[static_cast<std::size_t>(node)]);
     }
-    const auto bound = problem.PerGbps(optimality->inverse_rate);
-    if (!bound) return Overflow();
-    plan.bound_inverse_rate = *bound;
+    return {};
+  }
 
-    const bool up = options_.collective == Collective::kReduceScatter ||
-                    options_.collective == Collective::kReduce ||
-                    options_.collective == Collective::kAllreduce;
-    const bool down = !up || options_.collective == Collective::kAllreduce;
-    if (up) {
-      // In-trees are out-trees on the links turned round. The bound is the same: every node is
-      // balanced, so as much enters any set as leaves it.
+  Result<void> AddForests(const Problem& problem, Plan& plan) {
+    if (GoesUp()) {
+      // In-trees are out-trees on the links turned round.
       const Problem turned = Transpose(problem);
-      if (auto done = AddForest(turned, *optimality, true, plan); !done) return done;
-      if (down && turned.arcs == problem.arcs) {
+      if (auto done = AddForest(turned, true, plan); !done) return done;
+      if (GoesDown() && turned.arcs == problem.arcs) {
         plan.phases.push_back(MakePhase(problem, 0, false));
         return {};
       }
     }
-    return down ? AddForest(problem, *optimality, false, plan) : Result<void>{};
+    return GoesDown() ? AddForest(problem, false, plan) : Result<void>{};
   }
 
-  Result<void> AddForest(const Problem& problem, const Optimality& optimality, bool reversed,
-                         Plan& plan) {
-    auto count = ChooseTreeCount(problem, optimality, options_, control_);
+  Result<void> AddForest(const Problem& problem, bool reversed, Plan& plan) {
+    auto count = ChooseTreeCount(problem, optimality_, options_, control_);
     if (!count) return Propagate(count);
     auto forest = BuildForest(problem, *count, options_, control_);
     if (!forest) return Propagate(forest);
-    if (forest->inverse_rate < optimality.inverse_rate) {
+    if (forest->inverse_rate < optimality_.inverse_rate) {
       return Fail(ErrorCode::kInternal, "a forest is faster than the bound");
     }
     const auto inverse_rate = problem.PerGbps(forest->inverse_rate);
@@ -193,6 +219,7 @@ class Planner {
   const Topology& topology_;
   const PlanOptions& options_;
   const Control& control_;
+  Optimality optimality_;  // of the balanced problem
 };
 
 }  // namespace

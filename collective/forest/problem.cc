@@ -267,6 +267,7 @@ Result<Problem> BuildProblem(const Topology& topology, const ProblemOptions& opt
   AddNodes(topology, *ranks, problem, index);
   Result<void> added = AddArcs(ListDirections(topology, options, index), problem);
   if (!added) return Propagate(added);
+  if (!options.balanced) return problem;
   if (!options.available.empty()) Balance(problem);
   Result<void> balanced = CheckBalance(problem);
   if (!balanced) return Propagate(balanced);

@@ -32,7 +32,8 @@ struct Arc {
 // Left out are links that are DOWN or DRAINED or have nothing left, and compute nodes that are no
 // ranks, with their links (a GPU forwards for nobody but its own job).
 //
-// Every node is balanced: as much capacity enters as leaves (Eulerian; the paper's assumption b).
+// Every node is balanced, unless that was not asked for: as much capacity enters as leaves
+// (Eulerian; the paper's assumption b).
 // A plain value; nothing here refers to the topology that it was made from.
 struct Problem {
   std::int32_t node_count = 0;
@@ -79,6 +80,8 @@ struct ProblemOptions {
   // empty: all of it. Where that unbalances a node, capacity is taken away until all are
   // balanced (there is no optimal forest of an unbalanced switch otherwise).
   std::vector<BitsPerSecond> available;
+  // False leaves capacities as they are, balanced or not: for bounds, not for forests.
+  bool balanced = true;
 };
 
 // Errors: kInvalidArgument: fewer than two ranks or more than kMaxRanks; a rank named twice or

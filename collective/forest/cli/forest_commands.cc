@@ -182,7 +182,11 @@ int Make(const MakeRequest& request) {
   StageWatch watch;
   const auto made = MakePlan(*topology, *options, watch.MakeControl());
   const StageSeconds seconds = watch.Finish();
-  if (!made) return Complain(made.error());
+  if (!made) {
+    const bool interrupted = made.error().code == ErrorCode::kUnavailable;
+    return Complain({made.error().code,
+                     interrupted ? "interrupted" : request.topology + ": " + made.error().message});
+  }
   // The JSON of the forest is one object already.
   if (request.json && request.output.empty() && request.format != "json") {
     return WriteOutput(FormatFigures(made->plan, made->findings, &seconds), "");
@@ -199,18 +203,42 @@ int Make(const MakeRequest& request) {
 struct ReadRequest {
   std::string topology;
   std::string forest;
+  std::string share;
   std::string format = "summary";
   std::string output;
   std::size_t tree = 0;
   bool json = false;
 };
 
+// The files that a command on a forest reads.
+struct Subject {
+  Topology topology;
+  Plan plan;
+  std::vector<BitsPerSecond> available;
+};
+
+// Errors: kInvalidArgument, whatever is wrong.
+Result<Subject> ReadSubject(const ReadRequest& request) {
+  const auto bad_input = [](const Error& error) {
+    return Fail(ErrorCode::kInvalidArgument, error.message);
+  };
+  auto topology = io::ReadTopologyFile(request.topology);
+  if (!topology) return bad_input(topology.error());
+  auto plan = ReadForestFile(request.forest, *topology);
+  if (!plan) return bad_input(plan.error());
+  Subject subject{std::move(*topology), std::move(*plan), {}};
+  const auto read = ReadOption(request.share, subject.available, [&](const std::string& text) {
+    return ParseShare(text, request.share, subject.topology);
+  });
+  if (!read) return bad_input(read.error());
+  return subject;
+}
+
 int Verify(const ReadRequest& request) {
-  const auto topology = io::ReadTopologyFile(request.topology);
-  if (!topology) return Complain({ErrorCode::kInvalidArgument, topology.error().message});
-  const auto plan = ReadForestFile(request.forest, *topology);
-  if (!plan) return Complain({ErrorCode::kInvalidArgument, plan.error().message});
-  const auto findings = VerifyPlan(*topology, *plan);
+  const auto subject = ReadSubject(request);
+  if (!subject) return Complain(subject.error());
+  const Plan* plan = &subject->plan;
+  const auto findings = VerifyPlan(subject->topology, *plan, subject->available);
   if (!findings) {
     if (request.json) {
       io::JsonWriter writer;
@@ -237,17 +265,16 @@ int Verify(const ReadRequest& request) {
 }
 
 int Show(const ReadRequest& request) {
-  const auto topology = io::ReadTopologyFile(request.topology);
-  if (!topology) return Complain({ErrorCode::kInvalidArgument, topology.error().message});
-  const auto plan = ReadForestFile(request.forest, *topology);
-  if (!plan) return Complain({ErrorCode::kInvalidArgument, plan.error().message});
+  const auto subject = ReadSubject(request);
+  if (!subject) return Complain(subject.error());
+  const auto& [topology, plan, available] = *subject;
   // What is not sound could not be walked through.
-  const auto findings = VerifyPlan(*topology, *plan);
+  const auto findings = VerifyPlan(topology, plan, available);
   if (!findings) {
     return Complain({findings.error().code, request.forest + ": " + findings.error().message});
   }
-  if (request.json) return WriteOutput(FormatFigures(*plan, *findings, nullptr), request.output);
-  const auto text = FormatPlan(*topology, *plan, *findings, {}, request.format, request.tree);
+  if (request.json) return WriteOutput(FormatFigures(plan, *findings, nullptr), request.output);
+  const auto text = FormatPlan(topology, plan, *findings, {}, request.format, request.tree);
   if (!text) return Complain(text.error());
   return WriteOutput(*text, request.output);
 }
@@ -269,9 +296,9 @@ void AddMakeOptions(CLI::App& command, MakeRequest& request) {
   command.add_option("--ranks", request.ranks, "JSON array of the compute nodes that take part");
   CLI::Option* fixed =
       command.add_option("--trees-per-root", request.trees_per_root, "Exactly so many trees")
-          ->check(CLI::PositiveNumber);
+          ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 62));
   command.add_option("--max-trees-per-root", request.max_trees_per_root, "At most so many trees")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 62))
       ->excludes(fixed);
   command.add_option("--weights", request.weights, "JSON object of shard sizes by compute node");
   command.add_option("--share", request.share, "JSON object of Gbit/s left by link");
@@ -291,6 +318,7 @@ void AddReader(CLI::App& group, const std::string& name, const std::string& what
   CLI::App* command = group.add_subcommand(name, what);
   command->add_option("--topology", request->topology, "Topology file")->required();
   command->add_option("FOREST", request->forest, "Forest file, JSON or binary")->required();
+  command->add_option("--share", request->share, "What the links have left, as it was made with");
   if (formats) AddFormat(*command, request->format, request->output, request->tree);
   command->add_flag("--json", request->json, "One JSON object instead of text");
   command->callback([request, run, &exit_code] { exit_code = run(*request); });

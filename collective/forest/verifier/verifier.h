@@ -32,8 +32,9 @@ struct Findings {
 //   3. every edge in use has routes for all its trees; each is a path over links that are UP, in
 //      their direction, through nodes that are no compute nodes;
 //   4. no channel carries more than its links give (what `available` says, where it is given);
-//   5. the time claimed is the time that the loads give, exactly, and the rates fit to it;
-//   6. the bound claimed is that of the cut named (unless the plan was made for a share).
+//   5. the time claimed is the time that the loads give, exactly (on a share: or a longer one),
+//      and the rates fit to it;
+//   6. the bound claimed is that of the cut named (for a plan on a share: if that is given).
 //
 // available: what each direction of each link has, by DirectedLink::Index(); empty: its rate.
 // Errors: kFailedPrecondition with the first violation, in the order above, by the names of the

@@ -1,8 +1,10 @@
 #include "collective/forest/box_transfers.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <queue>
+#include <utility>
 
 namespace espalier::forest {
 namespace {
@@ -12,9 +14,12 @@ class Transferrer {
   Transferrer(const Problem& problem, const TreeCount& count, const Boxes& boxes)
       : problem_(problem), count_(count), boxes_(boxes) {}
 
-  std::optional<BoxTransfers> Plan() {
+  std::optional<BoxTransfers> Plan(TransferOrder order) {
     made_.left = count_.capacity;
     IndexArcs();
+    const bool tightest_first = order != TransferOrder::kByRoot;
+    roomiest_first_ = tightest_first;
+    spreads_ = order == TransferOrder::kSpread;
     const auto ranks = static_cast<std::size_t>(problem_.rank_count);
     place_.resize(ranks);
     for (const std::vector<Rank>& box : boxes_.ranks) {
@@ -26,21 +31,77 @@ class Transferrer {
       made_.out_ports[r] = FindPorts(static_cast<std::int32_t>(r), arcs_out_, true);
       made_.in_ports[r] = FindPorts(static_cast<std::int32_t>(r), arcs_in_, false);
     }
-    const auto box_count = static_cast<std::int32_t>(boxes_.ranks.size());
-    for (std::size_t r = 0; r < ranks; ++r) {
-      made_.begin.push_back(made_.transfers.size());
-      const std::int64_t trees = count_.trees_per_weight * problem_.weight[r];
-      const std::int32_t own = boxes_.box_of[r];
-      for (std::int32_t step = 1; step < box_count && trees > 0; ++step) {
-        if (!Send(static_cast<Rank>(r), (own + step) % box_count, trees)) return std::nullopt;
-      }
+    for (const Sending& sending : ListSendings(tightest_first)) {
+      if (!Send(sending.root, sending.box, TreesOf(sending.root))) return std::nullopt;
     }
-    made_.begin.push_back(made_.transfers.size());
+    if (tightest_first) {
+      std::ranges::stable_sort(made_.transfers, {}, [](const Transfer& transfer) {
+        return std::pair(transfer.root, transfer.box);
+      });
+    }
+    made_.begin.assign(ranks + 1, 0);
+    for (const Transfer& transfer : made_.transfers) ++made_.begin[transfer.root + std::size_t{1}];
+    for (std::size_t r = 0; r < ranks; ++r) made_.begin[r + 1] += made_.begin[r];
     return std::move(made_);
   }
 
  private:
   using ArcLists = std::vector<std::vector<std::int32_t>>;
+  // All trees of a root, to one box.
+  struct Sending {
+    Rank root = 0;
+    std::int32_t box = 0;
+  };
+
+  std::int64_t TreesOf(std::size_t root) const {
+    return count_.trees_per_weight * problem_.weight[root];
+  }
+
+  std::vector<Sending> ListSendings(bool tightest_first) const {
+    const auto box_count = static_cast<std::int32_t>(boxes_.ranks.size());
+    std::vector<Sending> sendings;
+    sendings.reserve(made_.in_ports.size() * boxes_.ranks.size());
+    for (std::size_t r = 0; r < made_.in_ports.size(); ++r) {
+      if (problem_.weight[r] == 0) continue;
+      for (std::int32_t step = 1; step < box_count; ++step) {
+        sendings.push_back({static_cast<Rank>(r), (boxes_.box_of[r] + step) % box_count});
+      }
+    }
+    if (!tightest_first) return sendings;
+    const std::vector<Use> use = ComputeUse();
+    std::ranges::stable_sort(sendings, std::greater{}, [&](const Sending& sending) {
+      const std::int32_t from = boxes_.box_of[sending.root];
+      return use[static_cast<std::size_t>(from)].out +
+             use[static_cast<std::size_t>(sending.box)].in;
+    });
+    return sendings;
+  }
+
+  // How much of what joins a box to the fabric its trees will need: 1 is all of it.
+  struct Use {
+    double in = 0;
+    double out = 0;
+  };
+  std::vector<Use> ComputeUse() const {
+    std::vector<Use> capacity(boxes_.ranks.size());
+    for (std::size_t a = 0; a < problem_.arcs.size(); ++a) {
+      const std::int32_t from = boxes_.box_of[static_cast<std::size_t>(problem_.arcs[a].tail)];
+      const std::int32_t to = boxes_.box_of[static_cast<std::size_t>(problem_.arcs[a].head)];
+      const auto units = static_cast<double>(count_.capacity[a]);
+      if (from == Boxes::kFabric && to != from) capacity[static_cast<std::size_t>(to)].in += units;
+      if (to == Boxes::kFabric && to != from) capacity[static_cast<std::size_t>(from)].out += units;
+    }
+    const auto others = static_cast<double>(boxes_.ranks.size() - 1);
+    const auto all = static_cast<double>(count_.trees_per_weight * problem_.TotalWeight());
+    std::vector<Use> use(capacity.size());
+    for (std::size_t b = 0; b < use.size(); ++b) {
+      double own = 0;
+      for (const Rank rank : boxes_.ranks[b]) own += static_cast<double>(TreesOf(rank));
+      use[b] = {(all - own) / std::max(capacity[b].in, 1.0),
+                own * others / std::max(capacity[b].out, 1.0)};
+    }
+    return use;
+  }
 
   void IndexArcs() {
     arcs_out_.resize(static_cast<std::size_t>(problem_.node_count));
@@ -107,24 +168,65 @@ class Transferrer {
   bool Send(Rank root, std::int32_t box, std::int64_t trees) {
     const std::vector<Rank>& theirs = boxes_.ranks[static_cast<std::size_t>(box)];
     const std::size_t place = place_[root];
-    const Rank twin = theirs[place % theirs.size()];
-    trees -= Try(root, twin, box, place, trees);
-    for (std::size_t i = 1; i < theirs.size() && trees > 0; ++i) {
-      trees -= Try(root, theirs[(place + i) % theirs.size()], box, place, trees);
+    if (spreads_) {
+      trees = Spread(root, box, trees);
+    } else {
+      trees -= Try(root, root, theirs[place % theirs.size()], box, trees);
+    }
+    if (trees == 0) return true;
+    const std::vector<Rank> entries = OrderFrom(theirs, place, made_.in_ports);
+    for (std::size_t i = 0; i < entries.size() && trees > 0; ++i) {
+      trees -= Try(root, root, entries[i], box, trees);
     }
     if (trees == 0) return true;
     const std::vector<Rank>& ours = boxes_.ranks[static_cast<std::size_t>(boxes_.box_of[root])];
-    for (std::size_t e = 1; e < ours.size() && trees > 0; ++e) {
-      const Rank exit = ours[(place + e) % ours.size()];
+    for (const Rank exit : OrderFrom(ours, place, made_.out_ports)) {
       for (std::size_t i = 0; i < theirs.size() && trees > 0; ++i) {
-        trees -= Try(exit, theirs[(place_[exit] + i) % theirs.size()], box, place, trees);
+        const std::size_t at = roomiest_first_ ? i : (place_[exit] + i) % theirs.size();
+        trees -= Try(root, exit, roomiest_first_ ? entries[at] : theirs[at], box, trees);
       }
     }
     return trees == 0;
   }
 
-  // Sends up to `trees` from exit to entry, over the switches in turn from `first` on; how many.
-  std::int64_t Try(Rank exit, Rank entry, std::int32_t box, std::size_t first, std::int64_t trees) {
+  // Gives the trees out in parts, each to the rank of the box whose ports have most room; what is
+  // left where the root's own ports are full.
+  std::int64_t Spread(Rank root, std::int32_t box, std::int64_t trees) {
+    const std::vector<Rank>& theirs = boxes_.ranks[static_cast<std::size_t>(box)];
+    const std::int64_t part =
+        std::max<std::int64_t>(trees / static_cast<std::int64_t>(theirs.size()), 1);
+    for (bool moved = true; moved && trees > 0;) {
+      moved = false;
+      for (const Rank entry : OrderFrom(theirs, place_[root], made_.in_ports)) {
+        const std::int64_t sent = Try(root, root, entry, box, std::min(part, trees));
+        trees -= sent;
+        moved = sent > 0;
+        if (moved) break;
+      }
+    }
+    return trees;
+  }
+
+  // The ranks of a box from a place on and once round, or by the room that their ports have.
+  std::vector<Rank> OrderFrom(std::span<const Rank> ranks, std::size_t place,
+                              std::span<const std::vector<Port>> ports) const {
+    std::vector<Rank> order;
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      order.push_back(ranks[(place + i) % ranks.size()]);
+    }
+    if (!roomiest_first_) return order;
+    std::ranges::stable_sort(order, std::greater{}, [&](Rank rank) {
+      std::int64_t room = 0;
+      for (const Port& port : ports[rank]) room = std::max(room, RoomOn(port.hops));
+      return room;
+    });
+    return order;
+  }
+
+  // Sends up to `trees` of the root from exit to entry, over the switches in turn from the root's
+  // place on; how many.
+  std::int64_t Try(Rank root, Rank exit, Rank entry, std::int32_t box, std::int64_t trees) {
+    const std::size_t first = place_[root];
     std::int64_t sent = 0;
     const std::vector<Port>& outs = made_.out_ports[exit];
     const std::vector<Port>& ins = made_.in_ports[entry];
@@ -143,8 +245,8 @@ class Transferrer {
           made_.left[static_cast<std::size_t>(hop)] -= count;
         for (const std::int32_t hop : ins[n].hops)
           made_.left[static_cast<std::size_t>(hop)] -= count;
-        made_.transfers.push_back(
-            {box, exit, entry, static_cast<std::int32_t>(o), static_cast<std::int32_t>(n), count});
+        made_.transfers.push_back({root, box, exit, entry, static_cast<std::int32_t>(o),
+                                   static_cast<std::int32_t>(n), count});
         sent += count;
       }
     }
@@ -158,13 +260,15 @@ class Transferrer {
   ArcLists arcs_out_;
   ArcLists arcs_in_;
   std::vector<std::size_t> place_;  // by rank: its place in its box
+  bool roomiest_first_ = false;
+  bool spreads_ = false;
 };
 
 }  // namespace
 
 std::optional<BoxTransfers> PlanTransfers(const Problem& problem, const TreeCount& count,
-                                          const Boxes& boxes) {
-  return Transferrer(problem, count, boxes).Plan();
+                                          const Boxes& boxes, TransferOrder order) {
+  return Transferrer(problem, count, boxes).Plan(order);
 }
 
 }  // namespace espalier::forest

@@ -20,6 +20,7 @@ struct Port {
 
 // `count` trees of a root enter a box: from `exit`, a rank of the root's box, to `entry`.
 struct Transfer {
+  Rank root = 0;
   std::int32_t box = 0;  // that is entered
   Rank exit = 0;
   Rank entry = 0;
@@ -38,10 +39,17 @@ struct BoxTransfers {
   std::vector<std::int64_t> left;   // capacity, by arc
 };
 
+enum class TransferOrder {
+  kByRoot,         // root after root; each of them enters a box at one rank, if there is room
+  kTightestFirst,  // first the trees that go between the boxes with the narrowest ways
+  kSpread,         // the same, and the trees of each root enter a box at all ranks alike
+};
+
 // Every tree of root r goes once to each other box: over r's own ports to the rank at the same
 // place in that box where there is room, else by other ports and ranks. None where no room is
-// found (which does not prove that there is none). O(ranks * boxes) where the first choices hold.
+// found, which does not prove that there is none: another order may do.
+// O(ranks * boxes) where the first choices hold.
 std::optional<BoxTransfers> PlanTransfers(const Problem& problem, const TreeCount& count,
-                                          const Boxes& boxes);
+                                          const Boxes& boxes, TransferOrder order);
 
 }  // namespace espalier::forest

@@ -236,9 +236,9 @@ class Composer {
 };
 
 Result<std::optional<Forest>> TryBoxes(const Problem& problem, const TreeCount& count,
-                                       const Boxes& boxes, std::int64_t height_steps,
-                                       const Control& control) {
-  const auto transfers = PlanTransfers(problem, count, boxes);
+                                       const Boxes& boxes, TransferOrder order,
+                                       std::int64_t height_steps, const Control& control) {
+  const auto transfers = PlanTransfers(problem, count, boxes, order);
   if (!transfers) return std::nullopt;
   std::vector<std::int64_t> roots(static_cast<std::size_t>(problem.rank_count));
   for (std::size_t r = 0; r < roots.size(); ++r) {
@@ -263,9 +263,12 @@ Result<std::optional<Forest>> TryBoxes(const Problem& problem, const TreeCount& 
 Result<std::optional<Forest>> BuildHierarchical(const Problem& problem, const TreeCount& count,
                                                 std::int64_t height_steps, const Control& control) {
   for (const Boxes& boxes : FindBoxes(problem)) {
-    control.Report("packing", 0);
-    auto forest = TryBoxes(problem, count, boxes, height_steps, control);
-    if (!forest || forest->has_value()) return forest;
+    for (const TransferOrder order :
+         {TransferOrder::kByRoot, TransferOrder::kTightestFirst, TransferOrder::kSpread}) {
+      control.Report("packing", 0);
+      auto forest = TryBoxes(problem, count, boxes, order, height_steps, control);
+      if (!forest || forest->has_value()) return forest;
+    }
   }
   return std::nullopt;
 }

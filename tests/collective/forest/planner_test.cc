@@ -9,11 +9,11 @@
 #include "collective/forest/files/forest_json.h"
 #include "common/fabric/accelerator_builders.h"
 #include "common/fabric/builders.h"
+#include "tests/collective/forest/reference_cases.h"
 
 namespace espalier::forest {
 namespace {
 
-using fabric::LinkState;
 using fabric::Topology;
 
 Topology BuildOrDie(Result<fabric::TopologySpec> spec) {
@@ -82,23 +82,42 @@ TEST(MakePlan, AttainsTheBoundInTheGeneralWayToo) {
   }
 }
 
-TEST(MakePlan, ServesFabricsWithFailures) {
-  struct Failure {
+// Twice the height of the sound machine and four more: 2 edges for boxes with a switch and for
+// fabrics of leaves and spines, 8 for meshes of GPUs (10 where there are two boxes only).
+TEST(MakePlan, KeepsTreesLowOnDamagedFabrics) {
+  struct Fabric {
     std::string name;
-    Topology topology;
-    std::string link;
+    std::vector<std::string> damages;
+    std::int32_t max_height;
   };
-  const std::vector<Failure> failures = {
-      {"NIC", BuildOrDie(fabric::BuildA100({6})), "box2/nic3--ib1"},
-      {"GPU's uplink", BuildOrDie(fabric::BuildH100({6})), "box0/gpu0--ib0"},
-      {"uplink", BuildOrDie(fabric::BuildLeafSpine({})), "leaf0--spine0"},
-  };
-  for (const Failure& failure : failures) {
-    Topology topology = failure.topology;
-    topology.SetLinkState(*topology.FindLink(failure.link), LinkState::kDown);
-    const MadePlan made = PlanOrDie(topology);
-    EXPECT_EQ(made.plan.FractionOfBound(), Rational(1, 1)) << failure.name;
-    EXPECT_LE(made.findings.heights.max, 8) << failure.name;
+  const std::vector<std::string> of_boxes = {"deadnic", "deadnics", "slownic", "deadgpu",
+                                             "random1", "random2",  "random6", "random39"};
+  const std::vector<std::string> of_trunks = {"deadspine", "deadlink", "random1", "random2"};
+  const std::vector<Fabric> fabrics = {
+      {"a100_2", of_boxes, 8},        {"a100_3", of_boxes, 8},       {"a100_4", of_boxes, 8},
+      {"a100_16", of_boxes, 8},       {"h100_2", of_boxes, 8},       {"h100_4", of_boxes, 8},
+      {"h100_8", of_boxes, 8},        {"mi250_2", of_boxes, 24},     {"mi250_4", of_boxes, 20},
+      {"mi250_8", of_boxes, 20},      {"clos4x4s4", of_trunks, 8},   {"clos4x4s3_40", of_trunks, 8},
+      {"clos4x4s3_20", of_trunks, 8}, {"clos8x8s4_50", of_trunks, 8}};
+  for (const Fabric& fabric : fabrics) {
+    for (const std::string& damage : fabric.damages) {
+      const std::string name = fabric.name + "+" + damage;
+      const Topology topology = BuildTopology(MakeReferenceTopology(name));
+      const MadePlan made = PlanOrDie(topology, {.height_steps = 1'000'000});
+      EXPECT_EQ(made.plan.FractionOfBound(), Rational(1, 1)) << name;
+      EXPECT_LE(made.findings.heights.max, fabric.max_height) << name;
+      EXPECT_EQ(made.plan.forests[0].unroutable_edges, 0) << name;
+    }
+  }
+}
+
+// Where ways between boxes are so tight that the first order of filling them finds none.
+TEST(MakePlan, FillsTightWaysBetweenManyBoxes) {
+  for (const std::string name : {"a100_128+deadnics", "clos32x32s32+deadspine"}) {
+    const MadePlan made = PlanOrDie(BuildTopology(MakeReferenceTopology(name)));
+    EXPECT_EQ(made.plan.forests[0].method, Method::kHierarchical) << name;
+    EXPECT_LE(made.findings.heights.max, 3) << name;
+    EXPECT_EQ(made.plan.FractionOfBound(), Rational(1, 1)) << name;
   }
 }
 

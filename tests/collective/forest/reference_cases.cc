@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <random>
 #include <string>
 
 #include "common/base/check.h"
@@ -85,7 +86,31 @@ void RemoveFirstGpu(TopologySpec& spec) {
   }
 }
 
+// One link in 20 between boxes and fabric is down (or slow, where its box has no other), one in 20
+// has half of its rate; one in 50 between switches is down.
+void DamageAtRandom(unsigned seed, TopologySpec& spec) {
+  std::mt19937 random(seed);
+  std::vector<int> links(spec.nodes.size(), 0);
+  for (const Link& link : spec.links) {
+    ++links[link.a.Index()];
+    ++links[link.b.Index()];
+  }
+  for (Link& link : spec.links) {
+    const bool is_trunk = spec.nodes[link.a.Index()].kind == NodeKind::kSwitch &&
+                          spec.nodes[link.b.Index()].kind == NodeKind::kSwitch;
+    if (is_trunk && random() % 50 == 0) link.state = fabric::LinkState::kDown;
+    if (is_trunk || !JoinsFabric(spec, link)) continue;
+    const auto drawn = random() % 20;
+    const bool only = std::min(links[link.a.Index()], links[link.b.Index()]) == 1;
+    if (drawn == 0 && !only) link.state = fabric::LinkState::kDown;
+    if (drawn == 1 || (drawn == 0 && only)) link.rate.value /= 2;
+  }
+}
+
 void Damage(std::string_view damage, TopologySpec& spec) {
+  if (damage.starts_with("random")) {
+    DamageAtRandom(static_cast<unsigned>(Numbers(damage).front()), spec);
+  }
   if (damage == "deadgpu") RemoveFirstGpu(spec);
   std::size_t nics = 0;
   std::size_t trunks = 0;

@@ -19,6 +19,7 @@ namespace espalier::forest {
 //   deadgpu    the first compute node and its links are gone
 //   deadspine  all links of the last spine are down
 //   deadlink   the first link between leaf and spine is down
+//   random<n>  some links to the fabric down, some of half the rate, some trunks down, by seed n
 fabric::TopologySpec MakeReferenceTopology(std::string_view name);
 fabric::Topology BuildTopology(fabric::TopologySpec spec);
 Problem MakeReferenceProblem(std::string_view name);

@@ -31,6 +31,8 @@ struct Request {
   std::string algorithm = "optimal";
   std::uint32_t split = 1;
   std::uint64_t seed = 0;
+  std::string previous;
+  std::size_t move_budget = 0;
   bool json = false;
 };
 
@@ -93,6 +95,17 @@ void Warn(const Plan& plan, const Request& request) {
   }
 }
 
+Result<Plan> MakePlan(const Request& request, Algorithm algorithm, FlowPlanner& planner) {
+  if (request.previous.empty()) return planner.Assign(algorithm, request.seed);
+  const auto text = io::ReadFile(request.previous);
+  if (!text) return tl::unexpected<Error>(text.error());
+  const auto previous = files::ParsePlan(*text, request.previous);
+  if (!previous) return tl::unexpected<Error>(previous.error());
+  Plan plan = planner.Repair(*previous, request.move_budget);
+  plan.algorithm = AlgorithmName(algorithm);
+  return plan;
+}
+
 int RunAssign(const Request& request) {
   const auto algorithms = ParseAlgorithms(request.algorithm);
   if (!algorithms) return Complain(algorithms.error());
@@ -105,7 +118,7 @@ int RunAssign(const Request& request) {
   if (!flows) return Complain(flows.error());
 
   FlowPlanner planner(*topology, paths, *flows, request.split);
-  const auto plan = planner.Assign(algorithms->front(), request.seed);
+  const auto plan = MakePlan(request, algorithms->front(), planner);
   if (!plan) return Complain(plan.error());
   if (request.json) {
     fmt::print("{}\n", files::FormatPlan(*plan, *flows, *topology));
@@ -140,8 +153,22 @@ void AddAssignCommand(CLI::App& app, int& exit_code) {
       ->capture_default_str()
       ->check(CLI::Range(1U, controller::kMaxWays));
   command->add_option("--seed", request->seed, "Seed of ecmp and annealing")->capture_default_str();
+  CLI::Option* previous = command->add_option(
+      "--previous", request->previous,
+      "A plan printed by assign --json: flows keep its paths, but where they are new or the path "
+      "is not usable any more (optimal only)");
+  command
+      ->add_option("--move-budget", request->move_budget,
+                   "How many more moves of flows may bring the load down to the optimum")
+      ->capture_default_str()
+      ->needs(previous);
   command->add_flag("--json", request->json, "One JSON object on standard output");
-  command->callback([request, &exit_code] { exit_code = RunAssign(*request); });
+  command->callback([request, &exit_code] {
+    if (!request->previous.empty() && request->algorithm != "optimal") {
+      throw CLI::ValidationError("--previous", "goes with --algorithm optimal only");
+    }
+    exit_code = RunAssign(*request);
+  });
 }
 
 }  // namespace espalier::cli

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <utility>
 
 #include "common/base/check.h"
 #include "controller/cli/solver.h"
 #include "controller/routing/comparators/comparators.h"
 #include "controller/routing/comparators/ilp.h"
+#include "controller/routing/live_paths.h"
+#include "controller/routing/load_bounds.h"
 #include "controller/routing/rates.h"
 
 namespace espalier::cli {
@@ -33,7 +36,7 @@ std::uint64_t HashName(std::string_view name) {
 
 FlowPlanner::FlowPlanner(const fabric::Topology& topology, fabric::PathTable& paths,
                          const files::FlowSet& flows, std::uint32_t split)
-    : flows_(flows), split_(split), view_(topology, paths) {
+    : topology_(topology), flows_(flows), split_(split), view_(topology, paths) {
   for (std::size_t i = 0; i < flows.flows.size(); ++i) {
     const FlowRecord& flow = flows.flows[i];
     const auto source = paths.FindAttachment(flow.source);
@@ -82,6 +85,126 @@ Result<Assignment> FlowPlanner::RunAlgorithm(Algorithm algorithm, std::uint64_t 
   std::vector<std::uint64_t> keys;
   for (const std::size_t flow : flow_of_) keys.push_back(HashName(flows_.flows[flow].id));
   return controller::AssignByHash(view_, commodities_, keys, seed);
+}
+
+Plan FlowPlanner::Repair(const files::PreviousPlan& previous, std::size_t move_budget) {
+  constexpr std::size_t kMaxChain = 64;            // of flows that have no path to keep
+  constexpr std::int64_t kMaxSteps = 100'000'000;  // about a second
+  const auto begin = std::chrono::steady_clock::now();
+  controller::LivePaths live(view_);
+  std::vector<controller::LivePaths::Way> ways;
+  std::vector<controller::LivePaths::Way> placed_anew;
+  Assignment assignment;
+  assignment.first.push_back(0);
+  for (std::size_t i = 0; i < commodities_.size(); ++i) {
+    const Commodity& commodity = commodities_[i];
+    assignment.first.push_back(assignment.first.back() + commodity.ways);
+    assignment.paths.resize(assignment.first.back(), controller::kNoPath);
+    if (commodity.source == commodity.destination) continue;
+    const std::vector<std::int32_t> kept = KeptPaths(i, previous);
+    for (const std::int32_t path : kept) {
+      const auto way =
+          live.Add(commodity.source, commodity.destination, controller::kLoadUnit / commodity.ways);
+      live.SetBytesInFlight(way, flows_.flows[flow_of_[i]].bytes.value_or(0) / commodity.ways);
+      ways.push_back(way);
+      if (path == controller::kNoPath) {
+        placed_anew.push_back(way);
+        continue;
+      }
+      live.Place(way, path);
+      live.Pin(way, true);
+    }
+  }
+  for (const auto way : placed_anew) live.Start(way, {.max_moves = kMaxChain});
+  for (const auto way : ways) live.Pin(way, false);
+  if (move_budget > 0) live.Rebalance({.max_moves = move_budget, .step_budget = kMaxSteps});
+
+  auto next = ways.begin();
+  for (std::size_t i = 0; i < commodities_.size(); ++i) {
+    if (commodities_[i].source == commodities_[i].destination) continue;
+    for (std::uint32_t entry = assignment.first[i]; entry < assignment.first[i + 1]; ++entry) {
+      assignment.paths[entry] = live.PathOf(*next++);
+    }
+  }
+  assignment.max_load = live.MaxLoad();
+  const auto end = std::chrono::steady_clock::now();
+  assignment.lower_bound = controller::ComputeLowerBound(view_, commodities_);
+  Plan plan = MakePlan(assignment);
+  plan.microseconds = std::chrono::duration<double, std::micro>(end - begin).count();
+  CountMoves(previous, plan);
+  return plan;
+}
+
+std::vector<std::int32_t> FlowPlanner::KeptPaths(std::size_t commodity,
+                                                 const files::PreviousPlan& previous) {
+  std::vector<std::int32_t> kept;
+  const auto known = previous.find(flows_.flows[flow_of_[commodity]].id);
+  if (known != previous.end()) {
+    for (const files::PreviousPath& path : known->second) {
+      // A plan for another split has shares that are no whole ways of this one.
+      const std::int64_t ways = path.share.numerator * split_;
+      if (ways % path.share.denominator != 0) continue;
+      kept.insert(kept.end(), static_cast<std::size_t>(ways / path.share.denominator),
+                  FindPath(commodities_[commodity], path.links));
+    }
+  }
+  kept.resize(split_, controller::kNoPath);
+  return kept;
+}
+
+std::int32_t FlowPlanner::FindPath(const Commodity& commodity,
+                                   const std::vector<std::string>& links) {
+  std::vector<std::uint32_t> hops;
+  const auto fits = [&] {
+    if (hops.size() + 2 != links.size() || !view_.IsUsable(hops)) return false;
+    for (std::size_t i = 0; i < hops.size(); ++i) {
+      const fabric::LinkId link = fabric::DirectedLink::FromIndex(hops[i]).link;
+      if (topology_.link(link).id != links[i + 1]) return false;
+    }
+    return true;
+  };
+  if (const auto& clos = view_.clos()) {
+    for (std::uint32_t spine = 0; spine < clos->spines; ++spine) {
+      const std::uint32_t up = clos->up[commodity.source * clos->spines + spine];
+      const std::uint32_t down = clos->down[commodity.destination * clos->spines + spine];
+      if (up == controller::kNoLink || down == controller::kNoLink) continue;
+      hops = {up, down};
+      if (fits()) return clos->PathThrough(commodity.source, commodity.destination, spine);
+    }
+    return controller::kNoPath;
+  }
+  const auto& candidates = view_.Candidates(commodity.source, commodity.destination);
+  for (std::size_t path = 0; path < candidates.size(); ++path) {
+    const auto links_of_path = candidates.Hops(path);
+    hops.assign(links_of_path.begin(), links_of_path.end());
+    if (fits()) return static_cast<std::int32_t>(path);
+  }
+  return controller::kNoPath;
+}
+
+void FlowPlanner::CountMoves(const files::PreviousPlan& previous, Plan& plan) const {
+  for (std::size_t i = 0; i < plan.flows.size(); ++i) {
+    const auto known = previous.find(flows_.flows[i].id);
+    if (known == previous.end() || known->second.empty() || plan.flows[i].paths.empty()) continue;
+    // Links from NIC to NIC and their part of the flow, in one order.
+    std::vector<std::pair<std::vector<std::string>, double>> before;
+    for (const files::PreviousPath& path : known->second) {
+      before.emplace_back(path.links, path.share.Value());
+    }
+    std::vector<std::pair<std::vector<std::string>, double>> now;
+    for (const PlannedPath& path : plan.flows[i].paths) {
+      auto& entry = now.emplace_back();
+      for (const std::uint32_t link : path.links) {
+        entry.first.push_back(topology_.link(fabric::DirectedLink::FromIndex(link).link).id);
+      }
+      entry.second = static_cast<double>(path.ways) / plan.flows[i].ways;
+    }
+    std::ranges::sort(before);
+    std::ranges::sort(now);
+    if (before == now) continue;
+    ++plan.moved_flows;
+    plan.moved_bytes += flows_.flows[i].bytes.value_or(0);
+  }
 }
 
 Plan FlowPlanner::MakePlan(const Assignment& assignment) {

@@ -1,7 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "common/base/result.h"
@@ -25,12 +26,23 @@ class FlowPlanner {
   // Errors: the solver's, for ilp.
   Result<files::Plan> Assign(Algorithm algorithm, std::uint64_t seed);
 
+  // Flows keep the paths that a previous plan gave them; new ones, and those whose path is not
+  // there any more or not usable, get the least loaded. Then at most `move_budget` moves of any
+  // flows bring loads down to the optimum, flows with few bytes first.
+  files::Plan Repair(const files::PreviousPlan& previous, std::size_t move_budget);
+
  private:
   Result<controller::Assignment> RunAlgorithm(Algorithm algorithm, std::uint64_t seed);
+  // By way, the path that the plan has for it and that is usable, or kNoPath.
+  std::vector<std::int32_t> KeptPaths(std::size_t commodity, const files::PreviousPlan& previous);
+  std::int32_t FindPath(const controller::Commodity& commodity,
+                        const std::vector<std::string>& links);
+  void CountMoves(const files::PreviousPlan& previous, files::Plan& plan) const;
   files::Plan MakePlan(const controller::Assignment& assignment);
   std::vector<files::PlannedPath> PathsOf(const controller::Commodity& commodity,
                                           std::span<const std::int32_t> paths);
 
+  const fabric::Topology& topology_;
   const files::FlowSet& flows_;
   std::uint32_t split_;
   controller::FabricView view_;

@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
+#include "common/base/result.h"
 #include "common/fabric/topology.h"
 #include "controller/files/flow_file.h"
 #include "controller/routing/assignment.h"
@@ -51,5 +53,16 @@ std::string RateText(double rate_bps);
 
 // One JSON object (docs/formats.md).
 std::string FormatPlan(const Plan& plan, const FlowSet& flows, const fabric::Topology& topology);
+
+// What an earlier plan says of a path, as far as the next one needs it.
+struct PreviousPath {
+  std::vector<std::string> links;  // ids, from NIC to NIC
+  controller::Load share;          // above 0, at most 1
+};
+using PreviousPlan = std::unordered_map<std::string, std::vector<PreviousPath>>;  // by flow
+
+// Reads what FormatPlan writes; flows without paths have none.
+// Errors: kInvalidArgument "FILE:LINE:COL: what (remedy)".
+Result<PreviousPlan> ParsePlan(std::string_view text, std::string_view file_name);
 
 }  // namespace espalier::files

@@ -1,8 +1,8 @@
 #include "controller/cli/assign_commands.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
@@ -196,6 +196,110 @@ TEST_F(Assign, SaysThatThereIsNothingToDo) {
   const auto plan = *io::ParseJson(outcome.output, "output");
   EXPECT_EQ(TextOf(plan, "flows"), "0");
   EXPECT_EQ(TextOf(plan, "max_link_load"), "0");
+}
+
+// Two flows from every host of a fabric of 4 spines; then a spine goes, flows come and go.
+TEST_F(Assign, MovesOnlyWhatMustMove) {
+  WriteTopology(*fabric::BuildLeafSpine({.spines = 4, .leaves = 4, .hosts_per_leaf = 4}));
+  const auto flows_from = [](int first) {
+    std::string text = kHeader;
+    for (int i = first; i < 28; ++i) {
+      text += fmt::format("f{},j,h{},h{},1000\n", i, i % 16, (i + 4 * (1 + i / 16) + i % 3) % 16);
+    }
+    return text;
+  };
+  const io::JsonValue before = RunJson(flows_from(4));
+  const std::string previous =
+      "--previous " + Write("plan.json", Run(flows_from(4), "--json").output);
+  auto old_paths = FlowsOf(before);
+  const std::string same = TextOf(RunJson(flows_from(4), previous), "moved");
+  EXPECT_EQ(same, "0");
+
+  SetLinks({"--spine1"}, LinkState::kDrained);
+  const io::JsonValue repaired = RunJson(flows_from(0), previous);
+  int moved = 0;
+  for (const auto& [flow, text] : FlowsOf(repaired)) {
+    EXPECT_EQ(text.find("spine1"), std::string::npos);
+    if (!old_paths.contains(flow)) continue;
+    const bool was_on_it = old_paths[flow].find("spine1") != std::string::npos;
+    EXPECT_EQ(text != old_paths[flow], was_on_it) << flow;
+    moved += was_on_it ? 1 : 0;
+  }
+  EXPECT_GT(moved, 0);
+  EXPECT_EQ(TextOf(repaired, "moved"), std::to_string(moved));
+  EXPECT_EQ(TextOf(repaired, "moved_bytes"), std::to_string(1000 * moved));
+  EXPECT_EQ(TextOf(repaired, "routed"), TextOf(RunJson(flows_from(0)), "routed"));
+}
+
+TEST_F(Assign, SpendsItsMoveBudgetOnTheOptimum) {
+  WriteTopology(*fabric::BuildLeafSpine({.spines = 8, .leaves = 6, .hosts_per_leaf = 8}));
+  std::string flows = kHeader;
+  for (int i = 0; i < 48; ++i) flows += fmt::format("f{},j,h{},h{},\n", i, i, (i + 8 + i % 5) % 48);
+  const std::string previous =
+      "--previous " + Write("plan.json", Run(flows, "--algorithm ecmp --json").output);
+  const std::string bound = TextOf(RunJson(flows), "max_link_load");
+  double last = 100;
+  for (const int budget : {0, 1, 5, 1000}) {
+    const io::JsonValue plan =
+        RunJson(flows, previous + " --move-budget " + std::to_string(budget));
+    EXPECT_LE(std::stoi(TextOf(plan, "moved")), budget);
+    const double load = std::stod(TextOf(plan, "max_link_load"));
+    EXPECT_LE(load, last);
+    last = load;
+    if (budget == 1000) {
+      EXPECT_EQ(TextOf(plan, "max_link_load"), bound);
+    }
+  }
+}
+
+TEST_F(Assign, KeepsTheLivingPartsOfASplitFlow) {
+  WriteTopology(*fabric::BuildLeafSpine({.spines = 4, .leaves = 2, .hosts_per_leaf = 1}));
+  const std::string flows = kHeader + "a,j,h0,h1,\n";
+  const std::string previous =
+      "--split 2 --previous " + Write("plan.json", Run(flows, "--split 2 --json").output);
+  const std::string before = FlowsOf(RunJson(flows, previous))["a"];
+  const std::string lost = before.substr(7, 6);  // "ROUTED spine0:1/2 spine1:1/2"
+  const std::string kept = before.substr(18);
+  SetLinks({"leaf1--" + lost}, LinkState::kDown);
+  const std::string after = FlowsOf(RunJson(flows, previous))["a"];
+  EXPECT_NE(after.find(kept), std::string::npos) << after;
+  EXPECT_EQ(after.find(lost), std::string::npos) << after;
+}
+
+TEST_F(Assign, RefusesWhatIsNoPlan) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"{\"algorithm\": \"optimal\"}", "1:1: field \"assignments\" is missing"},
+      {"{\"algorithm\": \"optimal\", \"assignments\": [], \"age\": 1}",
+       "1:45: unknown field \"age\""},
+      {R"({"algorithm": "optimal", "assignments": [{"flow": "a", "state": "LOST"}]})",
+       "1:65: must be ROUTED"},
+      {R"({"algorithm": "optimal", "assignments": [{"flow": "a", "state": "LOCAL"},
+{"flow": "a", "state": "LOCAL"}]})",
+       "2:10: the flow is in the plan twice"},
+      {R"({"algorithm": "optimal", "assignments": [{"flow": "a", "state": "ROUTED",
+"paths": [{"links": ["x"], "share": "2/1"}]}]})",
+       "2:37: must be a part of a flow"},
+      {R"({"algorithm": "optimal", "assignments": [{"flow": "a", "state": "ROUTED",
+"paths": [{"links": [1], "share": "1"}]}]})",
+       "2:21: must be ids"},
+  };
+  for (const auto& [text, expected] : cases) {
+    const std::string file = Write("plan.json", text);
+    const Outcome outcome = Run(kFourFlows, "--previous " + file);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_TRUE(outcome.errors.starts_with("espalier: " + file + ":" + expected))
+        << outcome.errors << " instead of " << expected;
+  }
+  // Of another fabric: nothing of it can be kept, and all that was routed has moved.
+  const std::string other =
+      Write("plan.json",
+            R"({"algorithm": "ilp", "assignments": [{"flow": "a", "state": "ROUTED",
+          "paths": [{"links": ["h0--leaf9", "leaf9--spine9", "leaf1--spine9", "h2--leaf1"],
+                     "share": "1"}]}]})");
+  EXPECT_EQ(TextOf(RunJson(kFourFlows, "--previous " + other), "moved"), "1");
+  EXPECT_EQ(Run(kFourFlows, "--previous " + Path("none.json")).code, 2);
+  EXPECT_EQ(Run(kFourFlows, "--algorithm greedy --previous " + other).code, 2);
+  EXPECT_EQ(Run(kFourFlows, "--move-budget 3").code, 2);
 }
 
 TEST_F(Assign, ReadsWhatSpreadsheetsWrite) {

@@ -11,6 +11,8 @@ namespace {
 constexpr std::int64_t kNever = -1;
 constexpr int kMaxScratch = 1 << 24;
 constexpr int kMaxInstances = 64;
+constexpr std::size_t kMaxOperations = 1 << 21;
+constexpr std::int64_t kMaxCells = 1 << 24;
 
 std::string Describe(int rank, Location location, int count) {
   return fmt::format("{} chunk{} from {}{} at rank {}", count, count == 1 ? "" : "s",
@@ -71,6 +73,14 @@ ProgramBuilder::ProgramBuilder(std::string name, CollectiveSpec collective, Plac
   if (!placement.in_place && !placement.out_of_place) {
     AddError("a program that is neither in place nor out of place serves no call");
   }
+  std::int64_t cells = 0;
+  for (int rank = 0; rank < dag_.collective.ranks && cells <= kMaxCells; ++rank) {
+    cells += dag_.collective.InputChunks(rank) + dag_.collective.OutputChunks(rank);
+  }
+  if (cells > kMaxCells) {
+    AddError("too many chunks in all ranks' buffers", ErrorCode::kResourceExhausted);
+    return;
+  }
   dag_.scratch_chunks.resize(static_cast<std::size_t>(dag_.collective.ranks));
   if (placement.in_place) AddMemory(true);
   if (placement.out_of_place) AddMemory(false);
@@ -89,10 +99,10 @@ void ProgramBuilder::AddMemory(bool in_place) {
   memories_.push_back(std::move(memory));
 }
 
-void ProgramBuilder::AddError(std::string message) {
+void ProgramBuilder::AddError(std::string message, ErrorCode code) {
   if (error_) return;
   if (!dag_.ops.empty()) message = fmt::format("after {} operations: {}", dag_.ops.size(), message);
-  error_ = Error{ErrorCode::kInvalidArgument, fmt::format("{}: {}", dag_.name, message)};
+  error_ = Error{code, fmt::format("{}: {}", dag_.name, message)};
 }
 
 // Grows scratch where that is what is missing.
@@ -202,6 +212,10 @@ ChunkRef ProgramBuilder::Add(ChunkOp op, const ChunkRef& from, const ChunkRef* o
                             const MemoryMap& map = memory.maps[static_cast<std::size_t>(op.rank)];
                             return map.Cell(op.source) == map.Cell(op.destination);
                           });
+  if (!is_nothing && dag_.ops.size() == kMaxOperations) {
+    AddError("too many operations", ErrorCode::kResourceExhausted);
+    return {};
+  }
   if (!is_nothing) {
     dag_.ops.push_back(op);
     for (Memory& memory : memories_) Write(memory, op);

@@ -76,7 +76,8 @@ class ChunkRef {
 // is only read. Scratch is as large as the highest index used.
 // Errors (kInvalidArgument, with the number of the operation): a rank or chunk that is not there,
 // a read of what nothing was written to, a stale reference, unequal counts, chunks that overlap
-// what they are copied or reduced to, a write to the input out of place.
+// what they are copied or reduced to, a write to the input out of place. kResourceExhausted past
+// two million operations or 16 million chunks of all ranks' input and output.
 class ProgramBuilder {
  public:
   ProgramBuilder(std::string name, CollectiveSpec collective, Placement placement);
@@ -100,6 +101,8 @@ class ProgramBuilder {
   };
   [[nodiscard]] ParallelScope Parallelize(int instances) { return {*this, instances}; }
 
+  // Nothing that follows has any effect.
+  bool has_failed() const { return error_.has_value(); }
   Result<ChunkDag> Finish();
 
  private:
@@ -119,7 +122,7 @@ class ProgramBuilder {
   void Write(Memory& memory, const ChunkOp& op);
   bool CheckReadable(const ChunkRef& ref);
   bool CheckPlaces(const ChunkOp& op);
-  void AddError(std::string message);
+  void AddError(std::string message, ErrorCode code = ErrorCode::kInvalidArgument);
 
   ChunkDag dag_;
   std::vector<Memory> memories_;

@@ -9,6 +9,7 @@ namespace espalier::program {
 namespace {
 
 constexpr std::int64_t kMaxChunks = std::int64_t{1} << 26;
+constexpr std::int64_t kMaxMoves = std::int64_t{1} << 22;
 
 // The same collective on chunks that are cut into `parts`.
 CollectiveSpec Refine(CollectiveSpec spec, int parts) {
@@ -85,11 +86,17 @@ class Expander {
 
 Result<InstructionDag> Expand(const ChunkDag& chunks) {
   std::int64_t parts = 1;
+  std::int64_t moves = 0;
   for (const ChunkOp& op : chunks.ops) {
+    moves += op.instances;
     if (parts <= kMaxChunks) parts = std::lcm(parts, std::int64_t{op.instances});
   }
   std::int64_t most = chunks.collective.chunks * parts;
   for (const int scratch : chunks.scratch_chunks) most = std::max(most, scratch * parts);
+  if (moves > kMaxMoves) {
+    return Fail(ErrorCode::kResourceExhausted,
+                fmt::format("{}: parallelized, {} operations", chunks.name, moves));
+  }
   if (most > kMaxChunks) {
     return Fail(ErrorCode::kResourceExhausted,
                 fmt::format("{}: parallelized, a buffer has {} chunks", chunks.name, most));

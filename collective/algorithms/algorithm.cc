@@ -1,0 +1,116 @@
+#include "collective/algorithms/algorithm.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "collective/algorithms/direct.h"
+#include "collective/algorithms/halving.h"
+#include "collective/algorithms/rings.h"
+#include "collective/algorithms/trees.h"
+#include "collective/program/lower.h"
+
+namespace espalier::algorithms {
+namespace {
+
+constexpr int kMaxRanks = 4096;
+constexpr program::Placement kAnywhere{.in_place = true, .out_of_place = true};
+constexpr program::Placement kOutOfPlace{.in_place = false, .out_of_place = true};
+
+constexpr std::array kAlgorithms = {
+    Algorithm{"allgather-bruck", "lg P steps, by scratch", "", kAnywhere, DescribeAllGather,
+              BuildAllGatherBruck},
+    Algorithm{"allgather-ring", "P - 1 steps around a ring", "", kAnywhere, DescribeAllGather,
+              BuildAllGatherRing},
+    Algorithm{"allreduce-all-pairs", "two steps between all pairs", "", kAnywhere,
+              DescribeAllReduceAllPairs, BuildAllReduceAllPairs},
+    Algorithm{"allreduce-bcube", "exchanges in groups of at most B", "--base", kAnywhere,
+              DescribeAllReduceBcube, BuildAllReduceBcube},
+    Algorithm{"allreduce-double-binary-tree", "two trees with half of the data each", "--pieces",
+              kAnywhere, DescribeAllReduceTrees, BuildAllReduceTrees},
+    Algorithm{"allreduce-halving-doubling", "recursive halving, then doubling; binary blocks", "",
+              kAnywhere, DescribeAllReduceHalvingDoubling, BuildAllReduceHalvingDoubling},
+    Algorithm{"allreduce-hierarchical", "rings within nodes and between them", "--ranks-per-node",
+              kAnywhere, DescribeAllReduceHierarchical, BuildAllReduceHierarchical},
+    Algorithm{"allreduce-ring", "whole buffers around a ring, for small data", "", kAnywhere,
+              DescribeAllReduceRing, BuildAllReduceRing},
+    Algorithm{"allreduce-ring-chunked", "chunks twice around a ring", "--pieces", kAnywhere,
+              DescribeAllReduceRingChunked, BuildAllReduceRingChunked},
+    Algorithm{"alltoall-direct", "every rank to every other", "", kOutOfPlace, DescribeAllToAll,
+              BuildAllToAllDirect},
+    Algorithm{"alltoall-two-step", "gathers what goes to another node", "--ranks-per-node",
+              kOutOfPlace, DescribeAllToAllTwoStep, BuildAllToAllTwoStep},
+    Algorithm{"alltonext", "rank r to rank r + 1; whole nodes carry what leaves one",
+              "--ranks-per-node", kAnywhere, DescribeAllToNext, BuildAllToNext},
+    Algorithm{"barrier-all-to-all", "one step between all pairs", "", kAnywhere, DescribeBarrier,
+              BuildBarrierAllToAll},
+    Algorithm{"barrier-all-to-one", "to the root and back", "--root", kAnywhere, DescribeBarrier,
+              BuildBarrierAllToOne},
+    Algorithm{"broadcast-binomial", "lg P steps", "--root", kAnywhere, DescribeBroadcast,
+              BuildBroadcastBinomial},
+    Algorithm{"broadcast-one-to-all", "one step, all from the root", "--root", kAnywhere,
+              DescribeBroadcast, BuildBroadcastOneToAll},
+    Algorithm{"broadcast-pipelined", "pieces along a chain", "--root, --pieces", kAnywhere,
+              DescribeBroadcastPipelined, BuildBroadcastPipelined},
+    Algorithm{"pairwise-exchange", "C steps of halving-doubling's pairs, S / C each", "--steps",
+              kOutOfPlace, DescribePairwiseExchange, BuildPairwiseExchange},
+    Algorithm{"reduce-binomial", "lg P steps", "--root", kAnywhere, DescribeReduce,
+              BuildReduceBinomial},
+    Algorithm{"reduce-scatter-halving-doubling", "recursive halving, then the distribution",
+              "--counts", kAnywhere, DescribeReduceScatter, BuildReduceScatterHalvingDoubling},
+    Algorithm{"reduce-scatter-ring", "P - 1 steps around a ring", "--counts", kAnywhere,
+              DescribeReduceScatter, BuildReduceScatterRing},
+};
+
+Result<const Algorithm*> Find(std::string_view name) {
+  const auto found = std::ranges::find(kAlgorithms, name, &Algorithm::name);
+  if (found != kAlgorithms.end()) return &*found;
+  std::string names;
+  for (const Algorithm& one : kAlgorithms) {
+    names += (names.empty() ? "" : ", ") + std::string(one.name);
+  }
+  return Fail(ErrorCode::kNotFound,
+              fmt::format("there is no algorithm \"{}\" (write one of {})", name, names));
+}
+
+Result<void> CheckOptions(const AlgorithmOptions& options) {
+  if (options.ranks < 1 || options.ranks > kMaxRanks) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} ranks (from 1 to {})", options.ranks, kMaxRanks));
+  }
+  constexpr int kMaxPieces = 1 << 16;
+  if (options.pieces < 0 || options.pieces > kMaxPieces) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{} pieces", options.pieces));
+  }
+  if (options.fifo_slots < 1) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{} slots", options.fifo_slots));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::span<const Algorithm> Algorithms() { return kAlgorithms; }
+
+Result<program::Program> MakeAlgorithm(std::string_view name, const AlgorithmOptions& options) {
+  auto algorithm = Find(name);
+  if (!algorithm) return Propagate(algorithm);
+  if (auto checked = CheckOptions(options); !checked) return Propagate(checked);
+  auto spec = (*algorithm)->describe(options);
+  if (!spec) {
+    return Fail(spec.error().code, fmt::format("{}: {}", name, spec.error().message));
+  }
+  program::ProgramBuilder builder(std::string(name), *spec,
+                                  options.placement.value_or((*algorithm)->placement));
+  if (!builder.has_failed()) {
+    const auto scope = builder.Parallelize(options.instances);
+    (*algorithm)->build(builder, options);
+  }
+  auto chunks = builder.Finish();
+  if (!chunks) return Propagate(chunks);
+  return program::Lower(*chunks, {.fifo_slots = options.fifo_slots});
+}
+
+}  // namespace espalier::algorithms

@@ -7,8 +7,8 @@
 #include <charconv>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,7 +26,7 @@ using fabric::SwitchRole;
 using fabric::TopologySpec;
 
 constexpr std::int64_t kMaxNodes = 262'144;
-constexpr std::size_t kMaxEdges = 4'194'304;
+constexpr std::size_t kMaxEdges = 1'048'576;
 constexpr std::array<std::string_view, 8> kKeys = {
     "num_nodes",        "num_undirected_edges",    "switches", "servers",
     "undirected_edges", "switches_which_are_tors", "cores",    "link_data_rate_bit_per_ns"};
@@ -55,7 +55,6 @@ struct Range {
 struct Edge {
   std::int64_t a = 0;
   std::int64_t b = 0;
-  auto operator<=>(const Edge&) const = default;
 };
 
 class Reader {
@@ -207,7 +206,7 @@ class Reader {
   Result<void> ReadEdges() {
     auto items = ReadItems("undirected_edges");
     if (!items) return Propagate(items);
-    std::set<Edge> seen;
+    std::vector<std::size_t> item_of;  // by edge
     for (const Place& item : *items) {
       const std::size_t dash = item.text.find('-');
       if (dash == std::string_view::npos) {
@@ -219,10 +218,12 @@ class Reader {
       if (!to) return tl::unexpected<Error>(to.error());
       for (std::int64_t a = from->first; a <= from->last; ++a) {
         for (std::int64_t b = to->first; b <= to->last; ++b) {
-          if (auto done = AddEdge(item, {a, b}, seen); !done) return done;
+          if (auto done = AddEdge(item, {a, b}); !done) return done;
+          item_of.push_back(static_cast<std::size_t>(&item - items->data()));
         }
       }
     }
+    if (auto done = CheckDuplicates(*items, item_of); !done) return done;
     const auto count = ReadCount("num_undirected_edges", kMaxEdges);
     if (!count) return tl::unexpected<Error>(count.error());
     if (static_cast<std::size_t>(*count) != edges_.size()) {
@@ -234,7 +235,7 @@ class Reader {
   }
 
   // Kept with the lower tier first.
-  Result<void> AddEdge(const Place& item, Edge edge, std::set<Edge>& seen) {
+  Result<void> AddEdge(const Place& item, Edge edge) {
     if (RoleOf(edge.a) > RoleOf(edge.b) || (RoleOf(edge.a) == RoleOf(edge.b) && edge.a > edge.b)) {
       std::swap(edge.a, edge.b);
     }
@@ -243,11 +244,26 @@ class Reader {
       return FailAt(item, fmt::format("servers {} and {} are joined (a server hangs on a switch)",
                                       edge.a, edge.b));
     }
-    if (!seen.insert(edge).second) {
-      return FailAt(item, fmt::format("edge {}-{} is listed twice", edge.a, edge.b));
+    if (edges_.size() == kMaxEdges) {
+      return FailAt(item, fmt::format("more than {} edges", kMaxEdges));
     }
-    if (seen.size() > kMaxEdges) return FailAt(item, fmt::format("more than {} edges", kMaxEdges));
     edges_.push_back(edge);
+    return {};
+  }
+
+  Result<void> CheckDuplicates(const std::vector<Place>& items,
+                               const std::vector<std::size_t>& item_of) const {
+    std::vector<std::size_t> order(edges_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto ends = [this](std::size_t edge) {
+      return std::pair(edges_[edge].a, edges_[edge].b);
+    };
+    std::ranges::sort(order, {}, [&](std::size_t edge) { return std::pair(ends(edge), edge); });
+    for (std::size_t i = 1; i < order.size(); ++i) {
+      const auto [a, b] = ends(order[i]);
+      if (ends(order[i - 1]) != std::pair(a, b)) continue;
+      return FailAt(items[item_of[order[i]]], fmt::format("edge {}-{} is listed twice", a, b));
+    }
     return {};
   }
 

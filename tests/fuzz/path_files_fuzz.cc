@@ -1,0 +1,98 @@
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/base/check.h"
+#include "common/fabric/builders.h"
+#include "controller/files/floodns_topology.h"
+#include "controller/files/flow_file.h"
+#include "controller/files/job_file.h"
+#include "controller/files/plan_file.h"
+#include "controller/simulation/simulator.h"
+
+namespace {
+
+using espalier::Result;
+using espalier::controller::Job;
+using espalier::fabric::Topology;
+
+constexpr std::string_view kName = "job_0-M.txt";
+
+const Topology& Fabric() {
+  static const Topology topology = *Topology::Build(
+      *espalier::fabric::BuildLeafSpine({.spines = 2, .leaves = 3, .hosts_per_leaf = 2}));
+  return topology;
+}
+
+// An error names its place.
+template <typename T>
+bool IsRead(const Result<T>& result) {
+  if (result.has_value()) return true;
+  ESPALIER_CHECK(result.error().message.starts_with(fmt::format("{}:", kName)), "{}",
+                 result.error().message);
+  return false;
+}
+
+// What is read as jobs is a workload.
+void CheckJobs(std::vector<Job> jobs) {
+  if (jobs.empty()) return;
+  const auto workload = espalier::controller::Workload::Build(Fabric(), std::move(jobs));
+  ESPALIER_CHECK(workload.has_value(), "{}", workload.error().message);
+}
+
+std::string Quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+// Flows that are written again, all fields quoted, are read the same.
+void CheckFlows(const espalier::files::FlowSet& set, const espalier::fabric::PathTable& paths) {
+  std::string text = "flow,job,src,dst,bytes\n";
+  for (const auto& flow : set.flows) {
+    text += fmt::format("{},{},{},{},{}\n", Quoted(flow.id), Quoted(set.jobs[flow.job]),
+                        Quoted(Fabric().node(flow.source).id),
+                        Quoted(Fabric().node(flow.destination).id),
+                        flow.bytes ? fmt::format("{}", *flow.bytes) : "");
+  }
+  const auto again = espalier::files::ParseFlows(text, kName, Fabric(), paths);
+  ESPALIER_CHECK(again.has_value(), "{}", again.error().message);
+  ESPALIER_CHECK(again->jobs == set.jobs && again->flows.size() == set.flows.size());
+  for (std::size_t i = 0; i < set.flows.size(); ++i) {
+    ESPALIER_CHECK(again->flows[i].id == set.flows[i].id &&
+                   again->flows[i].job == set.flows[i].job &&
+                   again->flows[i].source == set.flows[i].source &&
+                   again->flows[i].destination == set.flows[i].destination &&
+                   again->flows[i].bytes == set.flows[i].bytes);
+  }
+}
+
+}  // namespace
+
+// Bytes of any kind as each of the files that jobs, flows, plans and fabrics are read from.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  namespace files = espalier::files;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  if (auto job = files::ParseFloodnsJob(text, kName, Fabric()); IsRead(job)) CheckJobs({*job});
+  if (auto jobs = files::ParseJobs(text, kName, Fabric()); IsRead(jobs)) CheckJobs(*jobs);
+  const espalier::fabric::PathTable paths(Fabric());
+  const auto flows = files::ParseFlows(text, kName, Fabric(), paths);
+  if (IsRead(flows)) CheckFlows(*flows, paths);
+  if (const auto plan = files::ParsePlan(text, kName); IsRead(plan)) {
+    for (const auto& [flow, planned] : *plan) {
+      for (const auto& path : planned) {
+        ESPALIER_CHECK(path.share.numerator >= 1 && path.share.numerator <= path.share.denominator);
+      }
+    }
+  }
+  const auto spec = files::ParseFloodnsTopology(text, kName);
+  constexpr std::size_t kBig = 20'000;  // what is larger takes too long for a fuzzer
+  if (IsRead(spec) && spec->nodes.size() < kBig && spec->links.size() < kBig) {
+    const auto topology = Topology::Build(*spec);
+    ESPALIER_CHECK(topology.has_value(), "{}", topology.error().error.message);
+  }
+  return 0;
+}

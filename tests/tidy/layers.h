@@ -26,6 +26,7 @@ inline const std::vector<Layer>& Layers() {
        {"common/base/", "common/graph/", "common/fabric/", "controller/routing/"}},
       {"controller/prediction/", {"common/base/", "common/graph/", "common/fabric/"}},
       {"collective/", {"common/base/", "common/graph/", "common/fabric/"}},
+      {"collective/transport/", {"common/base/"}},
 
       // Services: see the world through seams only, and never each other.
       {"controller/",

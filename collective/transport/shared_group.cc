@@ -1,0 +1,283 @@
+#include "collective/transport/shared_group.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+
+#include "common/base/check.h"
+
+namespace espalier::transport {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+
+constexpr std::uint32_t kMagic = 0x45535031;
+constexpr int kMaxRanks = 1024;
+// Spinning pays only while every rank has a core of its own; some 5 us.
+constexpr int kSpins = 200;
+constexpr int kYields = 100;
+// How long a sleeper sleeps before it looks whether its peers are alive.
+constexpr milliseconds kNap{20};
+constexpr std::size_t kHeaderBytes = 64 << 10;
+constexpr off_t kLocksBegin = off_t{1} << 40;
+
+std::string SystemReason() { return std::strerror(errno); }
+
+void PauseCore() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+void Sleep(std::atomic<std::uint32_t>& word, std::uint32_t seen, nanoseconds longest) {
+  const auto count = std::max<std::int64_t>(longest.count(), 1);
+  const timespec limit = {.tv_sec = count / 1'000'000'000, .tv_nsec = count % 1'000'000'000};
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &limit, nullptr, 0);
+}
+
+int CountCores() {
+  cpu_set_t cores;
+  return ::sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
+struct flock LockOf(int rank) {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = kLocksBegin + rank;
+  lock.l_len = 1;
+  return lock;
+}
+
+}  // namespace
+
+void Signal::Wake() {
+  if (sleepers.load() != 0) ::syscall(SYS_futex, &value, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void Signal::Set(std::uint32_t to) {
+  value.store(to);
+  Wake();
+}
+
+void Signal::Add() {
+  value.fetch_add(1);
+  Wake();
+}
+
+struct SharedGroup::Header {
+  std::uint32_t magic = 0;
+  std::int32_t ranks = 0;
+  std::uint64_t bytes = 0;
+  Signal joined;  // how many
+  enum : std::uint32_t { kNone, kBeingWritten, kAborted };
+  std::atomic<std::uint32_t> abort{kNone};
+  std::int32_t abort_code = 0;
+  char abort_text[512] = {};
+  enum : std::uint8_t { kAbsent, kPresent, kLeft };
+  std::atomic<std::uint8_t> presence[kMaxRanks] = {};
+};
+
+Result<UniqueFd> OpenFileOfProcess(std::int64_t process, int file) {
+  const std::string path = fmt::format("/proc/{}/fd/{}", process, file);
+  UniqueFd opened(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!opened) {
+    return Fail(ErrorCode::kUnavailable,
+                fmt::format("cannot open the shared memory {}: {} (ranks that share memory run "
+                            "under one user, on one host, and see each other's processes)",
+                            path, SystemReason()));
+  }
+  return opened;
+}
+
+Result<std::unique_ptr<SharedGroup>> SharedGroup::Join(Store& store, const std::string& name,
+                                                       int rank, int size, std::size_t bytes,
+                                                       Deadline deadline) {
+  static_assert(sizeof(Header) <= kHeaderBytes);
+  if (size < 1 || size > kMaxRanks || rank < 0 || rank >= size) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("rank {} of {}: there are 1 to {} ranks", rank, size, kMaxRanks));
+  }
+  std::unique_ptr<SharedGroup> group(new SharedGroup(rank, size));
+  group->spins_ = size <= CountCores() ? kSpins : 1;
+  const std::string key = name + "/memory";
+  auto ready =
+      rank == 0 ? group->Create(store, key, bytes) : group->Open(store, key, bytes, deadline);
+  if (ready) ready = group->AwaitAll(deadline);
+  if (!ready) return Propagate(ready);
+  return group;
+}
+
+SharedGroup::Header& SharedGroup::header() const { return *reinterpret_cast<Header*>(mapping_); }
+
+std::byte* SharedGroup::memory() const { return mapping_ + kHeaderBytes; }
+
+SharedGroup::~SharedGroup() {
+  if (mapping_ == nullptr) return;
+  header().presence[rank_] = Header::kLeft;
+  ::munmap(mapping_, mapped_bytes_);
+}
+
+Result<void> SharedGroup::Map(std::size_t bytes) {
+  mapped_bytes_ = kHeaderBytes + bytes;
+  void* address =
+      ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
+  if (address == MAP_FAILED) {
+    return Fail(ErrorCode::kUnavailable, fmt::format("cannot map {} bytes of shared memory: {}",
+                                                     mapped_bytes_, SystemReason()));
+  }
+  mapping_ = static_cast<std::byte*>(address);
+  return {};
+}
+
+Result<void> SharedGroup::TakeLock() {
+  struct flock lock = LockOf(rank_);
+  if (::fcntl(file_.get(), F_OFD_SETLK, &lock) == 0) return {};
+  return Fail(ErrorCode::kAlreadyExists,
+              fmt::format("rank {} has joined already, in another process or thread", rank_));
+}
+
+Result<void> SharedGroup::Create(Store& store, const std::string& key, std::size_t bytes) {
+  file_ = UniqueFd(::memfd_create("espalier-collective", MFD_CLOEXEC));
+  if (!file_ || ::ftruncate(file_.get(), static_cast<off_t>(kHeaderBytes + bytes)) != 0) {
+    return Fail(ErrorCode::kUnavailable, "cannot make shared memory: " + SystemReason());
+  }
+  auto done = Map(bytes);
+  if (!done) return done;
+  new (mapping_) Header;
+  header().magic = kMagic;
+  header().ranks = size_;
+  header().bytes = bytes;
+  done = TakeLock();
+  if (!done) return done;
+  return store.Set(key, fmt::format("{} {}", ::getpid(), file_.get()));
+}
+
+Result<void> SharedGroup::Open(Store& store, const std::string& key, std::size_t bytes,
+                               Deadline deadline) {
+  auto place = store.Get(key, deadline);
+  if (!place) {
+    return Fail(ErrorCode::kUnavailable,
+                fmt::format("rank 0 has not come in time: {}", place.error().message));
+  }
+  long process = 0;
+  int file = 0;
+  if (std::sscanf(place->c_str(), "%ld %d", &process, &file) != 2) {
+    return Fail(ErrorCode::kFailedPrecondition,
+                fmt::format("\"{}\" is not where rank 0 has its memory", *place));
+  }
+  auto opened = OpenFileOfProcess(process, file);
+  if (!opened) return Propagate(opened);
+  file_ = std::move(*opened);
+  const off_t length = ::lseek(file_.get(), 0, SEEK_END);
+  if (length != static_cast<off_t>(kHeaderBytes + bytes)) {
+    return Fail(ErrorCode::kFailedPrecondition,
+                fmt::format("rank 0 shares {} bytes, rank {} expects {}: other options, or "
+                            "another version",
+                            length, rank_, kHeaderBytes + bytes));
+  }
+  auto done = Map(bytes);
+  if (!done) return done;
+  if (header().magic != kMagic || header().ranks != size_) {
+    return Fail(ErrorCode::kFailedPrecondition,
+                fmt::format("rank 0 is of a group of {} ranks, rank {} of one of {}",
+                            header().ranks, rank_, size_));
+  }
+  return TakeLock();
+}
+
+Result<void> SharedGroup::AwaitAll(Deadline deadline) {
+  header().presence[rank_] = Header::kPresent;
+  header().joined.Add();
+  while (true) {
+    const std::uint32_t joined = header().joined.value;
+    if (joined >= static_cast<std::uint32_t>(size_)) return {};
+    auto changed = Await(header().joined, joined, deadline);
+    if (changed) continue;
+    if (steady_clock::now() < deadline) return changed;
+    std::string missing;
+    for (int peer = 0; peer < size_; ++peer) {
+      if (header().presence[peer] == Header::kAbsent) missing += fmt::format(" {}", peer);
+    }
+    return Fail(ErrorCode::kUnavailable, "ranks that have not come in time:" + missing);
+  }
+}
+
+Result<void> SharedGroup::Await(Signal& signal, std::uint32_t seen, Deadline deadline) {
+  const auto changed = [&] { return signal.value.load(std::memory_order_acquire) != seen; };
+  for (int i = 0; i < spins_; ++i) {
+    if (changed()) return {};
+    PauseCore();
+  }
+  for (int i = 0; i < kYields; ++i) {
+    if (changed()) return {};
+    ::sched_yield();
+  }
+  while (true) {
+    signal.sleepers.fetch_add(1);
+    if (!changed()) {
+      Sleep(signal.value, seen, std::min<nanoseconds>(kNap, deadline - steady_clock::now()));
+    }
+    signal.sleepers.fetch_sub(1);
+    if (changed()) return {};
+    auto well = CheckPeers();
+    if (!well) return well;
+    if (steady_clock::now() >= deadline) {
+      return Fail(ErrorCode::kUnavailable, "timed out" + DescribeLeavers());
+    }
+  }
+}
+
+bool SharedGroup::HasDied(int peer) const {
+  if (header().presence[peer] != Header::kPresent) return false;  // not yet here, or left in order
+  struct flock lock = LockOf(peer);
+  return ::fcntl(file_.get(), F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+}
+
+std::string SharedGroup::DescribeLeavers() const {
+  std::string leavers;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (header().presence[peer] == Header::kLeft)
+      leavers += fmt::format("; rank {} has left", peer);
+  }
+  return leavers;
+}
+
+Result<void> SharedGroup::CheckAbort() {
+  if (header().abort.load(std::memory_order_acquire) != Header::kAborted) return {};
+  return Fail(static_cast<ErrorCode>(header().abort_code), header().abort_text);
+}
+
+Result<void> SharedGroup::CheckPeers() {
+  auto abort = CheckAbort();
+  if (!abort) return abort;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_ && HasDied(peer)) {
+      return Fail(ErrorCode::kUnavailable, fmt::format("rank {} has died", peer));
+    }
+  }
+  return {};
+}
+
+void SharedGroup::Abort(const Error& cause) {
+  std::uint32_t none = Header::kNone;
+  if (!header().abort.compare_exchange_strong(none, Header::kBeingWritten)) return;
+  header().abort_code = static_cast<std::int32_t>(cause.code);
+  const std::size_t length = std::min(cause.message.size(), sizeof(Header::abort_text) - 1);
+  std::memcpy(header().abort_text, cause.message.data(), length);
+  header().abort.store(Header::kAborted, std::memory_order_release);
+}
+
+}  // namespace espalier::transport

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "collective/transport/store.h"
+#include "collective/transport/transport.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
+
+namespace espalier::transport {
+
+// A counter in shared memory that others wait for. Writers never block; waiters spin a little,
+// give way, then sleep.
+struct alignas(64) Signal {
+  std::atomic<std::uint32_t> value{0};
+  std::atomic<std::uint32_t> sleepers{0};
+
+  void Set(std::uint32_t to);
+  void Add();  // any thread or process
+
+ private:
+  void Wake();
+};
+
+// The ranks of one host, over memory that all of them have mapped: a memory file that rank 0 makes
+// and the others open through the store. Zero at first, and taken from the system page by page as
+// it is touched. The memory is gone when the last rank has left or died.
+//
+// A rank that dies, however it dies, is found by the others within a fraction of a second of
+// waiting: each holds a lock on a byte of the file of its own. Destruction leaves in good order.
+// Thread safety: one thread at a time.
+class SharedGroup {
+ public:
+  // Waits until all ranks have come. `name` tells groups of one store apart.
+  // Errors: kUnavailable for ranks that do not come before the deadline (named), memory that
+  // cannot be had; kFailedPrecondition for a rank with other sizes or of another version.
+  static Result<std::unique_ptr<SharedGroup>> Join(Store& store, const std::string& name, int rank,
+                                                   int size, std::size_t bytes, Deadline deadline);
+  SharedGroup(const SharedGroup&) = delete;
+  SharedGroup& operator=(const SharedGroup&) = delete;
+  ~SharedGroup();
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  // The memory, aligned to pages.
+  std::byte* memory() const;
+
+  // Waits until the signal's value is not `seen` any more.
+  // Errors: kUnavailable past the deadline, or what CheckPeers says.
+  Result<void> Await(Signal& signal, std::uint32_t seen, Deadline deadline);
+  // Whether all is well: no rank has died, none has given up.
+  Result<void> CheckPeers();
+  // The first cause that any rank gives is the one that all ranks hear of.
+  void Abort(const Error& cause);
+
+ private:
+  struct Header;
+  SharedGroup(int rank, int size) : rank_(rank), size_(size) {}
+
+  Result<void> Create(Store& store, const std::string& key, std::size_t bytes);
+  Result<void> Open(Store& store, const std::string& key, std::size_t bytes, Deadline deadline);
+  Result<void> Map(std::size_t bytes);
+  Result<void> TakeLock();
+  Result<void> AwaitAll(Deadline deadline);
+  Result<void> CheckAbort();
+  Header& header() const;
+  bool HasDied(int peer) const;
+  std::string DescribeLeavers() const;
+
+  int rank_;
+  int size_;
+  UniqueFd file_;
+  std::byte* mapping_ = nullptr;
+  std::size_t mapped_bytes_ = 0;
+  int spins_ = 0;
+};
+
+// Opens a memory file of another process, or of this one, for reading and writing.
+// Errors: kUnavailable.
+Result<UniqueFd> OpenFileOfProcess(std::int64_t process, int file);
+
+}  // namespace espalier::transport

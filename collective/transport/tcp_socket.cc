@@ -1,0 +1,159 @@
+#include "collective/transport/tcp_socket.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace espalier::transport {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr int kBacklog = 1024;
+
+tl::unexpected<Error> FailWithReason(const std::string& what) {
+  return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", what, std::strerror(errno)));
+}
+
+const sockaddr* Raw(const SocketAddress& address) {
+  return reinterpret_cast<const sockaddr*>(&address.storage);
+}
+
+void SendAtOnce(int socket) {
+  const int on = 1;
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+}  // namespace
+
+int MillisecondsUntil(Deadline deadline) {
+  const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));
+}
+
+bool AwaitSocket(int socket, short events, Deadline deadline) {
+  pollfd entry = {.fd = socket, .events = events, .revents = 0};
+  while (true) {
+    const int ready = ::poll(&entry, 1, MillisecondsUntil(deadline));
+    if (ready > 0) return true;
+    if (steady_clock::now() >= deadline) return false;
+  }
+}
+
+Result<SocketAddress> ParseAddress(const std::string& digits, std::uint16_t port) {
+  SocketAddress address;
+  auto* v4 = reinterpret_cast<sockaddr_in*>(&address.storage);
+  auto* v6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
+  if (::inet_pton(AF_INET, digits.c_str(), &v4->sin_addr) == 1) {
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons(port);
+    address.length = sizeof(*v4);
+  } else if (::inet_pton(AF_INET6, digits.c_str(), &v6->sin6_addr) == 1) {
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(port);
+    address.length = sizeof(*v6);
+  } else {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("\"{}\" is no IPv4 or IPv6 address", digits));
+  }
+  return address;
+}
+
+Result<UniqueFd> Listen(const SocketAddress& address) {
+  UniqueFd socket(
+      ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket || ::bind(socket.get(), Raw(address), address.length) != 0 ||
+      ::listen(socket.get(), kBacklog) != 0) {
+    return FailWithReason("cannot listen");
+  }
+  return socket;
+}
+
+Result<std::uint16_t> LocalPort(int socket) {
+  SocketAddress address;
+  address.length = sizeof(address.storage);
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0) {
+    return FailWithReason("no local port");
+  }
+  // The port is at the same place in both families.
+  return ntohs(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_port);
+}
+
+Result<UniqueFd> Dial(const SocketAddress& from, const SocketAddress& to, Deadline deadline) {
+  UniqueFd socket(::socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return FailWithReason("no socket");
+  // A chosen port may have served a connection of an earlier group.
+  const int on = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  // Without a port chosen, the kernel chooses it when it knows the other end.
+  ::setsockopt(socket.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+  if (::bind(socket.get(), Raw(from), from.length) != 0) {
+    return FailWithReason(
+        fmt::format("cannot bind port {}",
+                    ntohs(reinterpret_cast<const sockaddr_in*>(&from.storage)->sin_port)));
+  }
+  if (::connect(socket.get(), Raw(to), to.length) != 0) {
+    if (errno != EINPROGRESS) return FailWithReason("cannot connect");
+    if (!AwaitSocket(socket.get(), POLLOUT, deadline)) {
+      return Fail(ErrorCode::kUnavailable, "no answer in time");
+    }
+    int error = 0;
+    socklen_t length = sizeof(error);
+    ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    if (error != 0) {
+      errno = error;
+      return FailWithReason("cannot connect");
+    }
+  }
+  SendAtOnce(socket.get());
+  return socket;
+}
+
+UniqueFd Accept(int listener) {
+  UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (socket) SendAtOnce(socket.get());
+  return socket;
+}
+
+Result<void> SendWhole(int socket, const void* data, std::size_t bytes, Deadline deadline) {
+  const auto* at = static_cast<const std::byte*>(data);
+  while (bytes > 0) {
+    const ssize_t sent = ::send(socket, at, bytes, MSG_NOSIGNAL);
+    if (sent > 0) {
+      at += sent;
+      bytes -= static_cast<std::size_t>(sent);
+    } else if (errno != EAGAIN && errno != EINTR) {
+      return FailWithReason("the connection broke");
+    } else if (!AwaitSocket(socket, POLLOUT, deadline)) {
+      return Fail(ErrorCode::kUnavailable, "timed out");
+    }
+  }
+  return {};
+}
+
+Result<void> ReceiveWhole(int socket, void* data, std::size_t bytes, Deadline deadline) {
+  auto* at = static_cast<std::byte*>(data);
+  while (bytes > 0) {
+    const ssize_t received = ::recv(socket, at, bytes, 0);
+    if (received > 0) {
+      at += received;
+      bytes -= static_cast<std::size_t>(received);
+    } else if (received == 0) {
+      return Fail(ErrorCode::kUnavailable, "the connection was closed");
+    } else if (errno != EAGAIN && errno != EINTR) {
+      return FailWithReason("the connection broke");
+    } else if (!AwaitSocket(socket, POLLIN, deadline)) {
+      return Fail(ErrorCode::kUnavailable, "timed out");
+    }
+  }
+  return {};
+}
+
+}  // namespace espalier::transport

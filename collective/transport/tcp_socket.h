@@ -1,0 +1,37 @@
+#pragma once
+
+#include <netinet/in.h>
+
+#include <cstdint>
+#include <string>
+
+#include "collective/transport/transport.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
+
+namespace espalier::transport {
+
+// Addresses and sockets as the kernel has them; all sockets are non-blocking.
+
+struct SocketAddress {
+  sockaddr_storage storage = {};
+  socklen_t length = 0;
+};
+
+// Errors: kInvalidArgument.
+Result<SocketAddress> ParseAddress(const std::string& digits, std::uint16_t port);
+// kUnavailable for all that follow.
+Result<UniqueFd> Listen(const SocketAddress& address);
+Result<std::uint16_t> LocalPort(int socket);
+Result<UniqueFd> Dial(const SocketAddress& from, const SocketAddress& to, Deadline deadline);
+// No connection when none waits.
+UniqueFd Accept(int listener);
+// Sends or receives exactly that many bytes.
+Result<void> SendWhole(int socket, const void* data, std::size_t bytes, Deadline deadline);
+Result<void> ReceiveWhole(int socket, void* data, std::size_t bytes, Deadline deadline);
+// Waits for poll's events; false past the deadline.
+bool AwaitSocket(int socket, short events, Deadline deadline);
+// What is left, in poll's milliseconds, rounded up, 0 at least.
+int MillisecondsUntil(Deadline deadline);
+
+}  // namespace espalier::transport

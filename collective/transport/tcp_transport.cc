@@ -1,0 +1,249 @@
+#include "collective/transport/tcp_transport.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "collective/transport/tcp_connection.h"
+#include "collective/transport/tcp_socket.h"
+#include "common/base/check.h"
+
+namespace espalier::transport {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr int kMaxSlots = 64;
+constexpr std::uint32_t kVersion = 1;
+
+// The first bytes on a connection, from the higher rank.
+struct Hello {
+  std::uint32_t magic = 0x45535448;
+  std::uint32_t version = kVersion;
+  std::uint64_t group = 0;  // drawn by the lower rank, which published it
+  std::int32_t rank = 0;
+  std::int32_t channel = 0;
+  std::uint64_t slot_bytes = 0;
+  std::uint32_t slots = 0;
+  std::uint32_t reserved = 0;
+};
+
+// Where a rank listens, as it is in the store: "address port group".
+std::string KeyOf(const std::string& name, int rank) {
+  return fmt::format("{}/tcp.{}", name, rank);
+}
+
+class TcpTransport : public Transport {
+ public:
+  TcpTransport(Store& store, std::string name, int rank, int size, TcpOptions options)
+      : store_(store),
+        name_(std::move(name)),
+        rank_(rank),
+        size_(size),
+        options_(std::move(options)),
+        group_((std::uint64_t{std::random_device()()} << 32) | std::random_device()()) {}
+
+  Result<void> Start() {
+    auto address = ParseAddress(options_.address, 0);
+    if (!address) return Propagate(address);
+    auto listener = Listen(*address);
+    if (!listener) return Propagate(listener);
+    listener_ = std::move(*listener);
+    const auto port = LocalPort(listener_.get());
+    if (!port) return tl::unexpected<Error>(port.error());
+    return store_.Set(KeyOf(name_, rank_),
+                      fmt::format("{} {} {}", options_.address, *port, group_));
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::size_t slot_bytes() const override { return options_.slot_bytes; }
+  int slots() const override { return options_.slots; }
+
+  Result<void> Connect(std::span<const Endpoint> endpoints, Deadline deadline) override;
+  Outbox& outbox(Endpoint endpoint) override { return Find(endpoint); }
+  Inbox& inbox(Endpoint endpoint) override { return Find(endpoint); }
+  Result<void> Wait(Deadline deadline) override;
+  Result<void> Flush(Deadline deadline) override;
+  void Abort(const Error& cause) override {
+    for (auto& [endpoint, connection] : connections_) connection->SendAbort(cause.message);
+  }
+
+ private:
+  Result<void> Reach(Endpoint endpoint, Deadline deadline);
+  Result<void> AwaitPeers(std::span<const Endpoint> endpoints, Deadline deadline);
+  void Welcome(UniqueFd socket, Deadline deadline);
+  Result<bool> Move();
+  bool Poll(int milliseconds);
+
+  TcpConnection& Find(Endpoint endpoint) {
+    const auto found = connections_.find(endpoint);
+    ESPALIER_CHECK(found != connections_.end(), "peer={} channel={}", endpoint.peer,
+                   endpoint.channel);
+    return *found->second;
+  }
+  void Add(Endpoint endpoint, UniqueFd socket) {
+    connections_.emplace(
+        endpoint, std::make_unique<TcpConnection>(std::move(socket), endpoint.peer, options_.slots,
+                                                  options_.slot_bytes));
+  }
+
+  Store& store_;
+  std::string name_;
+  int rank_;
+  int size_;
+  TcpOptions options_;
+  std::uint64_t group_;
+  UniqueFd listener_;
+  std::map<Endpoint, std::unique_ptr<TcpConnection>> connections_;
+  std::vector<pollfd> polled_;
+};
+
+Result<void> TcpTransport::Connect(std::span<const Endpoint> endpoints, Deadline deadline) {
+  for (const Endpoint& endpoint : endpoints) {
+    if (endpoint.peer < 0 || endpoint.peer >= size_ || endpoint.peer == rank_ ||
+        endpoint.channel < 0) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("rank {} has no channel {} to rank {}: there are {} ranks", rank_,
+                              endpoint.channel, endpoint.peer, size_));
+    }
+  }
+  // Nobody waits for an accept here: the kernel's backlog takes all connections.
+  for (const Endpoint& endpoint : endpoints) {
+    if (endpoint.peer > rank_ || connections_.contains(endpoint)) continue;
+    auto reached = Reach(endpoint, deadline);
+    if (!reached) return reached;
+  }
+  return AwaitPeers(endpoints, deadline);
+}
+
+Result<void> TcpTransport::Reach(Endpoint endpoint, Deadline deadline) {
+  const auto fail = [&](const Error& error) {
+    return Fail(error.code, fmt::format("rank {} (channel {}): {}", endpoint.peer, endpoint.channel,
+                                        error.message));
+  };
+  const auto place = store_.Get(KeyOf(name_, endpoint.peer), deadline);
+  if (!place) return fail(place.error());
+  const std::size_t port_begin = place->find(' ') + 1;
+  char* port_end = nullptr;
+  const auto port = static_cast<std::uint16_t>(
+      std::strtoul(place->c_str() + std::min(port_begin, place->size()), &port_end, 10));
+  const std::uint64_t group = std::strtoull(port_end, nullptr, 10);
+  const auto to = ParseAddress(place->substr(0, port_begin == 0 ? 0 : port_begin - 1), port);
+  if (!to) return fail(to.error());
+  const std::uint16_t source_port = options_.source_port ? options_.source_port(endpoint) : 0;
+  const auto from = ParseAddress(options_.address, source_port);
+  if (!from) return fail(from.error());
+  auto socket = Dial(*from, *to, deadline);
+  if (!socket) return fail(socket.error());
+  const Hello hello = {.group = group,
+                       .rank = rank_,
+                       .channel = endpoint.channel,
+                       .slot_bytes = options_.slot_bytes,
+                       .slots = static_cast<std::uint32_t>(options_.slots)};
+  const auto sent = SendWhole(socket->get(), &hello, sizeof(hello), deadline);
+  if (!sent) return fail(sent.error());
+  Add(endpoint, std::move(*socket));
+  return {};
+}
+
+// A caller that is no rank of this group is dropped without a word.
+void TcpTransport::Welcome(UniqueFd socket, Deadline deadline) {
+  Hello hello;
+  constexpr std::chrono::seconds kPatience{1};
+  const Deadline limit = std::min(deadline, steady_clock::now() + kPatience);
+  if (!ReceiveWhole(socket.get(), &hello, sizeof(hello), limit)) return;
+  const Hello expected = {.group = group_,
+                          .rank = hello.rank,
+                          .channel = hello.channel,
+                          .slot_bytes = options_.slot_bytes,
+                          .slots = static_cast<std::uint32_t>(options_.slots)};
+  if (std::memcmp(&hello, &expected, sizeof(hello)) != 0) return;
+  if (hello.rank <= rank_ || hello.rank >= size_ || hello.channel < 0) return;
+  Add({hello.rank, hello.channel}, std::move(socket));
+}
+
+Result<void> TcpTransport::AwaitPeers(std::span<const Endpoint> endpoints, Deadline deadline) {
+  while (true) {
+    const auto missing = std::find_if(endpoints.begin(), endpoints.end(),
+                                      [&](const Endpoint& e) { return !connections_.contains(e); });
+    if (missing == endpoints.end()) return {};
+    if (!AwaitSocket(listener_.get(), POLLIN, deadline)) {
+      return Fail(ErrorCode::kUnavailable, fmt::format("rank {} has not come in time (channel {})",
+                                                       missing->peer, missing->channel));
+    }
+    UniqueFd socket = Accept(listener_.get());
+    if (socket) Welcome(std::move(socket), deadline);
+  }
+}
+
+Result<bool> TcpTransport::Move() {
+  bool moved = false;
+  for (auto& [endpoint, connection] : connections_) {
+    if (connection->Send()) moved = true;
+    if (connection->Receive()) moved = true;
+    if (auto failure = connection->Failure()) {
+      return Fail(ErrorCode::kUnavailable, std::move(*failure));
+    }
+  }
+  return moved;
+}
+
+// Sleeps until a socket is ready for what is wanted of it.
+bool TcpTransport::Poll(int milliseconds) {
+  polled_.clear();
+  for (const auto& [endpoint, connection] : connections_) {
+    const int events =
+        (connection->WantsToReceive() ? POLLIN : 0) | (connection->WantsToSend() ? POLLOUT : 0);
+    if (events == 0) continue;
+    polled_.push_back({.fd = connection->socket(), .events = static_cast<short>(events)});
+  }
+  return ::poll(polled_.data(), polled_.size(), milliseconds) > 0;
+}
+
+Result<void> TcpTransport::Wait(Deadline deadline) {
+  while (true) {
+    auto moved = Move();
+    if (!moved) return Propagate(moved);
+    if (*moved) return {};
+    if (!Poll(MillisecondsUntil(deadline)) && steady_clock::now() >= deadline) {
+      return Fail(ErrorCode::kUnavailable, "timed out");
+    }
+  }
+}
+
+Result<void> TcpTransport::Flush(Deadline deadline) {
+  while (std::any_of(connections_.begin(), connections_.end(),
+                     [](const auto& entry) { return entry.second->WantsToSend(); })) {
+    auto moved = Wait(deadline);
+    if (!moved) return moved;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> JoinTcp(Store& store, const std::string& name, int rank,
+                                           int size, const TcpOptions& options) {
+  if (size < 1 || rank < 0 || rank >= size) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("rank {} of {}: ranks are 0 and up", rank, size));
+  }
+  if (options.slots < 1 || options.slots > kMaxSlots || options.slot_bytes < 64) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} slots of {} bytes: 1 to {} of at least 64", options.slots,
+                            options.slot_bytes, kMaxSlots));
+  }
+  auto transport = std::make_unique<TcpTransport>(store, name, rank, size, options);
+  auto started = transport->Start();
+  if (!started) return Propagate(started);
+  return transport;
+}
+
+}  // namespace espalier::transport

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "common/base/result.h"
+
+namespace espalier::transport {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+// Travels with a message, unread by the transport: which call of a collective it is part of.
+using MessageTag = std::array<std::uint64_t, 4>;
+
+struct Message {
+  std::span<const std::byte> bytes;
+  MessageTag tag = {};
+};
+
+// The sending end of a FIFO connection. Messages are written where they are sent from.
+class Outbox {
+ public:
+  virtual ~Outbox() = default;
+  // A free slot of Transport::slot_bytes bytes, the same one until Commit; null while there is
+  // none. Aligned to 64 bytes.
+  virtual std::byte* TryAcquire() = 0;
+  // Sends the first `bytes` of the acquired slot.
+  virtual void Commit(std::size_t bytes, const MessageTag& tag) = 0;
+};
+
+// The receiving end. Messages are read where they arrived, in the order they were committed.
+class Inbox {
+ public:
+  virtual ~Inbox() = default;
+  // The oldest message that is not released; null while there is none: ask only where one is to
+  // come, as a peer that has gone is an error then.
+  virtual const Message* TryPeek() = 0;
+  virtual void Release() = 0;
+};
+
+// A connection with a peer, as a pair of FIFOs with `slots()` slots each way.
+struct Endpoint {
+  int peer = 0;
+  int channel = 0;
+  auto operator<=>(const Endpoint&) const = default;
+};
+
+// One rank's connections with the others of its group. Nothing but Connect, Wait and Flush blocks,
+// and those not past their deadline.
+//
+// Failure: once a peer has died, has aborted or has cut a connection that is still needed, Wait
+// and Flush say so with an error that names the rank, and the group is of no more use; this rank
+// then calls Abort, so that all others learn the cause too.
+// Errors of all: kUnavailable for a peer that is gone or does not come in time.
+//
+// Thread safety: one thread at a time.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual std::size_t slot_bytes() const = 0;
+  virtual int slots() const = 0;
+
+  // Opens what is not open yet. Both ends must call it, in any order.
+  virtual Result<void> Connect(std::span<const Endpoint> endpoints, Deadline deadline) = 0;
+  // Ends of an open connection; valid as long as the transport.
+  virtual Outbox& outbox(Endpoint endpoint) = 0;
+  virtual Inbox& inbox(Endpoint endpoint) = 0;
+
+  // Returns when something may have changed for an outbox that gave no slot or an inbox that gave
+  // no message since the last Wait. May return early.
+  virtual Result<void> Wait(Deadline deadline) = 0;
+  // Returns when all committed messages are out of this process's hands.
+  virtual Result<void> Flush(Deadline deadline) = 0;
+  // Tells every peer, as well as it can, that this rank gives up, and why.
+  virtual void Abort(const Error& cause) = 0;
+};
+
+}  // namespace espalier::transport

@@ -142,7 +142,6 @@ void LivePaths::NoteIfFull(std::uint32_t link) {
 
 std::span<const LivePaths::Move> LivePaths::Start(Way way, const Options& options) {
   moves_.clear();
-  if (occupancy_.LeastLoadedPath(way, false) < 0) return {};
   const std::int32_t before = PathOf(way);
   if (before < 0) {
     Count(way, 1);
@@ -153,7 +152,12 @@ std::span<const LivePaths::Move> LivePaths::Start(Way way, const Options& option
   const auto chain = occupancy_.Insert(way, {options.max_moves, options.max_moved_bytes}, steps);
   moves_.assign(chain.rbegin(), chain.rend());
   if (moves_.empty()) {
-    const std::int32_t path = occupancy_.LeastLoadedPath(way, false);
+    const std::int32_t path = occupancy_.LeastLoadedPath(way);
+    if (path < 0) {
+      if (before < 0) Count(way, -1);
+      occupancy_.Place(way, before);
+      return {};
+    }
     occupancy_.Place(way, path);
     for (const std::uint32_t link : occupancy_.LinksOf(way)) NoteIfFull(link);
     moves_.push_back({way, kNoPath, path});

@@ -135,7 +135,7 @@ void Occupancy::SetShare(Way way, std::int64_t share) {
   state.share = share;
 }
 
-std::int32_t Occupancy::LeastLoadedPath(Way way, bool within_limits) const {
+std::int32_t Occupancy::LeastLoadedPath(Way way) const {
   const WayState& state = ways_[way];
   const auto capacities = view_.capacities();
   std::int32_t best = -1;
@@ -145,15 +145,13 @@ std::int32_t Occupancy::LeastLoadedPath(Way way, bool within_limits) const {
     if (!IsUsable(state, route)) continue;
     std::int64_t load = 0;
     std::int64_t capacity = 1;
-    bool fits = true;
     for (const std::uint32_t link : LinksOf(state, route)) {
       const std::int64_t with = loads_[link] + state.share;
-      fits = fits && (!within_limits || with <= limits_[link]);
       if (Wide{with} * capacity <= Wide{load} * capacities[link]) continue;
       load = with;
       capacity = capacities[link];
     }
-    if (!fits || (best >= 0 && Wide{load} * best_capacity >= Wide{best_load} * capacity)) continue;
+    if (best >= 0 && Wide{load} * best_capacity >= Wide{best_load} * capacity) continue;
     best = route;
     best_load = load;
     best_capacity = capacity;
@@ -175,7 +173,7 @@ void Occupancy::SetLimit(const Load& load, Bound bound) {
 std::span<const Occupancy::Move> Occupancy::Insert(Way way, const MoveBudget& budget,
                                                    std::int64_t& steps) {
   moves_.clear();
-  if (!clos_ends_.empty() && (InsertAlong(way, budget, steps) || budget.moves == 0)) return moves_;
+  if (HasTwoSpineChains() && (InsertAlong(way, budget, steps) || budget.moves == 0)) return moves_;
   ++search_;
   queue_.clear();
   // The way's own first move is none of others.
@@ -189,7 +187,7 @@ std::span<const Occupancy::Move> Occupancy::Relieve(std::uint32_t link, const Mo
                                                     std::int64_t& steps) {
   moves_.clear();
   if (budget.moves == 0) return {};
-  if (!clos_ends_.empty() && RelieveAlong(link, budget, steps)) return moves_;
+  if (HasTwoSpineChains() && RelieveAlong(link, budget, steps)) return moves_;
   ++search_;
   queue_.clear();
   visited_[link] = search_;

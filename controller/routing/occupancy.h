@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -13,8 +14,9 @@ namespace espalier::controller {
 // them: a way moves to another path, which pushes a way off the one link that is too full for
 // it, which moves to another path, ... until one fits. Every link has its own limit.
 //
-// In a 2-layer Clos first along two spines only (a Kempe chain of the edge colouring: O(its
-// length); the shortest of a few). Where that fails, and elsewhere, breadth-first over all paths.
+// In a 2-layer Clos with equal links first along two spines only (a Kempe chain of the edge
+// colouring: O(its length); the shortest of a few). Where that fails, and elsewhere, breadth-first
+// over all paths.
 //
 // Loads are in units of 1 / kLoadUnit of a flow. The view must outlive it, and may be refreshed
 // at any time. Thread safety: one thread.
@@ -63,9 +65,8 @@ class Occupancy {
   std::span<const Way> WaysOn(std::uint32_t link) const { return ways_on_[link]; }
 
   // The usable path whose busiest link would carry least with this way on it, relative to its
-  // capacity; the lowest index among equals; -1 if no path is usable. With `within_limits` only
-  // paths on which no link would be above its limit.
-  std::int32_t LeastLoadedPath(Way way, bool within_limits) const;
+  // capacity; the lowest index among equals; -1 if no path is usable.
+  std::int32_t LeastLoadedPath(Way way) const;
 
   // Chains bring no link above this load, or none up to it.
   enum class Bound { kAtMost, kBelow };
@@ -117,11 +118,23 @@ class Occupancy {
     ClosEnd start;
     std::uint32_t other;
   };
+  // More chains to choose among are shorter, but cost more to look at.
+  static constexpr std::size_t kMaxChains = 16;
+  // The spines of a Clos as a way sees them: the least loaded with room at both ends, and some
+  // with room at one end only.
+  struct Survey {
+    std::int32_t best = -1;
+    std::size_t sources = 0;
+    std::size_t destinations = 0;
+    std::array<std::uint32_t, kMaxChains / 2> at_source;
+    std::array<std::uint32_t, kMaxChains / 2> at_destination;
+  };
   enum class Walk { kFound, kTooLong, kBlocked };
 
   bool HasRoom(std::uint32_t link, std::int64_t share) const {
     return view_.capacities()[link] > 0 && loads_[link] + share <= limits_[link];
   }
+  bool HasTwoSpineChains() const { return view_.clos() && view_.clos()->equal_rates; }
   std::int32_t ToPath(const WayState& state, std::int32_t route) const;
   std::int32_t ToRoute(const WayState& state, std::int32_t path) const;
   std::size_t RouteCount(const WayState& state) const;
@@ -133,7 +146,8 @@ class Occupancy {
   void MoveTo(Way way, std::int32_t route);
 
   // Chains along two spines.
-  void CollectInsertions(Way way);
+  Survey LookAround(const WayState& state) const;
+  void CollectInsertions(const WayState& state, const Survey& survey);
   bool InsertAlong(Way way, const MoveBudget& budget, std::int64_t& steps);
   bool RelieveAlong(std::uint32_t link, const MoveBudget& budget, std::int64_t& steps);
   // The shortest of chains_, to within a factor of 2, is left in walk_moves_; its index, or kNone.

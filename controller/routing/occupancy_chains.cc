@@ -1,16 +1,10 @@
 // Chains along two spines of a Clos: see Occupancy.
 #include <algorithm>
+#include <limits>
 
 #include "controller/routing/occupancy.h"
 
 namespace espalier::controller {
-namespace {
-
-// More chains to choose among are shorter, but cost more to look at.
-constexpr std::size_t kMaxChains = 16;
-
-}  // namespace
-
 Occupancy::Way Occupancy::CheapestOn(std::uint32_t link, std::int64_t share) const {
   Way best = kNone;
   for (const Way way : ways_on_[link]) {
@@ -75,35 +69,42 @@ void Occupancy::TakeWalk() {
   TellByPath();
 }
 
-void Occupancy::CollectInsertions(Way way) {
-  const WayState& state = ways_[way];
+Occupancy::Survey Occupancy::LookAround(const WayState& state) const {
   const Clos& clos = *view_.clos();
-  chains_.clear();
-  // Spines with room at one end only, for each end.
-  std::uint32_t at_source[kMaxChains / 2];
-  std::uint32_t at_destination[kMaxChains / 2];
-  std::size_t sources = 0;
-  std::size_t destinations = 0;
+  const std::uint32_t* const up = &clos.up[std::size_t{state.source} * clos.spines];
+  const std::uint32_t* const down = &clos.down[std::size_t{state.destination} * clos.spines];
+  Survey survey;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (std::uint32_t spine = 0; spine < clos.spines; ++spine) {
-    const std::uint32_t up = LinkAt({state.source, spine, true});
-    const std::uint32_t down = LinkAt({state.destination, spine, false});
-    if (up != kNoLink && sources < kMaxChains / 2 && HasRoom(up, state.share)) {
-      at_source[sources++] = spine;
-    }
-    if (down != kNoLink && destinations < kMaxChains / 2 && HasRoom(down, state.share)) {
-      at_destination[destinations++] = spine;
+    const bool at_source = up[spine] != kNoLink && HasRoom(up[spine], state.share);
+    const bool at_destination = down[spine] != kNoLink && HasRoom(down[spine], state.share);
+    if (at_source && at_destination) {
+      const std::int64_t load = std::max(loads_[up[spine]], loads_[down[spine]]);
+      if (load >= least) continue;
+      least = load;
+      survey.best = static_cast<std::int32_t>(spine);
+      if (load == 0) break;
+    } else if (at_source && survey.sources < kMaxChains / 2) {
+      survey.at_source[survey.sources++] = spine;
+    } else if (at_destination && survey.destinations < kMaxChains / 2) {
+      survey.at_destination[survey.destinations++] = spine;
     }
   }
+  return survey;
+}
+
+void Occupancy::CollectInsertions(const WayState& state, const Survey& survey) {
+  chains_.clear();
   const auto add = [&](const ClosEnd& start, std::uint32_t other) {
     if (chains_.size() < kMaxChains && IsUsable(state, static_cast<std::int32_t>(start.spine))) {
       chains_.push_back({start, other});
     }
   };
   // Of all pairs first those that have no spine in common with each other.
-  for (std::size_t shift = 0; shift < destinations; ++shift) {
-    for (std::size_t i = 0; i < sources; ++i) {
-      const std::uint32_t a = at_source[i];
-      const std::uint32_t b = at_destination[(i + shift) % destinations];
+  for (std::size_t shift = 0; shift < survey.destinations; ++shift) {
+    for (std::size_t i = 0; i < survey.sources; ++i) {
+      const std::uint32_t a = survey.at_source[i];
+      const std::uint32_t b = survey.at_destination[(i + shift) % survey.destinations];
       add({state.destination, a, false}, b);
       add({state.source, b, true}, a);
     }
@@ -113,17 +114,18 @@ void Occupancy::CollectInsertions(Way way) {
 bool Occupancy::InsertAlong(Way way, const MoveBudget& budget, std::int64_t& steps) {
   const WayState& state = ways_[way];
   steps -= view_.clos()->spines;
-  if (const std::int32_t path = LeastLoadedPath(way, true); path >= 0) {
-    moves_.push_back({way, -1, path});
-    Place(way, path);
-    return true;
+  const Survey survey = LookAround(state);
+  std::int32_t route = survey.best;
+  walk_moves_.clear();
+  if (route < 0) {
+    if (budget.moves == 0) return false;
+    CollectInsertions(state, survey);
+    const std::size_t found = FindShortest(state.share, budget, steps);
+    if (found == kNone) return false;
+    route = static_cast<std::int32_t>(chains_[found].start.spine);
   }
-  if (budget.moves == 0) return false;
-  CollectInsertions(way);
-  const std::size_t found = FindShortest(state.share, budget, steps);
-  if (found == kNone) return false;
-  moves_.push_back({way, -1, static_cast<std::int32_t>(chains_[found].start.spine)});
-  MoveTo(way, moves_.front().to);
+  moves_.push_back({way, -1, route});
+  MoveTo(way, route);
   TakeWalk();
   return true;
 }

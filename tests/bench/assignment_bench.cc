@@ -1,4 +1,5 @@
-// How long does it take to assign paths at the optimum, and how does that compare with greedy?
+// How long does it take to assign paths at the optimum, and how does that compare with greedy? And
+// how long until a flow, or a job, that starts has its paths, when all others are live?
 //
 // Prints a table. Every figure is the minimum and the median of many repetitions on one thread;
 // all algorithms take turns within one run, so their ratios hold on a noisy machine too. Every
@@ -13,7 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "common/fabric/builders.h"
 #include "common/graph/edge_coloring.h"
+#include "controller/routing/assigner.h"
+#include "controller/routing/live_paths.h"
 
 namespace {
 
@@ -52,6 +56,17 @@ Input Permutation(std::string name, std::uint32_t leaves, std::uint32_t hosts, s
     if (edge.left != edge.right) input.edges.push_back(edge);
   }
   return input;
+}
+
+// One job on the first `job_leaves` leaves, another on all others: a permutation each.
+Input TwoJobs(std::uint32_t leaves, std::uint32_t hosts, std::uint32_t spines,
+              std::uint32_t job_leaves) {
+  Input all = Permutation("", job_leaves, hosts, spines, 1);
+  for (BipartiteEdge edge : Permutation("", leaves - job_leaves, hosts, spines, 1).edges) {
+    all.edges.push_back({edge.left + job_leaves, edge.right + job_leaves});
+  }
+  all.leaves = leaves;
+  return all;
 }
 
 // Rings of `length` hosts, drawn at random, over all hosts.
@@ -142,9 +157,10 @@ struct Times {
     microseconds.push_back(std::chrono::duration<double, std::micro>(end - start).count());
   }
   double Minimum() const { return *std::min_element(microseconds.begin(), microseconds.end()); }
-  double Median() {
+  double Median() { return Quantile(0.5); }
+  double Quantile(double q) {
     std::sort(microseconds.begin(), microseconds.end());
-    return microseconds[microseconds.size() / 2];
+    return microseconds[static_cast<std::size_t>(q * static_cast<double>(microseconds.size() - 1))];
   }
 };
 
@@ -181,6 +197,135 @@ void MeasureColoring(const Input& input) {
       Verify(input, greedy.Assign(input)).worst, portable.effort().chains, portable.effort().steps);
 }
 
+namespace fabric = espalier::fabric;
+using espalier::controller::Assigner;
+using espalier::controller::Assignment;
+using espalier::controller::Commodity;
+using espalier::controller::FabricView;
+using espalier::controller::LivePaths;
+using espalier::controller::Load;
+
+constexpr LivePaths::Options kAnyMoves{.max_moves = 1'000'000, .step_budget = 1'000'000'000};
+
+// A fabric with all its flows live.
+class LiveFabric {
+ public:
+  explicit LiveFabric(const Input& input)
+      : topology_(*fabric::Topology::Build(
+            *fabric::BuildLeafSpine({.spines = static_cast<int>(input.spines),
+                                     .leaves = static_cast<int>(input.leaves),
+                                     .hosts_per_leaf = 1}))),
+        table_(topology_),
+        view_(topology_, table_),
+        assigner_(view_),
+        paths_(view_) {
+    for (const BipartiteEdge& edge : input.edges) {
+      flows_.push_back({.source = edge.left, .destination = edge.right});
+    }
+    const Assignment assignment = Optimal();
+    for (std::size_t i = 0; i < flows_.size(); ++i) {
+      ways_.push_back(paths_.Add(flows_[i].source, flows_[i].destination));
+      paths_.Place(ways_[i], assignment.paths[i]);
+    }
+  }
+
+  std::vector<Commodity>& flows() { return flows_; }
+  const Assignment& Optimal() { return assigner_.Optimal(flows_, {.step_budget = 0}); }
+  void Stop(std::size_t flow) { paths_.Remove(ways_[flow]); }
+  std::size_t Start(std::size_t flow) {
+    ways_[flow] = paths_.Add(flows_[flow].source, flows_[flow].destination);
+    return paths_.Start(ways_[flow], kAnyMoves).size() - 1;
+  }
+  // The first flows exchange destinations among themselves.
+  void ShuffleWithinJob(std::size_t flows, std::mt19937& random) {
+    for (std::size_t i = 0; i < flows; ++i) {
+      Commodity& x = flows_[i];
+      Commodity& y = flows_[random() % flows];
+      if (x.source != y.destination && y.source != x.destination) {
+        std::swap(x.destination, y.destination);
+      }
+    }
+  }
+  // Moved ways.
+  std::size_t LoseSpine(std::uint32_t spine) {
+    for (std::size_t i = 0; i < topology_.links().size(); ++i) {
+      const fabric::LinkId link(static_cast<std::int32_t>(i));
+      if (topology_.node(topology_.link(link).b).id == "spine" + std::to_string(spine)) {
+        topology_.SetLinkState(link, fabric::LinkState::kDown);
+      }
+    }
+    view_.Refresh();
+    std::size_t moves = 0;
+    const auto stranded = paths_.HandleLinkChange();
+    for (const auto way : stranded) moves += paths_.Start(way, kAnyMoves).size();
+    return moves;
+  }
+  void ExpectOptimum() {
+    if (paths_.MaxLoad() == Optimal().max_load) return;
+    fmt::print("load {}: NOT THE OPTIMUM\n", paths_.MaxLoad().ToString());
+    std::exit(1);
+  }
+
+ private:
+  fabric::Topology topology_;
+  fabric::PathTable table_;
+  FabricView view_;
+  Assigner assigner_;
+  LivePaths paths_;
+  std::vector<Commodity> flows_;
+  std::vector<LivePaths::Way> ways_;
+};
+
+void MeasureLivePaths(const Input& input) {
+  LiveFabric live(input);
+  std::mt19937 random(1);
+  const std::size_t count = live.flows().size();
+  Times full;
+  for (int i = 0; i < 5; ++i) full.Measure([&] { live.Optimal(); });
+
+  // The job of 1,024 hosts ends, and starts with its destinations in another order.
+  Times jobs;
+  for (int round = 0; round < 100; ++round) {
+    for (std::size_t flow = 0; flow < 1'024; ++flow) live.Stop(flow);
+    live.ShuffleWithinJob(1'024, random);
+    jobs.Measure([&] {
+      for (std::size_t flow = 0; flow < 1'024; ++flow) live.Start(flow);
+    });
+  }
+  live.ExpectOptimum();
+
+  // Two flows end, and two start from the same leaves with their destinations exchanged: every
+  // leaf stays full, and the new flows find one free spine at each end, mostly not the same.
+  Times starts;
+  Times ends;
+  std::size_t moved = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const std::size_t a = random() % count;
+    const std::size_t b = random() % count;
+    Commodity& x = live.flows()[a];
+    Commodity& y = live.flows()[b];
+    if (a == b || x.source == y.destination || y.source == x.destination) continue;
+    ends.Measure([&] { live.Stop(a); });
+    ends.Measure([&] { live.Stop(b); });
+    std::swap(x.destination, y.destination);
+    starts.Measure([&] { moved += live.Start(a); });
+    starts.Measure([&] { moved += live.Start(b); });
+  }
+  live.ExpectOptimum();
+
+  Times loss;
+  std::size_t lost = 0;
+  loss.Measure([&] { lost = live.LoseSpine(0); });
+  live.ExpectOptimum();
+  fmt::print(
+      "{:7} {:5} {:4} | {:6.2f} {:6.2f} {:5.1f} | {:6.2f} {:6.2f} | {:8.1f} {:8.1f} {:5.2f} | "
+      "{:8.1f} {:5}\n",
+      count, input.leaves, input.spines, starts.Median(), starts.Quantile(0.99),
+      static_cast<double>(moved) / static_cast<double>(starts.microseconds.size()), ends.Median(),
+      ends.Quantile(0.99), jobs.Minimum(), full.Minimum(), jobs.Minimum() / full.Minimum(),
+      loss.Minimum(), lost);
+}
+
 }  // namespace
 
 int main() {
@@ -196,6 +341,12 @@ int main() {
         Permutation("permutation", 1'024, 128, 128, 1),
         Permutation("permutation, two a link", 1'024, 128, 64, 1)}) {
     MeasureColoring(input);
+  }
+  fmt::print("\n{:>7} {:>5} {:>4} | {:>19} | {:>13} | {:>23} | {:>14}\n", "live", "leaf", "spin",
+             "start: p50 p99 moves", "end: p50 p99", "1,024 start, all, ratio", "spine lost");
+  for (const Input& input : {TwoJobs(64, 32, 32, 32), TwoJobs(256, 32, 32, 32),
+                             TwoJobs(512, 64, 64, 16), TwoJobs(1'024, 128, 128, 8)}) {
+    MeasureLivePaths(input);
   }
   return 0;
 }

@@ -32,6 +32,8 @@ void Occupancy::Clear() {
   if (!view_.clos()) return;
   const Clos& clos = *view_.clos();
   clos_ends_.resize(links);
+  idle_up_ = clos.up_known;
+  idle_down_ = clos.down_known;
   for (std::uint32_t leaf = 0; leaf < clos.leaves; ++leaf) {
     for (std::uint32_t spine = 0; spine < clos.spines; ++spine) {
       for (const bool sends : {true, false}) {
@@ -115,6 +117,7 @@ void Occupancy::Put(Way way, std::int32_t route, int sign) {
       on.pop_back();
     }
   }
+  if (state.candidates == nullptr) NoteIdle(state, route);
 }
 
 void Occupancy::MoveTo(Way way, std::int32_t route) {

@@ -146,6 +146,8 @@ class Occupancy {
   void MoveTo(Way way, std::int32_t route);
 
   // Chains along two spines.
+  void NoteIdle(const WayState& state, std::int32_t route);
+  std::int32_t IdleRoute(const WayState& state) const;
   Survey LookAround(const WayState& state) const;
   void CollectInsertions(const WayState& state, const Survey& survey);
   bool InsertAlong(Way way, const MoveBudget& budget, std::int64_t& steps);
@@ -173,6 +175,9 @@ class Occupancy {
   std::vector<std::int64_t> limits_;
   std::vector<std::vector<Way>> ways_on_;  // by link
   std::vector<ClosEnd> clos_ends_;         // by link; empty where the fabric is none
+  // Spines to which a leaf's link bears nothing, as masks like Clos::up_live.
+  std::vector<std::uint64_t> idle_up_;
+  std::vector<std::uint64_t> idle_down_;
   std::vector<Chain> chains_;
   std::vector<Move> walk_moves_;  // by route
   std::uint32_t walk_ = 0;

@@ -1,5 +1,6 @@
 // Chains along two spines of a Clos: see Occupancy.
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "controller/routing/occupancy.h"
@@ -69,6 +70,30 @@ void Occupancy::TakeWalk() {
   TellByPath();
 }
 
+void Occupancy::NoteIdle(const WayState& state, std::int32_t route) {
+  const Clos& clos = *view_.clos();
+  const auto spine = static_cast<std::uint32_t>(route);
+  const auto note = [&](std::uint32_t leaf, std::uint32_t link, std::vector<std::uint64_t>& idle) {
+    const std::uint64_t bit = std::uint64_t{1} << (spine % 64);
+    std::uint64_t& word = idle[std::size_t{leaf} * clos.words + spine / 64];
+    word = loads_[link] == 0 ? word | bit : word & ~bit;
+  };
+  note(state.source, LinkAt({state.source, spine, true}), idle_up_);
+  note(state.destination, LinkAt({state.destination, spine, false}), idle_down_);
+}
+
+std::int32_t Occupancy::IdleRoute(const WayState& state) const {
+  const Clos& clos = *view_.clos();
+  const std::size_t from = std::size_t{state.source} * clos.words;
+  const std::size_t to = std::size_t{state.destination} * clos.words;
+  for (std::uint32_t word = 0; word < clos.words; ++word) {
+    const std::uint64_t idle = idle_up_[from + word] & clos.up_live[from + word] &
+                               idle_down_[to + word] & clos.down_live[to + word];
+    if (idle != 0) return static_cast<std::int32_t>(64 * word) + std::countr_zero(idle);
+  }
+  return -1;
+}
+
 Occupancy::Survey Occupancy::LookAround(const WayState& state) const {
   const Clos& clos = *view_.clos();
   const std::uint32_t* const up = &clos.up[std::size_t{state.source} * clos.spines];
@@ -83,7 +108,6 @@ Occupancy::Survey Occupancy::LookAround(const WayState& state) const {
       if (load >= least) continue;
       least = load;
       survey.best = static_cast<std::int32_t>(spine);
-      if (load == 0) break;
     } else if (at_source && survey.sources < kMaxChains / 2) {
       survey.at_source[survey.sources++] = spine;
     } else if (at_destination && survey.destinations < kMaxChains / 2) {
@@ -114,15 +138,18 @@ void Occupancy::CollectInsertions(const WayState& state, const Survey& survey) {
 bool Occupancy::InsertAlong(Way way, const MoveBudget& budget, std::int64_t& steps) {
   const WayState& state = ways_[way];
   steps -= view_.clos()->spines;
-  const Survey survey = LookAround(state);
-  std::int32_t route = survey.best;
   walk_moves_.clear();
+  std::int32_t route = IdleRoute(state);
   if (route < 0) {
-    if (budget.moves == 0) return false;
-    CollectInsertions(state, survey);
-    const std::size_t found = FindShortest(state.share, budget, steps);
-    if (found == kNone) return false;
-    route = static_cast<std::int32_t>(chains_[found].start.spine);
+    const Survey survey = LookAround(state);
+    route = survey.best;
+    if (route < 0) {
+      if (budget.moves == 0) return false;
+      CollectInsertions(state, survey);
+      const std::size_t found = FindShortest(state.share, budget, steps);
+      if (found == kNone) return false;
+      route = static_cast<std::int32_t>(chains_[found].start.spine);
+    }
   }
   moves_.push_back({way, -1, route});
   MoveTo(way, route);

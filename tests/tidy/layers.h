@@ -27,6 +27,7 @@ inline const std::vector<Layer>& Layers() {
       {"controller/prediction/", {"common/base/", "common/graph/", "common/fabric/"}},
       {"collective/", {"common/base/", "common/graph/", "common/fabric/"}},
       {"collective/transport/", {"common/base/"}},
+      {"collective/runtime/", {"common/base/", "collective/", "collective/transport/"}},
 
       // Services: see the world through seams only, and never each other.
       {"controller/",

@@ -1,0 +1,421 @@
+#include "collective/runtime/interpreter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace espalier::runtime {
+namespace {
+
+using program::Buffer;
+using program::CollectiveKind;
+using program::OpCode;
+using transport::Endpoint;
+
+constexpr std::size_t kTileGranularity = 64;
+
+std::size_t Index(Buffer buffer) { return static_cast<std::size_t>(buffer); }
+
+// FNV-1a over what makes ranks' programs fit together.
+class Fingerprint {
+ public:
+  void Add(std::int64_t value) {
+    for (int i = 0; i < 8; ++i) {
+      hash_ = (hash_ ^ static_cast<std::uint8_t>(value >> (8 * i))) * 0x100000001b3;
+    }
+  }
+  std::uint64_t hash() const { return hash_ == 0 ? 1 : hash_; }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325;
+};
+
+std::uint64_t FingerprintOf(const program::Program& program) {
+  Fingerprint print;
+  print.Add(program.collective.chunks);
+  for (const program::RankProgram& rank : program.ranks) {
+    print.Add(static_cast<std::int64_t>(rank.blocks.size()));
+    for (const program::ThreadBlock& block : rank.blocks) {
+      print.Add(block.send_peer);
+      print.Add(block.receive_peer);
+      print.Add(block.channel);
+      print.Add(static_cast<std::int64_t>(block.steps.size()));
+      for (const program::Step& step : block.steps) {
+        print.Add(static_cast<std::int64_t>(step.op));
+        print.Add(static_cast<std::int64_t>(step.source.buffer) << 32 | step.source.index);
+        print.Add(static_cast<std::int64_t>(step.destination.buffer) << 32 |
+                  step.destination.index);
+        print.Add(step.count);
+      }
+    }
+  }
+  return print.hash();
+}
+
+std::size_t LargestCount(const program::Program& program) {
+  std::int32_t largest = 1;
+  for (const program::RankProgram& rank : program.ranks) {
+    for (const program::ThreadBlock& block : rank.blocks) {
+      for (const program::Step& step : block.steps) largest = std::max(largest, step.count);
+    }
+  }
+  return static_cast<std::size_t>(largest);
+}
+
+}  // namespace
+
+Interpreter::Interpreter(std::shared_ptr<const program::Program> program,
+                         transport::Transport& transport)
+    : program_(std::move(program)),
+      transport_(transport),
+      fingerprint_(FingerprintOf(*program_)),
+      largest_count_(LargestCount(*program_)) {}
+
+const program::RankProgram& Interpreter::code() const {
+  return program_->ranks[static_cast<std::size_t>(transport_.rank())];
+}
+
+Result<std::unique_ptr<Interpreter>> Interpreter::Prepare(
+    std::shared_ptr<const program::Program> program, transport::Transport& transport,
+    transport::Deadline deadline) {
+  const auto ranks = static_cast<int>(program->ranks.size());
+  if (ranks != transport.size()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("program {} is for {} ranks, the group has {}", program->name, ranks,
+                            transport.size()));
+  }
+  std::unique_ptr<Interpreter> made(new Interpreter(std::move(program), transport));
+  if (made->largest_count_ * sizeof(std::int64_t) > transport.slot_bytes()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("program {} sends {} chunks at once, more than fit {} bytes",
+                            made->program_->name, made->largest_count_, transport.slot_bytes()));
+  }
+  std::set<Endpoint> endpoints;
+  for (const program::ThreadBlock& block : made->code().blocks) {
+    for (const int peer : {block.send_peer, block.receive_peer}) {
+      if (peer != program::kNoPeer) endpoints.insert({peer, block.channel});
+    }
+  }
+  const std::vector<Endpoint> list(endpoints.begin(), endpoints.end());
+  auto connected = transport.Connect(list, deadline);
+  if (!connected) return Propagate(connected);
+  for (const program::ThreadBlock& code : made->code().blocks) {
+    Block& block = made->blocks_.emplace_back();
+    block.code = &code;
+    if (code.send_peer != program::kNoPeer) {
+      block.outbox = &transport.outbox({code.send_peer, code.channel});
+    }
+    if (code.receive_peer != program::kNoPeer) {
+      block.inbox = &transport.inbox({code.receive_peer, code.channel});
+    }
+  }
+  return made;
+}
+
+std::size_t Interpreter::SegmentsOf(Buffer buffer) const {
+  const CollectiveKind kind = program_->collective.kind;
+  const bool is_shared = kind == CollectiveKind::kAllToAll ||
+                         (kind == CollectiveKind::kAllGather && buffer == Buffer::kOutput) ||
+                         (kind == CollectiveKind::kReduceScatter && buffer == Buffer::kInput);
+  return is_shared ? static_cast<std::size_t>(program_->collective.ranks) : 1;
+}
+
+std::size_t Interpreter::ChunksOf(Buffer buffer) const {
+  const int rank = transport_.rank();
+  switch (buffer) {
+    case Buffer::kInput:
+      return static_cast<std::size_t>(program_->collective.InputChunks(rank));
+    case Buffer::kOutput:
+      return static_cast<std::size_t>(program_->collective.OutputChunks(rank));
+    case Buffer::kScratch:
+      break;
+  }
+  return static_cast<std::size_t>(code().scratch_chunks);
+}
+
+// Chunks that Operands::elements are cut into.
+std::size_t Interpreter::ChunksPerShare() const {
+  const program::CollectiveSpec& spec = program_->collective;
+  const bool is_shared = spec.kind == CollectiveKind::kAllToAll ||
+                         spec.kind == CollectiveKind::kAllGather ||
+                         spec.kind == CollectiveKind::kReduceScatter;
+  return static_cast<std::size_t>(is_shared ? spec.chunks / spec.ranks : spec.chunks);
+}
+
+void Interpreter::CutIntoTiles(const Operands& operands) {
+  const std::size_t element = reduce::SizeOf(operands.type);
+  const std::size_t share = ChunksPerShare();
+  const std::size_t whole = operands.elements / share;  // elements of a chunk
+  Tile tile;
+  tile.chunk_bytes = whole * element;
+  const std::size_t segment_bytes = operands.elements * element;
+  // The input is only read where it is not the output too.
+  tile.buffers[Index(Buffer::kInput)] = {const_cast<std::byte*>(operands.input), share,
+                                         segment_bytes};
+  tile.buffers[Index(Buffer::kOutput)] = {operands.output, share, segment_bytes};
+  scratch_.resize(std::max(scratch_.size(), ChunksOf(Buffer::kScratch) * tile.chunk_bytes));
+  tile.buffers[Index(Buffer::kScratch)] = {scratch_.data(), ChunksOf(Buffer::kScratch), 0};
+  std::size_t limit = transport_.slot_bytes() / largest_count_;
+  limit -= limit % (limit > kTileGranularity ? kTileGranularity : element);
+  tiles_.clear();
+  for (; tile.offset < tile.chunk_bytes; tile.offset += tile.bytes) {
+    tile.bytes = std::min(limit, tile.chunk_bytes - tile.offset);
+    tiles_.push_back(tile);
+  }
+  const std::size_t rest = operands.elements % share;
+  if (rest != 0) AddTail(operands, whole, rest);
+  if (tiles_.empty()) tiles_.push_back(tile);  // messages without data
+}
+
+bool Interpreter::IsInPlace(const Operands& operands) const {
+  const std::size_t share = operands.elements * reduce::SizeOf(operands.type) *
+                            static_cast<std::size_t>(transport_.rank());
+  switch (program_->collective.kind) {
+    case CollectiveKind::kAllGather:
+      return operands.input == operands.output + share;
+    case CollectiveKind::kReduceScatter:
+      return operands.output == operands.input + share;
+    default:
+      return operands.input == operands.output;
+  }
+}
+
+// One element a chunk. The elements of a segment beyond share x whole, and zeros after them.
+void Interpreter::AddTail(const Operands& operands, std::size_t whole, std::size_t rest) {
+  const std::size_t element = reduce::SizeOf(operands.type);
+  const std::size_t share = ChunksPerShare();
+  const std::size_t input = ChunksOf(Buffer::kInput) * element;
+  const std::size_t output = ChunksOf(Buffer::kOutput) * element;
+  tail_.assign(input + output + ChunksOf(Buffer::kScratch) * element, std::byte{0});
+  std::byte* inputs = tail_.data();
+  std::byte* outputs = tail_.data() + input;
+  if (IsInPlace(operands)) {
+    const CollectiveKind kind = program_->collective.kind;
+    const std::size_t part = static_cast<std::size_t>(transport_.rank()) * share * element;
+    outputs = tail_.data() + (kind == CollectiveKind::kReduceScatter ? part : 0);
+    inputs = tail_.data() + (kind == CollectiveKind::kAllGather ? part : 0);
+  }
+  Tile tile;
+  tile.chunk_bytes = element;
+  tile.bytes = element;
+  tile.buffers[Index(Buffer::kInput)] = {inputs, share, share * element};
+  tile.buffers[Index(Buffer::kOutput)] = {outputs, share, share * element};
+  tile.buffers[Index(Buffer::kScratch)] = {tail_.data() + input + output,
+                                           ChunksOf(Buffer::kScratch), 0};
+  if (operands.input != nullptr) {
+    for (std::size_t s = 0; s < SegmentsOf(Buffer::kInput); ++s) {
+      const std::size_t first = s * operands.elements + whole * share;
+      std::memcpy(inputs + s * share * element, operands.input + first * element, rest * element);
+    }
+  }
+  tiles_.push_back(tile);
+}
+
+void Interpreter::CopyTailOut(const Operands& operands) const {
+  const std::size_t share = ChunksPerShare();
+  const std::size_t rest = operands.elements % share;
+  if (rest == 0 || operands.output == nullptr || ChunksOf(Buffer::kOutput) == 0) return;
+  const std::size_t element = reduce::SizeOf(operands.type);
+  const std::byte* from = tiles_.back().buffers[Index(Buffer::kOutput)].base;
+  for (std::size_t s = 0; s < SegmentsOf(Buffer::kOutput); ++s) {
+    const std::size_t first = (s + 1) * operands.elements - rest;
+    std::memcpy(operands.output + first * element, from + s * share * element, rest * element);
+  }
+}
+
+std::byte* Interpreter::Find(const Tile& tile, program::Location location) {
+  const Layout& layout = tile.buffers[Index(location.buffer)];
+  const auto index = static_cast<std::size_t>(location.index);
+  return layout.base + index / layout.segment_chunks * layout.segment_bytes +
+         index % layout.segment_chunks * tile.chunk_bytes + tile.offset;
+}
+
+bool Interpreter::IsReady(const program::Step& step, std::int64_t tile) const {
+  return std::all_of(step.after.begin(), step.after.end(), [&](const program::Dependency& one) {
+    const Block& block = blocks_[static_cast<std::size_t>(one.block)];
+    const auto steps = static_cast<std::int64_t>(block.code->steps.size());
+    return block.done > tile * steps + one.step;
+  });
+}
+
+void Interpreter::Execute(const program::Step& step, const Tile& tile, const std::byte* message,
+                          std::byte* slot) const {
+  const std::size_t elements = tile.bytes / reduce::SizeOf(reduction_.type);
+  for (std::int32_t i = 0; i < step.count; ++i) {
+    const std::size_t at = static_cast<std::size_t>(i) * tile.bytes;
+    const auto find = [&](program::Location location) {
+      location.index += i;
+      return Find(tile, location);
+    };
+    // A message first, then what it is added to.
+    std::array<const std::byte*, 2> inputs = {};
+    std::array<std::byte*, 2> outputs = {};
+    std::size_t input_count = 0;
+    std::size_t output_count = 0;
+    if (message != nullptr) inputs[input_count++] = message + at;
+    if (program::ReadsDestination(step.op)) inputs[input_count++] = find(step.destination);
+    if (program::ReadsSource(step.op)) inputs[input_count++] = find(step.source);
+    if (program::WritesDestination(step.op)) outputs[output_count++] = find(step.destination);
+    if (slot != nullptr) outputs[output_count++] = slot + at;
+    if (input_count == 1 && output_count == 1) {
+      if (inputs[0] != outputs[0]) reduce::Copy(inputs[0], outputs[0], tile.bytes);
+      continue;
+    }
+    reduce::Reduce(reduction_, {inputs.data(), input_count}, {outputs.data(), output_count},
+                   elements);
+  }
+}
+
+Result<void> Interpreter::CheckMessage(const transport::Message& message, int peer,
+                                       std::size_t bytes) const {
+  const CallSignature theirs = FromTag(message.tag);
+  if (!(theirs == call_)) {
+    return tl::unexpected(MismatchError(peer, theirs, transport_.rank(), call_));
+  }
+  if (message.bytes.size() == bytes) return {};
+  return Fail(ErrorCode::kFailedPrecondition,
+              fmt::format("rank {} sent {} bytes where rank {} expects {} (other sizes of slots?)",
+                          peer, message.bytes.size(), transport_.rank(), bytes));
+}
+
+// Whether the block got one step further.
+Result<bool> Interpreter::TryStep(Block& block) {
+  const auto steps = static_cast<std::int64_t>(block.code->steps.size());
+  const std::int64_t tile_index = block.done / steps;
+  const program::Step& step = block.code->steps[static_cast<std::size_t>(block.done % steps)];
+  if (!IsReady(step, tile_index)) return false;
+  const Tile& tile = tiles_[static_cast<std::size_t>(tile_index)];
+  const std::size_t bytes = static_cast<std::size_t>(step.count) * tile.bytes;
+  const std::byte* message = nullptr;
+  if (program::Receives(step.op)) {
+    const transport::Message* peeked = block.inbox->TryPeek();
+    if (peeked == nullptr) return false;
+    auto checked = CheckMessage(*peeked, block.code->receive_peer, bytes);
+    if (!checked) return Propagate(checked);
+    message = peeked->bytes.data();
+  }
+  std::byte* slot = nullptr;
+  if (program::Sends(step.op)) {
+    slot = block.outbox->TryAcquire();
+    if (slot == nullptr) return false;
+  }
+  if (tile.bytes > 0 && step.op != OpCode::kNop) Execute(step, tile, message, slot);
+  if (slot != nullptr) block.outbox->Commit(bytes, ToTag(call_));
+  if (message != nullptr || program::Receives(step.op)) block.inbox->Release();
+  ++block.done;
+  return true;
+}
+
+Result<bool> Interpreter::Advance() {
+  bool moved = false;
+  for (Block& block : blocks_) {
+    const auto end = static_cast<std::int64_t>(block.code->steps.size() * tiles_.size());
+    while (block.done < end) {
+      auto stepped = TryStep(block);
+      if (!stepped) return stepped;
+      if (!*stepped) break;
+      moved = true;
+    }
+  }
+  return moved;
+}
+
+bool Interpreter::IsFinished() const {
+  return std::all_of(blocks_.begin(), blocks_.end(), [&](const Block& block) {
+    return block.done == static_cast<std::int64_t>(block.code->steps.size() * tiles_.size());
+  });
+}
+
+std::string Interpreter::DescribeWaits() const {
+  std::set<int> peers;
+  for (const Block& block : blocks_) {
+    const auto steps = static_cast<std::int64_t>(block.code->steps.size());
+    if (block.done == steps * static_cast<std::int64_t>(tiles_.size())) continue;
+    const program::Step& step = block.code->steps[static_cast<std::size_t>(block.done % steps)];
+    if (!IsReady(step, block.done / steps)) continue;
+    const bool receives = program::Receives(step.op) && block.inbox->TryPeek() == nullptr;
+    peers.insert(receives ? block.code->receive_peer : block.code->send_peer);
+  }
+  return fmt::format("rank {} waited for rank {} in {}", transport_.rank(), fmt::join(peers, ", "),
+                     Describe(call_));
+}
+
+Result<void> Interpreter::RunTiles(transport::Deadline deadline) {
+  for (Block& block : blocks_) block.done = 0;
+  while (true) {
+    auto moved = Advance();
+    if (!moved) return Propagate(moved);
+    if (IsFinished()) return transport_.Flush(deadline);
+    if (*moved) continue;
+    auto waited = transport_.Wait(deadline);
+    if (waited) continue;
+    return Fail(waited.error().code,
+                fmt::format("{} ({})", waited.error().message, DescribeWaits()));
+  }
+}
+
+// Programs that cannot work where the caller has its memory work on a copy.
+Operands Interpreter::Stage(const Operands& operands) {
+  const bool in_place = IsInPlace(operands);
+  const program::Placement& placement = program_->placement;
+  if (in_place ? placement.in_place : placement.out_of_place) return operands;
+  const std::size_t share = operands.elements * reduce::SizeOf(operands.type);
+  const std::size_t input = SegmentsOf(Buffer::kInput) * share;
+  const std::size_t output =
+      ChunksOf(Buffer::kOutput) > 0 ? SegmentsOf(Buffer::kOutput) * share : 0;
+  staging_.resize(std::max(staging_.size(), std::max(input, output)));
+  Operands staged = operands;
+  if (in_place) {
+    staged.input = staging_.data();
+  } else {
+    const std::size_t part = share * static_cast<std::size_t>(transport_.rank());
+    const CollectiveKind kind = program_->collective.kind;
+    staged.output = staging_.data() + (kind == CollectiveKind::kReduceScatter ? part : 0);
+    staged.input = staging_.data() + (kind == CollectiveKind::kAllGather ? part : 0);
+  }
+  if (operands.input != nullptr) {
+    std::memcpy(const_cast<std::byte*>(staged.input), operands.input, input);
+  }
+  return staged;
+}
+
+Result<void> Interpreter::Run(const Operands& operands, const CallSignature& call,
+                              transport::Deadline deadline) {
+  call_ = call;
+  call_.program = fingerprint_;
+  reduction_ = {.type = operands.type, .op = operands.op};
+  const Operands staged = Stage(operands);
+  CutIntoTiles(staged);
+  auto done = RunTiles(deadline);
+  if (!done) {
+    transport_.Abort(done.error());
+    return done;
+  }
+  CopyTailOut(staged);
+  const bool has_output = ChunksOf(Buffer::kOutput) > 0 && operands.output != nullptr;
+  const std::size_t elements = SegmentsOf(Buffer::kOutput) * operands.elements;
+  if (has_output && staged.output != operands.output) {
+    std::memcpy(operands.output, staged.output, elements * reduce::SizeOf(operands.type));
+  }
+  if (has_output && operands.op == reduce::ReduceOp::kAvg && Averages()) {
+    reduction_.divisor = program_->collective.ranks;
+    const std::byte* sums = operands.output;
+    reduce::Reduce(reduction_, {&sums, 1}, {&operands.output, 1}, elements);
+  }
+  return {};
+}
+
+bool Interpreter::Averages() const {
+  const CollectiveKind kind = program_->collective.kind;
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter ||
+         kind == CollectiveKind::kReduce;
+}
+
+}  // namespace espalier::runtime

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "collective/program/program.h"
+#include "collective/reduce/reduce.h"
+#include "collective/runtime/call_signature.h"
+#include "collective/transport/transport.h"
+#include "common/base/result.h"
+
+namespace espalier::runtime {
+
+// The caller's memory and what to do with it. `elements` counts what one rank gives or gets: the
+// whole vector of an allreduce, reduce or broadcast; what each rank contributes to an allgather;
+// what each rank gets of a reduce_scatter; what each rank gets from each in an alltoall.
+// In place: the same address for input and output, except that the input of an allgather is the
+// rank's part of the output, and the output of a reduce_scatter is the rank's part of the input.
+struct Operands {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::size_t elements = 0;
+  reduce::DataType type = reduce::DataType::kF32;
+  reduce::ReduceOp op = reduce::ReduceOp::kSum;
+};
+
+// Runs one rank's part of a program over a transport, on the calling thread: its thread blocks take
+// turns, each as far as it gets. Data is cut into tiles that fit the transport's slots, and blocks
+// go on to the next tile without waiting for one another, which is what pipelines long programs.
+// Messages are read and written in the transport's slots: a step that receives, reduces and sends
+// on is one pass over memory. Elements beyond the last whole share of the chunks are a last tile
+// of their own, in buffers of the interpreter.
+//
+// Results depend on the program, the number of ranks and the values alone; sums of 16-bit floats
+// are rounded at each step that stores or sends one, averages are divided at the end.
+// Memory beyond the caller's: the scratch that the program asks for, and the transport's slots.
+// Errors of Run: kFailedPrecondition where ranks' calls differ (both are told); what the transport
+// says, kUnavailable, with the ranks that were waited for. The group is of no more use then, and
+// every rank is told why.
+// Thread safety: one thread at a time.
+class Interpreter {
+ public:
+  // Opens the connections that the program needs; every rank of the group does, with one program,
+  // which has passed the verifier with as many slots as the transport has.
+  // Errors: kInvalidArgument for a program of another number of ranks, or whose largest message
+  // does not fit a slot; what Connect says.
+  static Result<std::unique_ptr<Interpreter>> Prepare(
+      std::shared_ptr<const program::Program> program, transport::Transport& transport,
+      transport::Deadline deadline);
+
+  Result<void> Run(const Operands& operands, const CallSignature& call,
+                   transport::Deadline deadline);
+  std::uint64_t fingerprint() const { return fingerprint_; }
+
+ private:
+  struct Block {
+    const program::ThreadBlock* code = nullptr;
+    transport::Outbox* outbox = nullptr;
+    transport::Inbox* inbox = nullptr;
+    std::int64_t done = 0;  // steps, over all tiles
+  };
+  // Where the chunks of one buffer lie: in segments, which are the ranks' shares.
+  struct Layout {
+    std::byte* base = nullptr;
+    std::size_t segment_chunks = 1;
+    std::size_t segment_bytes = 0;
+  };
+  // A part of every chunk that the whole program runs over.
+  struct Tile {
+    Layout buffers[3];
+    std::size_t chunk_bytes = 0;  // from one chunk to the next
+    std::size_t offset = 0;       // in each chunk, bytes
+    std::size_t bytes = 0;        // of each chunk
+  };
+
+  Interpreter(std::shared_ptr<const program::Program> program, transport::Transport& transport);
+
+  const program::RankProgram& code() const;
+  std::size_t SegmentsOf(program::Buffer buffer) const;
+  std::size_t ChunksOf(program::Buffer buffer) const;
+  void CutIntoTiles(const Operands& operands);
+  void AddTail(const Operands& operands, std::size_t whole, std::size_t rest);
+  void CopyTailOut(const Operands& operands) const;
+  bool IsInPlace(const Operands& operands) const;
+  Operands Stage(const Operands& operands);
+  bool Averages() const;
+  bool IsFinished() const;
+  std::size_t ChunksPerShare() const;
+  Result<bool> Advance();
+  Result<bool> TryStep(Block& block);
+  bool IsReady(const program::Step& step, std::int64_t tile) const;
+  void Execute(const program::Step& step, const Tile& tile, const std::byte* message,
+               std::byte* slot) const;
+  static std::byte* Find(const Tile& tile, program::Location location);
+  Result<void> CheckMessage(const transport::Message& message, int peer, std::size_t bytes) const;
+  std::string DescribeWaits() const;
+  Result<void> RunTiles(transport::Deadline deadline);
+
+  std::shared_ptr<const program::Program> program_;
+  transport::Transport& transport_;
+  std::uint64_t fingerprint_ = 0;
+  std::size_t largest_count_ = 1;
+  std::vector<Block> blocks_;
+  std::vector<Tile> tiles_;
+  std::vector<std::byte> scratch_;
+  std::vector<std::byte> tail_;
+  std::vector<std::byte> staging_;
+  reduce::Reduction reduction_;
+  CallSignature call_;
+};
+
+}  // namespace espalier::runtime

@@ -48,6 +48,14 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   options.verify_interval = milliseconds(Or(file.verify_interval_ms(), 1000));
   options.fabric_hashes_protocol = !file.hash_ignores_protocol();
   options.fabric_hashes_qpn = file.hash_uses_qpn();
+  const std::string algorithm = Or(file.algorithm(), "optimal");
+  if (algorithm != "optimal" && algorithm != "greedy") {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: algorithm: \"{}\" (it is optimal or greedy)", path, algorithm));
+  }
+  options.algorithm = algorithm == "optimal" ? Algorithm::kOptimal : Algorithm::kGreedy;
+  if (file.has_moves_per_start()) options.moves_per_start = file.moves_per_start();
+  options.limit_rates = file.limit_rates();
   options.learner.max_probes_per_second = Or(file.max_probes_per_second(), 20'000);
   return config;
 }

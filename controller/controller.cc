@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -47,7 +48,17 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
                                         "Flows that were assigned a path when new")),
       assignment_seconds_(metrics.MakeLatency("espalier_controller_assignment_seconds",
                                               "Duration of one assignment of new flows")),
+      flows_moved_(metrics.MakeCounter("espalier_controller_flows_moved_total",
+                                       "Live flows that moved to make room for new ones")),
+      recomputations_(metrics.MakeCounter("espalier_controller_recomputations_total",
+                                          "Assignments of all flows on the operator's word")),
       flows_open_(metrics.MakeGauge("espalier_controller_flows_open", "Elephant flows open now")),
+      flows_unroutable_(metrics.MakeGauge("espalier_controller_flows_unroutable",
+                                          "Open flows without a usable path or a known end")),
+      max_link_load_(metrics.MakeGauge("espalier_controller_max_link_load",
+                                       "Flows a unit link, on the most loaded one")),
+      max_link_load_bound_(metrics.MakeGauge("espalier_controller_max_link_load_bound",
+                                             "The least that any assignment could have")),
       agents_connected_(
           metrics.MakeGauge("espalier_controller_agents_connected", "Agents connected now")),
       topology_version_(metrics.MakeGauge("espalier_controller_topology_version",
@@ -102,10 +113,11 @@ void Controller::Turn() {
   turn_pending_ = false;
   if (!state_.unplaced.empty()) {
     const TimePoint start = loop_.Now();
-    const std::size_t placed = placement_.PlaceNew();
-    if (placed > 0) {
+    const Placement::Placed placed = placement_.PlaceNew();
+    if (placed.flows > 0) {
       assignments_.Add();
-      flows_placed_.Add(static_cast<std::int64_t>(placed));
+      flows_placed_.Add(static_cast<std::int64_t>(placed.flows));
+      flows_moved_.Add(static_cast<std::int64_t>(placed.moved));
       assignment_seconds_.ObserveSeconds(
           std::chrono::duration<double>(loop_.Now() - start).count());
     }
@@ -179,7 +191,7 @@ void Controller::VerifyOnePort() {
   for (std::size_t tried = 0; tried < slots.size(); ++tried) {
     const Flow& flow = state_.flows.At(slots[verify_cursor_++ % slots.size()]);
     if (flow.status != FlowStatus::kRouted) continue;
-    learner_.Verify(flow.key, flow.port);
+    learner_.Verify(flow.key, flow.ways[verify_cursor_ / slots.size() % flow.ways.size()].port);
     return;
   }
 }
@@ -194,6 +206,16 @@ void Controller::TakeFindings(const PathLearner::Findings& findings) {
   }
   for (const fabric::PortKey& key : findings.changed) placement_.Revisit(key);
   if (!findings.changed.empty()) RequestTurn();
+}
+
+void Controller::RefreshMetrics() {
+  const std::vector<FlowSlot> slots = state_.flows.All();
+  flows_unroutable_.Set(static_cast<double>(std::ranges::count_if(slots, [&](FlowSlot slot) {
+    return state_.flows.At(slot).status == FlowStatus::kUnroutable;
+  })));
+  const LoadSummary loads = Summarize(state_);
+  max_link_load_.Set(loads.max_load.Value());
+  max_link_load_bound_.Set(loads.lower_bound.Value());
 }
 
 std::size_t Controller::UnacknowledgedFlows() {

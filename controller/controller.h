@@ -10,6 +10,7 @@
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
+#include "controller/load_summary.h"
 #include "controller/options.h"
 #include "controller/path_learner.h"
 #include "controller/placement.h"
@@ -23,6 +24,8 @@ namespace espalier::controller {
 struct ActionOutcome {
   std::int64_t version = 0;  // of the topology, afterwards
   std::vector<FlowMove> moves;
+  LoadSummary before;
+  LoadSummary after;  // of a dry run of a failure: as before
 };
 
 enum class LinkAction { kFail, kRestore, kDrain, kUndrain };
@@ -59,6 +62,8 @@ class Controller {
   State& state() { return state_; }
   const ControllerOptions& options() const { return options_; }
   TimePoint Now() const { return loop_.Now(); }
+  // Sets the metrics that nobody counts along: O(flows + links), for whoever reads them.
+  void RefreshMetrics();
   // Flows that are decided but not yet acknowledged by their agents.
   std::size_t UnacknowledgedFlows();
 
@@ -122,7 +127,12 @@ class Controller {
   Counter& assignments_;
   Counter& flows_placed_;
   LatencyHistogram& assignment_seconds_;
+  Counter& flows_moved_;
+  Counter& recomputations_;
   Gauge& flows_open_;
+  Gauge& flows_unroutable_;
+  Gauge& max_link_load_;
+  Gauge& max_link_load_bound_;
   Gauge& agents_connected_;
   Gauge& topology_version_;
 };

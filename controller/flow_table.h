@@ -10,6 +10,7 @@
 #include "common/base/event_loop.h"
 #include "common/base/strong_id.h"
 #include "common/fabric/path_map.h"
+#include "controller/routing/live_paths.h"
 #include "proto/messages.h"
 
 namespace espalier::controller {
@@ -20,12 +21,21 @@ using FlowSlot = StrongId<struct FlowTag, std::uint32_t>;  // place in the table
 enum class FlowStatus : std::uint8_t {
   kNew,         // to be placed by the next assignment
   kAdopting,    // steered before this controller knew it: its path is being found by a probe
-  kLearning,    // has a path; on ECMP until a port is known that takes it
-  kRouted,      // has a path and a port
+  kLearning,    // has its paths, but not yet a port for each: what it had before holds until then
+  kRouted,      // has its paths and their ports
   kLocal,       // both ends on one switch: no port needed
   kUnroutable,  // an end is unknown, or no path is usable: on ECMP
 };
 std::string_view FlowStatusName(FlowStatus status);  // "ROUTED", ...
+
+// One of the paths of a flow: a flow that is split over k queue pairs has k, each with a port.
+struct FlowWay {
+  std::optional<LivePaths::Way> way;  // holds the path that is decided; none: it has none
+  std::uint16_t port = 0;             // given to the agent; 0: none
+  fabric::PathIndex port_path;  // where the port leads: to the path, once such a port is known
+  bool urgent = false;          // the path that its port takes died under it
+  bool adopting = false;        // its port was chosen by others: where does it lead?
+};
 
 struct Flow {
   // As reported.
@@ -47,12 +57,11 @@ struct Flow {
   fabric::PortKey key;
   fabric::NodeId source_leaf;
   fabric::NodeId destination_leaf;
-  std::optional<fabric::PathIndex> path;  // counted in the loads
-  std::uint16_t port = 0;                 // given to the agent; 0: none
+  std::vector<FlowWay> ways;       // empty: LOCAL, or an end is unknown
+  std::uint64_t max_rate_bps = 0;  // 0: no limit
   wire::PathReason reason = wire::PathReason::kAssigned;
   std::uint64_t generation = 0;  // of the push that carried the present decision; 0: none yet
   bool dirty = false;            // decided anew since that push
-  bool urgent = false;           // its path died under it
 };
 
 // How far a flow is, by the last report. Apart from Flow, as millions come in a second.

@@ -62,20 +62,25 @@ std::vector<LinkId> Controller::ApplyIntents() {
       changed.push_back(id);
     }
   }
+  if (!changed.empty()) {
+    state_.view.Refresh();
+    state_.live.HandleLinkChange();
+  }
   return changed;
 }
 
 std::vector<FlowMove> Controller::ReactToLinkChanges(const std::vector<LinkId>& changed) {
   if (changed.empty()) return {};
   for (const LinkId link : changed) learner_.HandleLinkChange(link);
-  std::vector<FlowMove> moves = placement_.MoveOffUnusable();
+  std::vector<FlowMove> moves = placement_.HandleLinkChange();
   placement_.RetryUnroutable();
   for (const FlowSlot slot : state_.flows.All()) {
     const Flow& flow = state_.flows.At(slot);
-    if (flow.status == FlowStatus::kRouted) {
-      const auto entry = state_.path_map.Find(flow.key, flow.port);
+    if (flow.status != FlowStatus::kRouted) continue;
+    for (const FlowWay& way : flow.ways) {
+      const auto entry = state_.path_map.Find(flow.key, way.port);
       if (entry && entry->trust == fabric::PortTrust::kReverify) {
-        learner_.Verify(flow.key, flow.port);
+        learner_.Verify(flow.key, way.port);
       }
     }
   }
@@ -87,14 +92,14 @@ std::vector<FlowMove> Controller::WouldMove(const Intents& intents) {
   std::vector<FlowMove> moves;
   for (const FlowSlot slot : state_.flows.All()) {
     const Flow& flow = state_.flows.At(slot);
-    if (!flow.path) continue;
-    const fabric::Path& path = state_.PathsOf(flow)[flow.path->Index()];
-    const bool breaks = std::any_of(path.hops.begin(), path.hops.end(), [&](auto hop) {
-      return EffectiveState(hop.link, intents) != LinkState::kUp;
+    const bool breaks = std::ranges::any_of(flow.ways, [&](const FlowWay& way) {
+      const auto path = state_.PathOf(way);
+      return path && std::ranges::any_of(state_.PathsOf(flow)[path->Index()].hops, [&](auto hop) {
+               return EffectiveState(hop.link, intents) != LinkState::kUp;
+             });
     });
     if (!breaks) continue;
-    moves.push_back({state_.FlowName(flow), state_.flows.JobName(flow.job),
-                     fabric::ViaNames(state_.topology, path), ""});
+    moves.push_back({state_.FlowName(flow), state_.flows.JobName(flow.job), state_.Via(flow), ""});
   }
   return moves;
 }
@@ -105,12 +110,15 @@ Result<ActionOutcome> Controller::ApplyIntentChange(Intents changed, const std::
   if (dry_run) {
     outcome.version = state_.topology.version();
     outcome.moves = WouldMove(changed);
+    outcome.before = outcome.after = Summarize(state_);
     return outcome;
   }
   Result<void> saved = store_.Save(changed);
   if (!saved) return Propagate(saved);
   state_.intents = std::move(changed);
+  outcome.before = Summarize(state_);
   outcome.moves = ReactToLinkChanges(ApplyIntents());
+  outcome.after = Summarize(state_);
   outcome.version = state_.topology.version();
   state_.history.Record(loop_.Now(), event.substr(0, event.find(' ')),
                         fmt::format("{} version={} moved={}", event.substr(event.find(' ') + 1),
@@ -160,9 +168,16 @@ Result<ActionOutcome> Controller::ChangeNode(const std::string& node, NodeAction
 ActionOutcome Controller::Recompute(bool dry_run) {
   ActionOutcome outcome;
   outcome.version = state_.topology.version();
-  outcome.moves = placement_.Recompute(dry_run);
+  Placement::Recomputation recomputed = placement_.Recompute(dry_run);
+  outcome.moves = std::move(recomputed.moves);
+  outcome.before = recomputed.before;
+  outcome.after = recomputed.after;
   if (dry_run) return outcome;
-  state_.history.Record(loop_.Now(), "recomputed", fmt::format("moved={}", outcome.moves.size()));
+  recomputations_.Add();
+  state_.history.Record(
+      loop_.Now(), "recomputed",
+      fmt::format("moved={} max_load={} bound={}", outcome.moves.size(),
+                  outcome.after.max_load.ToString(), outcome.after.lower_bound.ToString()));
   Turn();
   return outcome;
 }

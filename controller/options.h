@@ -8,6 +8,12 @@
 
 namespace espalier::controller {
 
+// How all flows are assigned at once, on the operator's word.
+enum class Algorithm {
+  kOptimal,  // the least maximum load, and the fairest of those
+  kGreedy,   // Algorithm 1 of Routing for Large ML Models; starts then move no live flow
+};
+
 struct ControllerOptions {
   // Names this process in its messages; each has its own. 0: drawn at random.
   std::uint64_t instance = 0;
@@ -29,6 +35,12 @@ struct ControllerOptions {
   // the protocol, what UDP probes learn holds for TCP too.
   bool fabric_hashes_protocol = true;
   bool fabric_hashes_qpn = false;
+  Algorithm algorithm = Algorithm::kOptimal;
+  // How many live flows one start may move, at their next message, where the maximum load would
+  // grow beyond its optimum otherwise; 0: only an operator or a dead path moves live flows.
+  std::size_t moves_per_start = 4;
+  // Whether hosts are told the rate that each flow is to settle at (water-filling), as a limit.
+  bool limit_rates = false;
   std::size_t max_flows_per_agent = 16'384;
   PathLearnerOptions learner;
 };

@@ -2,22 +2,32 @@
 
 #include <algorithm>
 #include <tuple>
-
-#include "controller/routing/greedy.h"
+#include <utility>
 
 namespace espalier::controller {
 
-using fabric::NodeId;
 using fabric::PathIndex;
 using wire::PathReason;
 
 namespace {
+
+// A chain may move new flows freely, but live ones at this cost: what a start may cost bounds the
+// number of live flows that it moves.
+constexpr std::int64_t kCostOfMove = 1;
+constexpr std::size_t kLongestChain = 64;
 
 const std::string& OwnerOf(const fabric::Node& node) {
   return node.host.empty() ? node.id : node.host;
 }
 
 }  // namespace
+
+Placement::Placement(State& state, PathLearner& learner, const ControllerOptions& options)
+    : state_(state),
+      learner_(learner),
+      options_(options),
+      assigner_(state.view),
+      rates_(state.view) {}
 
 void Placement::Admit(FlowSlot slot, bool steered) {
   Flow& flow = state_.flows.At(slot);
@@ -41,11 +51,14 @@ void Placement::Admit(FlowSlot slot, bool steered) {
     flow.status = FlowStatus::kLocal;
     return;
   }
+  const std::size_t most = std::min<std::size_t>(kMaxWays, state_.PathsOf(flow).size());
+  flow.ways.resize(std::clamp<std::size_t>(flow.max_paths, 1, std::max<std::size_t>(most, 1)));
   state_.by_key[flow.key].insert(slot);
   if (steered && flow.own_port != 0 && state_.ports.Take(flow.key, flow.own_port)) {
-    flow.port = flow.own_port;
+    flow.ways[0].port = flow.own_port;
+    flow.ways[0].adopting = true;
     SetStatus(slot, FlowStatus::kAdopting);
-    if (!Adopt(slot)) learner_.Verify(flow.key, flow.port);
+    if (!Adopt(slot)) learner_.Verify(flow.key, flow.own_port);
     return;
   }
   SetStatus(slot, FlowStatus::kNew);
@@ -53,9 +66,11 @@ void Placement::Admit(FlowSlot slot, bool steered) {
 
 void Placement::Release(FlowSlot slot) {
   Flow& flow = state_.flows.At(slot);
-  SetPath(flow, std::nullopt);
-  if (flow.port != 0) state_.ports.Release(flow.key, flow.port);
-  flow.port = 0;
+  for (FlowWay& way : flow.ways) {
+    RemoveWay(way);
+    if (way.port != 0) state_.ports.Release(flow.key, way.port);
+  }
+  flow.ways.clear();
   const auto found = state_.by_key.find(flow.key);
   if (found == state_.by_key.end()) return;
   found->second.erase(slot);
@@ -69,51 +84,112 @@ void Placement::SetStatus(FlowSlot slot, FlowStatus status) {
   flow.status = status;
 }
 
-void Placement::SetPath(Flow& flow, std::optional<PathIndex> path) {
-  if (flow.path == path) return;
-  const auto paths = state_.PathsOf(flow);
-  if (flow.path) state_.loads.Remove(paths[flow.path->Index()]);
-  if (path) state_.loads.Add(paths[path->Index()]);
-  flow.path = path;
-}
-
-void Placement::SetPort(Flow& flow, std::uint16_t port, PathReason reason) {
-  if (flow.port != port) {
-    if (flow.port != 0) state_.ports.Release(flow.key, flow.port);
-    if (port != 0) state_.ports.Take(flow.key, port);
-    flow.port = port;
-  }
-  flow.reason = reason;
-  MarkDirty(flow);
-}
-
-void Placement::MarkDirty(Flow& flow) {
-  if (flow.dirty) return;
-  flow.dirty = true;
-  state_.agents.At(flow.agent).dirty.push_back(flow.local);
-  state_.agents.QueuePush(flow.agent);
-}
-
-void Placement::ChoosePortFor(FlowSlot slot, PathReason reason) {
+void Placement::AddWay(FlowSlot slot, std::uint32_t index) {
   Flow& flow = state_.flows.At(slot);
-  const PortNeed need = flow.urgent ? PortNeed::kUrgent : PortNeed::kSure;
+  const auto share = kLoadUnit / static_cast<std::int64_t>(flow.ways.size());
+  const LivePaths::Way way = state_.live.Add(*state_.view.LeafOf(flow.source_leaf),
+                                             *state_.view.LeafOf(flow.destination_leaf), share);
+  if (state_.owners.size() <= way) state_.owners.resize(std::size_t{way} + 1);
+  state_.owners[way] = {slot, index};
+  flow.ways[index].way = way;
+}
+
+void Placement::RemoveWay(FlowWay& way) {
+  if (way.way) state_.live.Remove(*way.way);
+  way.way.reset();
+}
+
+void Placement::SetLive(const Flow& flow) {
+  for (const FlowWay& way : flow.ways) {
+    if (!way.way) continue;
+    state_.live.Pin(*way.way, !flow.movable);
+    state_.live.SetBytesInFlight(*way.way, kCostOfMove);
+  }
+}
+
+std::set<FlowSlot> Placement::FindPaths(std::span<const FlowSlot> slots, std::size_t most_moves) {
+  for (const FlowSlot slot : slots) {
+    std::vector<FlowWay>& ways = state_.flows.At(slot).ways;
+    for (std::uint32_t i = 0; i < ways.size(); ++i) {
+      if (!ways[i].way && !ways[i].adopting) AddWay(slot, i);
+    }
+  }
+  const LivePaths::Options options{
+      .max_moves = options_.algorithm == Algorithm::kGreedy ? 0 : kLongestChain,
+      .max_moved_bytes = static_cast<std::int64_t>(most_moves) * kCostOfMove};
+  std::set<FlowSlot> others;
+  for (const FlowSlot slot : slots) {
+    for (FlowWay& way : state_.flows.At(slot).ways) {
+      if (state_.PathOf(way) || way.adopting) continue;
+      const auto moves = state_.live.Start(*way.way, options);
+      for (const LivePaths::Move& move : moves) others.insert(state_.owners[move.way].slot);
+      if (moves.empty()) RemoveWay(way);
+    }
+  }
+  for (const FlowSlot slot : slots) others.erase(slot);
+  return others;
+}
+
+void Placement::SetPort(Flow& flow, FlowWay& way, std::uint16_t port) {
+  if (way.port != 0) state_.ports.Release(flow.key, way.port);
+  if (port != 0) state_.ports.Take(flow.key, port);
+  way.port = port;
+  state_.MarkDirty(flow);
+}
+
+bool Placement::LeadsToItsPath(const Flow& flow, const FlowWay& way) const {
+  if (way.port == 0) return false;
+  const auto entry = state_.path_map.Find(flow.key, way.port);
+  return entry && entry->path == state_.PathOf(way);
+}
+
+std::optional<fabric::PortEntry> Placement::FindPort(const Flow& flow, const FlowWay& way,
+                                                     std::uint16_t preferred) {
+  const PathIndex path = *state_.PathOf(way);
+  const PortNeed need = way.urgent ? PortNeed::kUrgent : PortNeed::kSure;
   const auto choose = [&] {
-    return ChoosePort(state_.path_map, flow.key, *flow.path, state_.ports, need,
-                      flow.port != 0 ? 0 : flow.own_port);
+    return ChoosePort(state_.path_map, flow.key, path, state_.ports, need, preferred);
   };
   auto entry = choose();
-  if (!entry && learner_.Want(flow.key, *flow.path)) entry = choose();
-  if (!entry) {
-    // A flow that was routed stays on ECMP until a port is known: its old port leads elsewhere.
-    if (flow.port != 0) SetPort(flow, 0, reason);
-    flow.reason = reason;
-    SetStatus(slot, FlowStatus::kLearning);
-    return;
+  if (!entry && learner_.Want(flow.key, path)) entry = choose();
+  return entry;
+}
+
+void Placement::ChoosePorts(FlowSlot slot, PathReason reason) {
+  Flow& flow = state_.flows.At(slot);
+  const bool has_none =
+      std::ranges::none_of(flow.ways, [](const FlowWay& way) { return way.port != 0; });
+  bool complete = true;
+  flow.reason = reason;
+  for (FlowWay& way : flow.ways) {
+    if (LeadsToItsPath(flow, way)) {
+      way.urgent = false;
+      continue;
+    }
+    const bool may_keep_its_own = has_none && &way == &flow.ways.front();
+    const auto entry = FindPort(flow, way, may_keep_its_own ? flow.own_port : 0);
+    if (entry) {
+      SetPort(flow, way, entry->port);
+      way.port_path = entry->path;
+      way.urgent = false;
+      if (entry->trust != fabric::PortTrust::kVerified) learner_.Verify(flow.key, entry->port);
+      continue;
+    }
+    complete = false;
+    // Rather ECMP than a path that is dead.
+    if (way.urgent && way.port != 0) SetPort(flow, way, 0);
   }
-  SetPort(flow, entry->port, reason);
-  flow.urgent = false;
-  SetStatus(slot, FlowStatus::kRouted);
-  if (entry->trust != fabric::PortTrust::kVerified) learner_.Verify(flow.key, entry->port);
+  SetStatus(slot, complete ? FlowStatus::kRouted : FlowStatus::kLearning);
+}
+
+void Placement::Settle(FlowSlot slot, PathReason reason) {
+  Flow& flow = state_.flows.At(slot);
+  if (state_.PathOf(flow.ways.front())) return ChoosePorts(slot, reason);
+  for (FlowWay& way : flow.ways) {
+    if (way.port != 0) SetPort(flow, way, 0);
+  }
+  flow.reason = reason;
+  SetStatus(slot, FlowStatus::kUnroutable);
 }
 
 std::vector<FlowSlot> Placement::InOrder(std::vector<FlowSlot> slots) const {
@@ -125,7 +201,7 @@ std::vector<FlowSlot> Placement::InOrder(std::vector<FlowSlot> slots) const {
   return slots;
 }
 
-std::size_t Placement::PlaceNew() {
+Placement::Placed Placement::PlaceNew() {
   std::vector<FlowSlot> slots;
   for (const FlowSlot slot : std::exchange(state_.unplaced, {})) {
     if (state_.flows.IsOpen(slot) && state_.flows.At(slot).status == FlowStatus::kNew) {
@@ -135,36 +211,38 @@ std::size_t Placement::PlaceNew() {
   slots = InOrder(std::move(slots));
   slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
 
-  std::vector<std::span<const fabric::Path>> commodities;
-  commodities.reserve(slots.size());
-  for (const FlowSlot slot : slots) commodities.push_back(state_.PathsOf(state_.flows.At(slot)));
-  const auto assignment = AssignGreedy(state_.topology, commodities, state_.loads);
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    Flow& flow = state_.flows.At(slots[i]);
-    flow.path = assignment[i];  // the loads have it already
-    if (flow.path) {
-      ChoosePortFor(slots[i], PathReason::kAssigned);
-    } else {
-      SetStatus(slots[i], FlowStatus::kUnroutable);
-    }
+  const std::set<FlowSlot> others = FindPaths(slots, options_.moves_per_start);
+  for (const FlowSlot slot : slots) {
+    Settle(slot, PathReason::kAssigned);
+    SetLive(state_.flows.At(slot));
   }
-  return slots.size();
+  for (const FlowSlot slot : others) ChoosePorts(slot, PathReason::kRecomputed);
+  return {slots.size(), others.size()};
 }
 
 bool Placement::Adopt(FlowSlot slot) {
   Flow& flow = state_.flows.At(slot);
-  const auto entry = state_.path_map.Find(flow.key, flow.port);
-  if (!entry || entry->trust == fabric::PortTrust::kReverify) return false;
-  if (!fabric::IsAlive(state_.topology, state_.PathsOf(flow)[entry->path.Index()])) {
-    state_.ports.Release(flow.key, flow.port);
-    flow.port = 0;
-    flow.urgent = true;
-    SetStatus(slot, FlowStatus::kNew);
-    return true;
+  bool lacks_paths = false;
+  for (std::uint32_t i = 0; i < flow.ways.size(); ++i) {
+    FlowWay& way = flow.ways[i];
+    if (way.adopting) {
+      const auto entry = state_.path_map.Find(flow.key, way.port);
+      if (!entry || entry->trust == fabric::PortTrust::kReverify) return false;
+      const fabric::Path& path = state_.PathsOf(flow)[entry->path.Index()];
+      way.adopting = false;
+      way.port_path = entry->path;
+      way.urgent = !fabric::IsAlive(state_.topology, path);
+      if (way.urgent) SetPort(flow, way, 0);
+      if (fabric::IsUsable(state_.topology, path)) {
+        if (!way.way) AddWay(slot, i);
+        state_.live.Place(*way.way, entry->path.value());
+      }
+    }
+    lacks_paths = lacks_paths || !state_.PathOf(way);
   }
-  SetPath(flow, entry->path);
-  SetPort(flow, flow.port, flow.reason);
-  SetStatus(slot, FlowStatus::kRouted);
+  state_.MarkDirty(flow);
+  SetLive(flow);
+  SetStatus(slot, lacks_paths ? FlowStatus::kNew : FlowStatus::kRouted);
   return true;
 }
 
@@ -176,10 +254,16 @@ void Placement::Revisit(const fabric::PortKey& key) {
     if (flow.status == FlowStatus::kAdopting) {
       Adopt(slot);
     } else if (flow.status == FlowStatus::kLearning) {
-      ChoosePortFor(slot, flow.reason);
+      ChoosePorts(slot, flow.reason);
     } else if (flow.status == FlowStatus::kRouted) {
-      const auto entry = state_.path_map.Find(key, flow.port);
-      if (entry && entry->path != flow.path) ChoosePortFor(slot, PathReason::kRemapped);
+      bool leads_elsewhere = false;
+      for (FlowWay& way : flow.ways) {
+        const auto entry = state_.path_map.Find(key, way.port);
+        if (!entry || entry->path == way.port_path) continue;
+        way.port_path = entry->path;
+        leads_elsewhere = true;
+      }
+      if (leads_elsewhere) ChoosePorts(slot, PathReason::kRemapped);
     }
   }
 }
@@ -188,93 +272,34 @@ void Placement::EndAdoption(AgentId agent) {
   for (const FlowSlot slot : state_.flows.OfAgent(agent)) {
     Flow& flow = state_.flows.At(slot);
     if (flow.status != FlowStatus::kAdopting) continue;
-    state_.ports.Release(flow.key, flow.port);
-    flow.port = 0;
+    for (FlowWay& way : flow.ways) {
+      if (std::exchange(way.adopting, false)) SetPort(flow, way, 0);
+    }
     SetStatus(slot, FlowStatus::kNew);
   }
-}
-
-std::string Placement::Via(const Flow& flow, std::optional<PathIndex> path) {
-  return path ? fabric::ViaNames(state_.topology, state_.PathsOf(flow)[path->Index()]) : "";
-}
-
-std::vector<FlowMove> Placement::MoveOffUnusable() {
-  std::vector<FlowSlot> broken;
-  for (const FlowSlot slot : state_.flows.All()) {
-    const Flow& flow = state_.flows.At(slot);
-    if (!flow.path) continue;
-    if (!fabric::IsUsable(state_.topology, state_.PathsOf(flow)[flow.path->Index()])) {
-      broken.push_back(slot);
-    }
-  }
-  broken = InOrder(std::move(broken));
-  std::vector<std::optional<PathIndex>> before;
-  for (const FlowSlot slot : broken) {
-    Flow& flow = state_.flows.At(slot);
-    before.push_back(flow.path);
-    flow.urgent = !fabric::IsAlive(state_.topology, state_.PathsOf(flow)[flow.path->Index()]);
-    SetPath(flow, std::nullopt);
-  }
-  std::vector<FlowMove> moves;
-  for (std::size_t i = 0; i < broken.size(); ++i) {
-    Flow& flow = state_.flows.At(broken[i]);
-    SetPath(flow, ChooseLeastLoaded(state_.topology, state_.PathsOf(flow), state_.loads));
-    if (flow.path) {
-      ChoosePortFor(broken[i], flow.urgent ? PathReason::kPathDead : PathReason::kRecomputed);
-    } else {
-      if (flow.port != 0) SetPort(flow, 0, PathReason::kPathDead);
-      SetStatus(broken[i], FlowStatus::kUnroutable);
-    }
-    moves.push_back({state_.FlowName(flow), state_.flows.JobName(flow.job), Via(flow, before[i]),
-                     Via(flow, flow.path)});
-  }
-  return moves;
 }
 
 void Placement::RetryUnroutable() {
   for (const FlowSlot slot : state_.flows.All()) {
     const Flow& flow = state_.flows.At(slot);
-    const bool ends_known = flow.source_leaf != flow.destination_leaf;
-    if (flow.status == FlowStatus::kUnroutable && ends_known) SetStatus(slot, FlowStatus::kNew);
-  }
-}
-
-std::vector<FlowMove> Placement::Recompute(bool dry_run) {
-  std::vector<FlowSlot> slots;
-  std::vector<std::span<const fabric::Path>> commodities;
-  for (const FlowSlot slot : state_.flows.All()) {
-    if (state_.flows.At(slot).path) slots.push_back(slot);
-  }
-  slots = InOrder(std::move(slots));
-  for (const FlowSlot slot : slots) commodities.push_back(state_.PathsOf(state_.flows.At(slot)));
-  LinkLoads loads(state_.topology.links().size());
-  const auto assignment = AssignGreedy(state_.topology, commodities, loads);
-
-  std::vector<FlowMove> moves;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    Flow& flow = state_.flows.At(slots[i]);
-    if (assignment[i] == flow.path) continue;
-    moves.push_back({state_.FlowName(flow), state_.flows.JobName(flow.job), Via(flow, flow.path),
-                     Via(flow, assignment[i])});
-    if (dry_run) continue;
-    SetPath(flow, assignment[i]);
-    if (flow.path) {
-      ChoosePortFor(slots[i], PathReason::kRecomputed);
-    } else {
-      if (flow.port != 0) SetPort(flow, 0, PathReason::kRecomputed);
-      SetStatus(slots[i], FlowStatus::kUnroutable);
+    if (flow.status == FlowStatus::kUnroutable && !flow.ways.empty()) {
+      SetStatus(slot, FlowStatus::kNew);
     }
   }
-  return moves;
 }
 
-void Placement::HandleRedraw(FlowSlot slot, std::uint16_t port) {
+void Placement::HandleRedraw(FlowSlot slot, std::uint32_t left_path, std::uint16_t port) {
   Flow& flow = state_.flows.At(slot);
   if (flow.status != FlowStatus::kRouted && flow.status != FlowStatus::kLearning) return;
   if (!state_.ports.Take(flow.key, port)) return;
-  if (flow.port != 0) state_.ports.Release(flow.key, flow.port);
-  flow.port = port;
-  SetPath(flow, std::nullopt);
+  const auto left = std::ranges::find_if(flow.ways, [&](const FlowWay& way) {
+    return way.port != 0 && static_cast<std::uint32_t>(way.port_path.value()) == left_path;
+  });
+  FlowWay& way = left == flow.ways.end() ? flow.ways.front() : *left;
+  RemoveWay(way);
+  if (way.port != 0) state_.ports.Release(flow.key, way.port);
+  way.port = port;
+  way.adopting = true;
   SetStatus(slot, FlowStatus::kAdopting);
   if (!Adopt(slot)) learner_.Verify(flow.key, port);
 }

@@ -1,11 +1,15 @@
 #pragma once
 
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "controller/load_summary.h"
 #include "controller/options.h"
 #include "controller/path_learner.h"
+#include "controller/routing/assigner.h"
 #include "controller/state.h"
 
 namespace espalier::controller {
@@ -14,59 +18,99 @@ namespace espalier::controller {
 struct FlowMove {
   std::string flow;
   std::string job;
-  std::string from;  // the switches between the leaves; "" = ECMP
+  std::string from;  // State::Via; "" = ECMP
   std::string to;
 };
 
-// Decides path and port of every flow. Live flows keep their paths: only new flows and those
-// whose path broke are placed; Recompute places all anew on the operator's word.
-// All decisions end in State (status, path, port, dirty); nothing is sent here.
+// Decides paths and ports of every flow. New flows and those whose path broke are placed one by one
+// on what is there (LivePaths): a new flow may move a few live ones where a link of its leaves
+// would carry more than an even share otherwise, one whose path broke moves nobody. Recompute
+// assigns all anew on the operator's word (Assigner). A live flow that moves keeps its port until
+// one is known that takes the new path, unless its path is dead.
+//
+// All decisions end in State (status, paths, ports, dirty); nothing is sent here.
 // Thread safety: the controller's loop thread.
 class Placement {
  public:
-  Placement(State& state, PathLearner& learner, const ControllerOptions& options)
-      : state_(state), learner_(learner), options_(options) {}
+  Placement(State& state, PathLearner& learner, const ControllerOptions& options);
 
-  // A flow was just opened: finds its ends and whether it needs a path; `steered` by an earlier
+  // A flow was just opened: finds its ends and whether it needs paths; `steered` by an earlier
   // controller: keep its path if a probe can tell which it is.
   void Admit(FlowSlot slot, bool steered);
-  // The flow ends: gives back path and port.
+  // The flow ends: gives back paths and ports.
   void Release(FlowSlot slot);
 
-  // Assigns paths to all new flows at once, by job and then flow (Algorithm 1, lowest spine
-  // first), and ports where the map knows them. The number of flows placed.
-  std::size_t PlaceNew();
+  struct Placed {
+    std::size_t flows = 0;  // new ones that were looked at
+    std::size_t moved = 0;  // live ones that made room for them
+  };
+  // Assigns paths to all new flows at once, by job and then flow, and ports where the map knows
+  // them.
+  Placed PlaceNew();
   // The map has learned something of this key: gives ports to flows that wait for one, and other
   // ports to flows whose port turned out to lead elsewhere.
   void Revisit(const fabric::PortKey& key);
   // Adopting flows that no probe has found: they are placed like new ones.
   void EndAdoption(AgentId agent);
 
-  // Flows on paths that are no longer usable are placed anew: at once where the path is dead, at
-  // a message boundary where it is drained.
-  std::vector<FlowMove> MoveOffUnusable();
+  // Links have changed (State::topology). Paths that are no longer usable are given up, and their
+  // flows placed anew: at once where the path is dead, at a message boundary where it is drained.
+  std::vector<FlowMove> HandleLinkChange();
   // A link is usable again: flows that had no path are placed.
   void RetryUnroutable();
-  // Places all flows anew, in order, from empty loads. With dry_run only tells.
-  std::vector<FlowMove> Recompute(bool dry_run);
+
+  struct Recomputation {
+    std::vector<FlowMove> moves;
+    LoadSummary before;
+    LoadSummary after;
+  };
+  // Assigns all flows anew, from an empty fabric, by the algorithm of the options, and moves those
+  // whose path differs, where that lowers the maximum load or (at the same load) makes the slower
+  // jobs faster; else nothing moves. With dry_run only tells.
+  Recomputation Recompute(bool dry_run);
 
   // The agent left a dead path by itself and draws its own port: finds out where it is now.
-  void HandleRedraw(FlowSlot slot, std::uint16_t port);
+  void HandleRedraw(FlowSlot slot, std::uint32_t left_path, std::uint16_t port);
 
  private:
   std::vector<FlowSlot> InOrder(std::vector<FlowSlot> slots) const;
   void SetStatus(FlowSlot slot, FlowStatus status);
-  void SetPath(Flow& flow, std::optional<fabric::PathIndex> path);
-  void SetPort(Flow& flow, std::uint16_t port, wire::PathReason reason);
-  void MarkDirty(Flow& flow);
-  // kRouted if the map knows a port for the flow's path, else kLearning and a probe is asked for.
-  void ChoosePortFor(FlowSlot slot, wire::PathReason reason);
+
+  // Paths.
+  void AddWay(FlowSlot slot, std::uint32_t index);
+  void RemoveWay(FlowWay& way);
+  // From now on it counts as live when others need room.
+  void SetLive(const Flow& flow);
+  // Finds paths for all ways of these flows that have none; each may move `most_moves` live ways
+  // to other paths. The other flows that moved.
+  std::set<FlowSlot> FindPaths(std::span<const FlowSlot> slots, std::size_t most_moves);
+
+  // Ports.
+  bool LeadsToItsPath(const Flow& flow, const FlowWay& way) const;
+  void SetPort(Flow& flow, FlowWay& way, std::uint16_t port);
+  std::optional<fabric::PortEntry> FindPort(const Flow& flow, const FlowWay& way,
+                                            std::uint16_t preferred);
+  // kRouted if the map knows a port for each of the flow's paths, else kLearning and a probe is
+  // asked for.
+  void ChoosePorts(FlowSlot slot, wire::PathReason reason);
+  // Its paths are decided: ports for them, or back to ECMP where there is none.
+  void Settle(FlowSlot slot, wire::PathReason reason);
   bool Adopt(FlowSlot slot);
-  std::string Via(const Flow& flow, std::optional<fabric::PathIndex> path);
+
+  // Moves (controller/placement_moves.cc).
+  bool IsOnBrokenPath(const Flow& flow);
+  void GiveUpUnusable(Flow& flow);
+  FlowMove DescribeMove(FlowSlot slot, std::string from);
+  Assignment AssignAnew(const Elephants& elephants);
+  // The ways of a flow are alike: those whose path it has already keep it.
+  static void KeepWays(const Assignment& present, Assignment& anew);
+  bool IsWorthMoving(const Elephants& elephants, const Assignment& from, const Assignment& to);
 
   State& state_;
   PathLearner& learner_;
   const ControllerOptions& options_;
+  Assigner assigner_;
+  RatePredictor rates_;
 };
 
 }  // namespace espalier::controller

@@ -83,29 +83,34 @@ void Publisher::Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wir
   const bool was_given = flow.generation != 0;
   const bool is_news = flow.dirty || !was_given;
   flow.dirty = false;
-  if (flow.port != 0 && flow.path) {
-    wire::PathSet& set = push.sets.emplace_back();
-    set.flow = local;
-    set.reason = flow.reason;
-    set.paths.push_back({.source_port = flow.port,
+  if (flow.status == FlowStatus::kAdopting) return;
+  wire::PathSet set{.flow = local, .max_rate_bps = flow.max_rate_bps, .reason = flow.reason};
+  for (const FlowWay& way : flow.ways) {
+    if (way.port == 0) continue;
+    set.paths.push_back({.source_port = way.port,
                          .weight = 1,
-                         .path_id = static_cast<std::uint32_t>(flow.path->value()),
+                         .path_id = static_cast<std::uint32_t>(way.port_path.value()),
                          .encoding = {}});
-    if (is_news) {
-      state_.plans.Record({.time = now,
-                           .agent = id,
-                           .flow = local,
-                           .job = flow.job,
-                           .source = flow.key.source,
-                           .destination = flow.key.destination,
-                           .path = *flow.path,
-                           .port = flow.port,
-                           .reason = flow.reason});
-    }
-  } else if (was_given && flow.status != FlowStatus::kAdopting) {
+    if (is_news) Record(id, flow, way, now);
+  }
+  if (!set.paths.empty()) {
+    push.sets.push_back(std::move(set));
+  } else if (was_given) {
     push.withdrawn.push_back(local);
     flow.generation = 0;
   }
+}
+
+void Publisher::Record(AgentId id, const Flow& flow, const FlowWay& way, TimePoint now) {
+  state_.plans.Record({.time = now,
+                       .agent = id,
+                       .flow = flow.local,
+                       .job = flow.job,
+                       .source = flow.key.source,
+                       .destination = flow.key.destination,
+                       .path = way.port_path,
+                       .port = way.port,
+                       .reason = flow.reason});
 }
 
 void Publisher::HandleAck(AgentId id, const wire::Ack& ack, TimePoint now) {

@@ -31,6 +31,7 @@ class Publisher {
   void Push(AgentId id, TimePoint now);
   wire::PathPush Compose(AgentId id, bool full, TimePoint now);
   void Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wire::PathPush& push);
+  void Record(AgentId id, const Flow& flow, const FlowWay& way, TimePoint now);
   bool IsHeld(AgentId id) const;
 
   State& state_;

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,7 +15,8 @@
 #include "controller/event_history.h"
 #include "controller/flow_table.h"
 #include "controller/plan_log.h"
-#include "controller/routing/link_loads.h"
+#include "controller/routing/fabric_view.h"
+#include "controller/routing/live_paths.h"
 #include "controller/routing/port_chooser.h"
 #include "controller/store/intent_store.h"
 
@@ -22,18 +25,25 @@ namespace espalier::controller {
 // All that the controller knows. Owned and changed by the controller's loop thread alone; the
 // parts of the controller (placement, publisher, operations) are functions on it.
 //
-// Invariants: loads = the sum of the paths of all flows that have one; a flow's port is taken in
-// `ports` exactly while it has one; `by_key` holds exactly the flows between different switches.
+// Invariants: `live` holds exactly the ways of flows that have a path, `owners` whose they are; a
+// way's port is taken in `ports` exactly while it has one; `by_key` holds exactly the flows between
+// different switches.
 struct State {
   explicit State(fabric::Topology the_topology)
-      : topology(std::move(the_topology)), paths(topology), loads(topology.links().size()) {}
-  State(const State&) = delete;  // paths refers to topology
+      : topology(std::move(the_topology)), paths(topology), view(topology, paths), live(view) {}
+  State(const State&) = delete;  // its parts refer to each other
   State& operator=(const State&) = delete;
 
   fabric::Topology topology;
   fabric::PathTable paths;
   fabric::PathMap path_map;
-  LinkLoads loads;
+  FabricView view;
+  LivePaths live;
+  struct WayOwner {
+    FlowSlot slot;
+    std::uint32_t index = 0;  // into Flow::ways
+  };
+  std::vector<WayOwner> owners;  // by LivePaths::Way
   PortsInUse ports;
   FlowTable flows;
   AgentRegistry agents;
@@ -47,6 +57,24 @@ struct State {
   std::span<const fabric::Path> PathsOf(const Flow& flow) {
     return paths.Between(flow.source_leaf, flow.destination_leaf);
   }
+  std::optional<fabric::PathIndex> PathOf(const FlowWay& way) const {
+    if (!way.way || live.PathOf(*way.way) < 0) return std::nullopt;
+    return fabric::PathIndex(live.PathOf(*way.way));
+  }
+  // All that it needs: none where it crosses no fabric, or is not placed.
+  bool HasPaths(const Flow& flow) const {
+    return !flow.ways.empty() && std::ranges::all_of(flow.ways, [&](const FlowWay& way) {
+      return PathOf(way).has_value();
+    });
+  }
+  // The switches on each of its paths: "spine0", "spine0+spine3", "" where it has none. As it is
+  // now, or by indices into PathsOf.
+  std::string Via(const Flow& flow);
+  std::string Via(const Flow& flow, std::span<const std::int32_t> paths);
+  // Paths of flows over each direction of a link, by DirectedLink::Index. O(flows x hops).
+  std::vector<std::int64_t> CountPaths();
+  // Its agent is to be told anew.
+  void MarkDirty(Flow& flow);
   // "h3:17": the agent and its number for the flow; names a flow for operators.
   std::string FlowName(const Flow& flow) const {
     return agents.At(flow.agent).name + ":" + std::to_string(flow.local.value());

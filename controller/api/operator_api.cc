@@ -86,6 +86,7 @@ HttpResponse OperatorApi::Handle(const HttpRequest& request) {
 
 HttpResponse OperatorApi::HandleGet(const HttpRequest& request) {
   if (request.path == "/metrics") {
+    controller_.RefreshMetrics();
     return {200, "text/plain; version=0.0.4", metrics_.Text()};
   }
   if (request.path == "/healthz" || request.path == "/readyz") {

@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "common/io/json.h"
@@ -63,8 +64,35 @@ bool IsAcknowledged(const State& state, const Flow& flow) {
   return !flow.dirty && flow.generation <= state.agents.At(flow.agent).acked_generation;
 }
 
-std::string Via(State& state, const Flow& flow) {
-  return flow.path ? fabric::ViaNames(state.topology, state.PathsOf(flow)[flow.path->Index()]) : "";
+std::int64_t Most(const std::vector<std::int64_t>& counts) {
+  return counts.empty() ? 0 : std::ranges::max(counts);
+}
+
+// Flows a unit link: "3/2" where flows are split or links differ.
+std::string LoadOf(const State& state, DirectedLink link) {
+  const std::int64_t capacity = state.view.capacities()[link.Index()];
+  if (capacity == 0) return "0";
+  return MakeLoad(state.view, state.live.loads()[link.Index()], capacity).ToString();
+}
+
+void WriteLoads(JsonWriter& json, const LoadSummary& loads) {
+  json.Key("max_load").String(loads.max_load.ToString());
+  json.Key("lower_bound").String(loads.lower_bound.ToString());
+  json.Key("optimal").Bool(loads.IsOptimal());
+}
+
+void WriteWays(JsonWriter& json, State& state, const Flow& flow) {
+  json.Key("paths").BeginArray();
+  for (const FlowWay& way : flow.ways) {
+    const auto path = state.PathOf(way);
+    const std::int32_t index = path ? path->value() : 0;
+    json.BeginObject();
+    json.Key("via").String(path ? state.Via(flow, {&index, 1}) : "");
+    json.Key("source_port").Integer(way.port);
+    json.Key("learning").Bool(path && (way.port == 0 || way.port_path != *path));
+    json.EndObject();
+  }
+  json.EndArray();
 }
 
 void WriteFlow(JsonWriter& json, State& state, FlowSlot slot, TimePoint now) {
@@ -79,9 +107,11 @@ void WriteFlow(JsonWriter& json, State& state, FlowSlot slot, TimePoint now) {
   json.Key("destination_address").String(flow.destination_address.ToString());
   json.Key("protocol").Integer(flow.protocol);
   json.Key("status").String(FlowStatusName(flow.status));
-  json.Key("via").String(Via(state, flow));
-  json.Key("source_port").Integer(flow.port);
+  json.Key("via").String(state.Via(flow));
+  json.Key("source_port").Integer(flow.ways.empty() ? 0 : flow.ways.front().port);
   json.Key("own_port").Integer(flow.own_port);
+  WriteWays(json, state, flow);
+  json.Key("max_rate_bps").Integer(static_cast<std::int64_t>(flow.max_rate_bps));
   json.Key("reason").String(ReasonName(flow.reason));
   json.Key("acknowledged").Bool(IsAcknowledged(state, flow));
   json.Key("remaining_bytes").Integer(static_cast<std::int64_t>(activity.remaining_bytes));
@@ -118,7 +148,8 @@ std::string StatusView(Controller& controller) {
   json.EndObject();
   json.Key("unacknowledged_flows")
       .Integer(static_cast<std::int64_t>(controller.UnacknowledgedFlows()));
-  json.Key("max_link_flows").Integer(state.loads.Max());
+  json.Key("max_link_flows").Integer(Most(state.CountPaths()));
+  WriteLoads(json, Summarize(state));
   json.Key("path_map_pairs").Integer(static_cast<std::int64_t>(state.path_map.KeyCount()));
   json.Key("path_map_ports").Integer(static_cast<std::int64_t>(state.path_map.PortCount()));
   json.Key("failed_links").Integer(static_cast<std::int64_t>(state.intents.failed_links.size()));
@@ -142,11 +173,12 @@ std::string FlowsView(Controller& controller) {
 }
 
 std::string LinksView(Controller& controller) {
-  const State& state = controller.state();
+  State& state = controller.state();
+  const std::vector<std::int64_t> counts = state.CountPaths();
   JsonWriter json;
   json.BeginObject();
   json.Key("version").Integer(state.topology.version());
-  json.Key("max_link_flows").Integer(state.loads.Max());
+  json.Key("max_link_flows").Integer(Most(counts));
   json.Key("links").BeginArray();
   for (std::size_t i = 0; i < state.topology.links().size(); ++i) {
     const LinkId id(static_cast<std::int32_t>(i));
@@ -164,8 +196,10 @@ std::string LinksView(Controller& controller) {
     json.Key("failed_by_operator").Bool(state.intents.failed_links.contains(link.id));
     json.Key("reason").String(reason(state.intents.failed_links) +
                               reason(state.intents.drained_links));
-    json.Key("flows_a_to_b").Integer(state.loads.Flows(DirectedLink{id, true}));
-    json.Key("flows_b_to_a").Integer(state.loads.Flows(DirectedLink{id, false}));
+    json.Key("flows_a_to_b").Integer(counts[DirectedLink{id, true}.Index()]);
+    json.Key("flows_b_to_a").Integer(counts[DirectedLink{id, false}.Index()]);
+    json.Key("load_a_to_b").String(LoadOf(state, DirectedLink{id, true}));
+    json.Key("load_b_to_a").String(LoadOf(state, DirectedLink{id, false}));
     json.EndObject();
   }
   json.EndArray().EndObject();
@@ -258,24 +292,33 @@ Result<std::string> ExplainView(Controller& controller, const std::string& name)
   json.BeginObject();
   json.Key("flow");
   WriteFlow(json, state, *slot, controller.Now());
-  const auto entry = flow.port != 0 ? state.path_map.Find(flow.key, flow.port) : std::nullopt;
+  const std::uint16_t port = flow.ways.empty() ? 0 : flow.ways.front().port;
+  const auto entry = port != 0 ? state.path_map.Find(flow.key, port) : std::nullopt;
   json.Key("port_trust").String(entry ? TrustName(entry->trust) : "UNKNOWN");
   json.Key("known_ports").Integer(static_cast<std::int64_t>(state.path_map.Ports(flow.key).size()));
   json.Key("paths").BeginArray();
   if (flow.source_leaf != flow.destination_leaf) {
     const auto paths = state.PathsOf(flow);
+    const std::vector<std::int64_t> counts = state.CountPaths();
     for (std::size_t i = 0; i < paths.size(); ++i) {
       json.BeginObject();
       json.Key("via").String(fabric::ViaNames(state.topology, paths[i]));
       json.Key("usable").Bool(fabric::IsUsable(state.topology, paths[i]));
-      json.Key("chosen").Bool(flow.path && flow.path->Index() == i);
-      json.Key("busiest_link_flows").Integer(state.loads.Busiest(paths[i]));
+      json.Key("chosen").Bool(std::ranges::any_of(flow.ways, [&](const FlowWay& way) {
+        const auto path = state.PathOf(way);
+        return path && path->Index() == i;
+      }));
+      std::int64_t busiest = 0;
+      for (const DirectedLink hop : paths[i].hops) {
+        busiest = std::max(busiest, counts[hop.Index()]);
+      }
+      json.Key("busiest_link_flows").Integer(busiest);
       json.Key("links").BeginArray();
       for (const DirectedLink hop : paths[i].hops) {
         json.BeginObject();
         json.Key("direction").String(state.topology.DirectionName(hop));
         json.Key("state").String(LinkStateName(state.topology.link(hop.link).state));
-        json.Key("flows").Integer(state.loads.Flows(hop));
+        json.Key("flows").Integer(counts[hop.Index()]);
         json.EndObject();
       }
       json.EndArray();
@@ -293,6 +336,8 @@ std::string OutcomeView(const ActionOutcome& outcome, bool dry_run) {
   json.Key("dry_run").Bool(dry_run);
   json.Key("version").Integer(outcome.version);
   json.Key("moved").Integer(static_cast<std::int64_t>(outcome.moves.size()));
+  json.Key("max_load_before").String(outcome.before.max_load.ToString());
+  WriteLoads(json, outcome.after);
   json.Key("moves").BeginArray();
   for (const FlowMove& move : outcome.moves) {
     json.BeginObject();

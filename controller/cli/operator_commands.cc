@@ -119,12 +119,27 @@ void AddStatus(CLI::App& app, const SessionPtr& session) {
     const auto answer = Ask(*session, "GET", "/api/v1/status");
     if (!answer || session->json) return;
     for (const auto& [key, value] : answer->members) {
-      if (value.kind != io::JsonValue::Kind::kObject) fmt::print("{:22} {}\n", key, value.text);
+      if (value.kind == io::JsonValue::Kind::kBool) {
+        fmt::print("{:22} {}\n", key, value.boolean ? "true" : "false");
+      } else if (value.kind != io::JsonValue::Kind::kObject) {
+        fmt::print("{:22} {}\n", key, value.text);
+      }
       for (const auto& [name, count] : value.members) {
         fmt::print("{:22} {}\n", "  " + name, count.text);
       }
     }
   });
+}
+
+// "max load 3 (before: 4), bound 3: optimal"
+void PrintLoads(const io::JsonValue& answer) {
+  const io::JsonValue* before = answer.Find("max_load_before");
+  const io::JsonValue* load = answer.Find("max_load");
+  const io::JsonValue* bound = answer.Find("lower_bound");
+  const io::JsonValue* optimal = answer.Find("optimal");
+  if (before == nullptr || load == nullptr || bound == nullptr || optimal == nullptr) return;
+  fmt::print("max load {} (before: {}), bound {}{}\n", load->text, before->text, bound->text,
+             optimal->boolean ? " (optimal)" : "");
 }
 
 void PrintMoves(const Session& session, const io::JsonValue& answer) {
@@ -135,6 +150,7 @@ void PrintMoves(const Session& session, const io::JsonValue& answer) {
   const io::JsonValue* version = answer.Find("version");
   fmt::print("{} {} flows (topology version {})\n", session.dry_run ? "would move" : "moved",
              moved != nullptr ? moved->text : "?", version != nullptr ? version->text : "?");
+  PrintLoads(answer);
 }
 
 void Act(Session& session, const std::string& action) {

@@ -100,6 +100,8 @@ wire::FlowReport Cluster::Opening(const Cluster& cluster, int from,
     report.addresses.push_back(cluster.Address(flow.to));
     opened.source_port = flow.port;
     opened.steered = flow.steered;
+    opened.max_paths = flow.max_paths;
+    opened.movable = flow.movable;
     report.progress.push_back({.id = opened.id, .remaining_bytes = 1 << 30});
   }
   return report;
@@ -166,11 +168,18 @@ void Cluster::HandleAtHost(Host& host, const wire::Message& message) {
   if (push == nullptr) return;
   host.pushes.push_back(*push);
   if (!host.acknowledges) return;
-  if (push->full) host.ports.clear();
+  if (push->full) {
+    host.ports.clear();
+    host.sets.clear();
+  }
   for (const wire::PathSet& set : push->sets) {
     host.ports[set.flow.value()] = set.paths[0].source_port;
+    host.sets[set.flow.value()] = set;
   }
-  for (const wire::LocalFlowId flow : push->withdrawn) host.ports.erase(flow.value());
+  for (const wire::LocalFlowId flow : push->withdrawn) {
+    host.ports.erase(flow.value());
+    host.sets.erase(flow.value());
+  }
   host.epoch = push->epoch;
   host.generation = push->generation;
   Deliver(host.peer, host.instance,
@@ -216,6 +225,17 @@ int Cluster::AppliedSpine(int from, std::uint64_t flow, int to) const {
   const Host& own = hosts_[static_cast<std::size_t>(from)];
   const auto port = own.ports.find(flow);
   return port == own.ports.end() ? -1 : SpineOf(from, to, port->second);
+}
+
+std::vector<int> Cluster::AppliedSpines(int from, std::uint64_t flow, int to) const {
+  std::vector<int> spines;
+  const Host& own = hosts_[static_cast<std::size_t>(from)];
+  const auto set = own.sets.find(flow);
+  if (set == own.sets.end()) return spines;
+  for (const wire::FlowPath& path : set->second.paths) {
+    spines.push_back(SpineOf(from, to, path.source_port));
+  }
+  return spines;
 }
 
 const Flow& Cluster::FlowOf(int from, std::uint64_t id) {

@@ -46,7 +46,8 @@ class Cluster : private Bus {
     std::uint64_t instance = 0;
     std::uint64_t epoch = 0;
     std::uint64_t generation = 0;
-    std::map<std::uint64_t, std::uint16_t> ports;  // applied, by flow
+    std::map<std::uint64_t, std::uint16_t> ports;  // applied, by flow; the first of several
+    std::map<std::uint64_t, wire::PathSet> sets;   // the same with all paths
     std::vector<wire::PathPush> pushes;
     std::optional<wire::Welcome> welcome;
     bool answers_probes = true;
@@ -66,6 +67,8 @@ class Cluster : private Bus {
     std::string job = "job";
     std::uint16_t port = 0;
     bool steered = false;
+    std::uint8_t max_paths = 1;
+    bool movable = true;
   };
   static wire::FlowReport Opening(const Cluster& cluster, int from,
                                   const std::vector<NewFlow>& flows, bool full = false);
@@ -81,6 +84,8 @@ class Cluster : private Bus {
   // The spine that the fabric sends this port to; the truth that probes report.
   int SpineOf(int from, int to, std::uint16_t port) const;
   std::function<int(int from, int to, std::uint16_t port)> hash;
+  // The spines of all ports that the host has applied for a flow, in order.
+  std::vector<int> AppliedSpines(int from, std::uint64_t flow, int to) const;
   // The spine of the port that the host has applied for a flow; -1: ECMP.
   int AppliedSpine(int from, std::uint64_t flow, int to) const;
 
@@ -90,6 +95,7 @@ class Cluster : private Bus {
   State& state() { return controller_->state(); }
   const Flow& FlowOf(int from, std::uint64_t id);
   std::int64_t CounterValue(const std::string& name);
+  std::string MetricsText() const { return metrics_->Text(); }
   IpAddress Address(int host) const;
   int hosts() const { return static_cast<int>(hosts_.size()); }
 

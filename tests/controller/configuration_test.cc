@@ -34,18 +34,25 @@ TEST_F(ConfigurationTest, HasDefaultsForAllButTheTopology) {
   EXPECT_EQ(config->options.heartbeat_interval, 1s);
   EXPECT_EQ(config->options.lease, 10min);
   EXPECT_TRUE(config->options.fabric_hashes_protocol);
+  EXPECT_EQ(config->options.algorithm, Algorithm::kOptimal);
+  EXPECT_EQ(config->options.moves_per_start, 4U);
+  EXPECT_FALSE(config->options.limit_rates);
 }
 
 TEST_F(ConfigurationTest, TakesWhatTheFileSays) {
   const auto config = Read(
       "topology_file: \"t.json\" http: \"127.0.0.1:1\" http: \"unix:/x\" heartbeat_ms: 250\n"
-      "hash_ignores_protocol: true log_level: \"error\" max_probes_per_second: 10\n");
+      "hash_ignores_protocol: true log_level: \"error\" max_probes_per_second: 10\n"
+      "algorithm: \"greedy\" moves_per_start: 0 limit_rates: true\n");
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_EQ(config->http.size(), 2U);
   EXPECT_EQ(config->options.heartbeat_interval, 250ms);
   EXPECT_FALSE(config->options.fabric_hashes_protocol);
   EXPECT_EQ(config->log_level, LogLevel::kError);
   EXPECT_EQ(config->options.learner.max_probes_per_second, 10U);
+  EXPECT_EQ(config->options.algorithm, Algorithm::kGreedy);
+  EXPECT_EQ(config->options.moves_per_start, 0U);
+  EXPECT_TRUE(config->options.limit_rates);
 }
 
 TEST_F(ConfigurationTest, NamesThePlaceOfAnError) {
@@ -56,6 +63,8 @@ TEST_F(ConfigurationTest, NamesThePlaceOfAnError) {
   EXPECT_NE(ErrorOf("topology_file: \"t.json").find(path_ + ":1:"), std::string::npos);
   EXPECT_NE(ErrorOf("").find("topology_file is missing"), std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" log_level: \"loud\"").find("log_level"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf("topology_file: \"t\" algorithm: \"best\"").find("optimal or greedy"),
             std::string::npos);
   EXPECT_EQ(ReadConfiguration(folder_.path() + "/missing").error().code, ErrorCode::kNotFound);
 }

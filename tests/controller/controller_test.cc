@@ -42,7 +42,7 @@ TEST(Controller, KeepsFlowsApart) {
   cluster.ConnectAll();
   OpenFourFlows(cluster);
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
-  EXPECT_EQ(cluster.state().loads.Max(), 1);
+  EXPECT_EQ(cluster.state().live.MaxLoad(), (Load{1, 1}));
 }
 
 TEST(Controller, AssignsABurstOfAThousandStartsOnce) {
@@ -71,7 +71,7 @@ TEST(Controller, LeavesLiveFlowsWhereTheyAre) {
   cluster.Settle();
   EXPECT_EQ(cluster.host(3).ports, before);
   EXPECT_EQ(cluster.AppliedSpine(0, 2, 8), 0);
-  EXPECT_EQ(cluster.state().loads.Max(), 1);
+  EXPECT_EQ(cluster.state().live.MaxLoad(), (Load{1, 1}));
 }
 
 TEST(Controller, GivesLocalFlowsAndUnknownEndsNoPort) {
@@ -136,7 +136,7 @@ TEST(Controller, PlacesUnroutableFlowsWhenALinkIsRestored) {
   ASSERT_TRUE(cluster.controller()
                   .ChangeLink("leaf0--spine0", LinkAction::kRestore, "", false)
                   .has_value());
-  EXPECT_TRUE(cluster.FlowOf(0, 1).path.has_value());
+  EXPECT_TRUE(cluster.state().HasPaths(cluster.FlowOf(0, 1)));
 }
 
 TEST(Controller, DryRunsChangeNothing) {
@@ -234,11 +234,11 @@ TEST(Controller, RecomputesAllFlowsOnTheOperatorsWord) {
   cluster.ConnectAll();
   ASSERT_TRUE(cluster.controller().ChangeNode("spine0", NodeAction::kFail, "", false).has_value());
   OpenFourFlows(cluster);
-  EXPECT_EQ(cluster.state().loads.Max(), 2);
+  EXPECT_EQ(cluster.state().live.MaxLoad(), (Load{2, 1}));
   ASSERT_TRUE(
       cluster.controller().ChangeNode("spine0", NodeAction::kRestore, "", false).has_value());
   cluster.Settle();
-  EXPECT_EQ(cluster.state().loads.Max(), 2);  // live flows stay
+  EXPECT_EQ(cluster.state().live.MaxLoad(), (Load{2, 1}));  // live flows stay
   EXPECT_GT(cluster.controller().Recompute(false).moves.size(), 0U);
   cluster.Settle();
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
@@ -452,7 +452,7 @@ TEST(Controller, RecognisesALinearHashAndPredictsTheOtherPairsOfTheLeaves) {
   for (std::uint64_t id = 1; id <= 60; ++id) {
     const Flow& flow = cluster.FlowOf(1, id);
     ASSERT_EQ(flow.status, FlowStatus::kRouted) << id;
-    EXPECT_EQ(cluster.AppliedSpine(1, id, 6), flow.path->value());
+    EXPECT_EQ(cluster.AppliedSpine(1, id, 6), flow.ways[0].port_path.value());
   }
   EXPECT_EQ(cluster.CounterValue(kMismatches), 0);
 }
@@ -480,9 +480,9 @@ TEST(Controller, FollowsAnAgentThatLeftADeadPathByItself) {
                                               .verdict = wire::PathVerdict::kRedrawn}}});
   cluster.Settle();
   EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kRouted);
-  EXPECT_EQ(cluster.FlowOf(0, 1).port, port);
-  EXPECT_EQ(cluster.FlowOf(0, 1).path, fabric::PathIndex(3));
-  EXPECT_EQ(cluster.state().loads.Max(), 1);
+  EXPECT_EQ(cluster.FlowOf(0, 1).ways[0].port, port);
+  EXPECT_EQ(cluster.state().PathOf(cluster.FlowOf(0, 1).ways[0]), fabric::PathIndex(3));
+  EXPECT_EQ(cluster.state().live.MaxLoad(), (Load{1, 1}));
 }
 
 TEST(Controller, ServesAHostWithSeveralNics) {
@@ -513,7 +513,7 @@ TEST(Controller, LeavesFlowsOfALeafThatIsGoneOnEcmp) {
   cluster.Settle();
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{-1}));
   EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kUnroutable);
-  EXPECT_EQ(cluster.state().loads.Max(), 0);
+  EXPECT_EQ(cluster.state().live.MaxLoad(), (Load{0, 1}));
   ASSERT_TRUE(
       cluster.controller().ChangeNode("leaf1", NodeAction::kRestore, "", false).has_value());
   cluster.Settle();

@@ -153,7 +153,7 @@ bool SimCluster::AllRouted(const std::vector<FlowRef>& flows) {
     const auto slot = agent ? state.flows.Find(*agent, flow.flow) : std::nullopt;
     if (!slot) return false;
     const controller::Flow& known = state.flows.At(*slot);
-    return known.status == controller::FlowStatus::kRouted && known.port == PortOf(flow);
+    return known.status == controller::FlowStatus::kRouted && known.ways[0].port == PortOf(flow);
   });
 }
 

@@ -37,8 +37,8 @@ TEST(SourceRules, KeepTheLayersApart) {
     files.push_back({path, "#include \"" + included + "\"\n"});
     return FindViolations(files);
   };
-  EXPECT_THAT(violations_of("controller/routing/greedy.cc", "common/io/json.h"),
-              ElementsAre("controller/routing/greedy.cc:1: controller/routing/ must not include "
+  EXPECT_THAT(violations_of("controller/routing/assigner.cc", "common/io/json.h"),
+              ElementsAre("controller/routing/assigner.cc:1: controller/routing/ must not include "
                           "common/io/"));
   EXPECT_THAT(violations_of("agent/agent.cc", "controller/controller.h"),
               ElementsAre(HasSubstr("agent/ must not include controller/")));

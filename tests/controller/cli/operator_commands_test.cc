@@ -98,7 +98,10 @@ TEST_F(OperatorCommandsTest, ActsAndTellsWhatMoved) {
   EXPECT_NE(failed.out.find("moved 1 flows"), std::string::npos) << failed.out << failed.err;
   EXPECT_NE(Run({"links"}).out.find("dirty optics & more"), std::string::npos);
   EXPECT_EQ(Run({"restore", "link", "leaf0--spine0"}).exit_code, 0);
-  EXPECT_EQ(Run({"recompute"}).exit_code, 0);
+  const Outcome recomputed = Run({"recompute"});
+  EXPECT_EQ(recomputed.exit_code, 0);
+  EXPECT_NE(recomputed.out.find("max load 1 (before: 1), bound 1 (optimal)"), std::string::npos)
+      << recomputed.out;
   EXPECT_EQ(Run({"drain", "link", "leaf0--spine1"}).exit_code, 0);
   EXPECT_EQ(Run({"undrain", "link", "leaf0--spine1"}).exit_code, 0);
 }

@@ -336,6 +336,26 @@ TEST(AssignerGreedy, KeepsItsOrderAndTakesTheLowestSpine) {
   EXPECT_EQ(result.paths, (std::vector<std::int32_t>{0, 1, 0, 2}));
 }
 
+// Theorem 2 of Routing for Large ML Models (section 4).
+TEST(AssignerGreedy, IsWithinTwiceTheOptimumOnAFullClos) {
+  std::mt19937 random(20'241);
+  for (int trial = 0; trial < 200; ++trial) {
+    const int spines = std::uniform_int_distribution(1, 3)(random);
+    const std::uint32_t leaves = std::uniform_int_distribution(2U, 4U)(random);
+    auto fabric = Fabric::LeafSpine(spines, static_cast<int>(leaves));
+    Commodities flows;
+    for (int i = std::uniform_int_distribution(1, 7)(random); i > 0; --i) {
+      const std::uint32_t from = std::uniform_int_distribution(0U, leaves - 1)(random);
+      const std::uint32_t hop = std::uniform_int_distribution(1U, leaves - 1)(random);
+      flows.push_back({.source = from, .destination = (from + hop) % leaves});
+    }
+    Assigner assigner(fabric->view);
+    const Load best = BruteForce(*fabric, flows);
+    EXPECT_LE(assigner.Greedy(flows).max_load, (Load{2 * best.numerator, best.denominator}))
+        << "trial " << trial;
+  }
+}
+
 TEST(AssignerGreedy, CountsLoadAgainstCapacity) {
   auto spec = *fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 1});
   for (fabric::Link& link : spec.links) {

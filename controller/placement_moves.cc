@@ -1,0 +1,140 @@
+// Moves of flows that live: off paths that broke, and by an assignment of all.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "controller/placement.h"
+#include "controller/routing/load_bounds.h"
+
+namespace espalier::controller {
+
+using wire::PathReason;
+
+FlowMove Placement::DescribeMove(FlowSlot slot, std::string from) {
+  const Flow& flow = state_.flows.At(slot);
+  return {state_.FlowName(flow), state_.flows.JobName(flow.job), std::move(from), state_.Via(flow)};
+}
+
+bool Placement::IsOnBrokenPath(const Flow& flow) {
+  if (flow.ways.empty()) return false;
+  const auto paths = state_.PathsOf(flow);
+  return std::ranges::any_of(flow.ways, [&](const FlowWay& way) {
+    if (way.adopting) return false;
+    // The port may lead to where it led before the path was chosen.
+    if (way.port != 0 && !fabric::IsAlive(state_.topology, paths[way.port_path.Index()])) {
+      return true;
+    }
+    const auto path = state_.PathOf(way);
+    return path && !fabric::IsUsable(state_.topology, paths[path->Index()]);
+  });
+}
+
+void Placement::GiveUpUnusable(Flow& flow) {
+  const auto paths = state_.PathsOf(flow);
+  for (FlowWay& way : flow.ways) {
+    if (way.adopting) continue;
+    const auto path = state_.PathOf(way);
+    const bool usable = path && fabric::IsUsable(state_.topology, paths[path->Index()]);
+    const auto in_use = way.port != 0 ? std::optional(way.port_path) : path;
+    way.urgent = in_use && !fabric::IsAlive(state_.topology, paths[in_use->Index()]);
+    if (!usable) RemoveWay(way);
+  }
+}
+
+std::vector<FlowMove> Placement::HandleLinkChange() {
+  std::vector<FlowSlot> broken;
+  for (const FlowSlot slot : state_.flows.All()) {
+    if (IsOnBrokenPath(state_.flows.At(slot))) broken.push_back(slot);
+  }
+  broken = InOrder(std::move(broken));
+  std::vector<std::string> before;
+  for (const FlowSlot slot : broken) {
+    before.push_back(state_.Via(state_.flows.At(slot)));
+    GiveUpUnusable(state_.flows.At(slot));
+  }
+  // Where a flow is being adopted its other ways wait for that.
+  std::vector<FlowSlot> to_place = broken;
+  std::erase_if(to_place, [&](FlowSlot slot) {
+    return state_.flows.At(slot).status == FlowStatus::kAdopting;
+  });
+  FindPaths(to_place, 0);
+  for (const FlowSlot slot : to_place) {
+    const bool urgent = std::ranges::any_of(state_.flows.At(slot).ways, &FlowWay::urgent);
+    Settle(slot, urgent ? PathReason::kPathDead : PathReason::kRecomputed);
+    SetLive(state_.flows.At(slot));
+  }
+  std::vector<FlowMove> moves;
+  for (std::size_t i = 0; i < broken.size(); ++i) {
+    moves.push_back(DescribeMove(broken[i], std::move(before[i])));
+  }
+  return moves;
+}
+
+Assignment Placement::AssignAnew(const Elephants& elephants) {
+  Assignment assignment = options_.algorithm == Algorithm::kGreedy
+                              ? assigner_.Greedy(elephants.commodities)
+                              : assigner_.Optimal(elephants.commodities);
+  // Flows that cannot move stay, whatever that costs.
+  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
+    const Flow& flow = state_.flows.At(elephants.slots[i]);
+    if (flow.movable) continue;
+    for (std::size_t way = 0; way < flow.ways.size(); ++way) {
+      assignment.paths[assignment.first[i] + way] = state_.PathOf(flow.ways[way])->value();
+    }
+  }
+  assignment.max_load =
+      ComputeMaxLoad(state_.view, ComputeLoads(state_.view, elephants.commodities, assignment));
+  return assignment;
+}
+
+void Placement::KeepWays(const Assignment& present, Assignment& anew) {
+  for (std::size_t i = 0; i + 1 < anew.first.size(); ++i) {
+    const auto ways = std::span(anew.paths).subspan(anew.first[i], anew.PathsOf(i).size());
+    for (std::size_t way = 0; way < ways.size(); ++way) {
+      const std::int32_t old = present.PathsOf(i)[way];
+      const auto same = std::ranges::find(ways, old);
+      if (same != ways.end() && ways[way] != old) std::swap(*same, ways[way]);
+    }
+  }
+}
+
+bool Placement::IsWorthMoving(const Elephants& elephants, const Assignment& from,
+                              const Assignment& to) {
+  if (from.max_load != to.max_load) return to.max_load < from.max_load;
+  const auto score = [&](const Assignment& assignment) {
+    return ComputeScore(elephants.commodities, rates_.Predict(elephants.commodities, assignment),
+                        {}, false);
+  };
+  const Score present = score(from);
+  return IsBetter(score(to), present);
+}
+
+Placement::Recomputation Placement::Recompute(bool dry_run) {
+  std::vector<FlowSlot> slots = state_.flows.All();
+  std::erase_if(slots, [&](FlowSlot slot) { return !state_.HasPaths(state_.flows.At(slot)); });
+  const Elephants elephants = DescribeElephants(state_, InOrder(std::move(slots)));
+  const Assignment present = CurrentPaths(state_, elephants);
+  const Load bound = ComputeLowerBound(state_.view, elephants.commodities);
+  Assignment anew = AssignAnew(elephants);
+  KeepWays(present, anew);
+
+  Recomputation result{.before = {present.max_load, bound}, .after = {present.max_load, bound}};
+  if (!IsWorthMoving(elephants, present, anew)) return result;
+  result.after.max_load = anew.max_load;
+  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
+    if (std::ranges::equal(present.PathsOf(i), anew.PathsOf(i))) continue;
+    const FlowSlot slot = elephants.slots[i];
+    Flow& flow = state_.flows.At(slot);
+    FlowMove move = DescribeMove(slot, state_.Via(flow));
+    move.to = state_.Via(flow, anew.PathsOf(i));
+    result.moves.push_back(std::move(move));
+    if (dry_run) continue;
+    for (std::size_t way = 0; way < flow.ways.size(); ++way) {
+      state_.live.Place(*flow.ways[way].way, anew.PathsOf(i)[way]);
+    }
+    ChoosePorts(slot, PathReason::kRecomputed);
+  }
+  return result;
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,44 @@
+#include "controller/state.h"
+
+namespace espalier::controller {
+
+std::string State::Via(const Flow& flow) {
+  std::vector<std::int32_t> indices;
+  for (const FlowWay& way : flow.ways) {
+    if (const auto path = PathOf(way)) indices.push_back(path->value());
+  }
+  return Via(flow, indices);
+}
+
+std::string State::Via(const Flow& flow, std::span<const std::int32_t> indices) {
+  std::string via;
+  for (const std::int32_t index : indices) {
+    if (!via.empty()) via += '+';
+    via += fabric::ViaNames(topology, PathsOf(flow)[static_cast<std::size_t>(index)]);
+  }
+  return via;
+}
+
+void State::MarkDirty(Flow& flow) {
+  if (flow.dirty) return;
+  flow.dirty = true;
+  agents.At(flow.agent).dirty.push_back(flow.local);
+  agents.QueuePush(flow.agent);
+}
+
+std::vector<std::int64_t> State::CountPaths() {
+  std::vector<std::int64_t> counts(2 * topology.links().size());
+  for (const FlowSlot slot : flows.All()) {
+    const Flow& flow = flows.At(slot);
+    for (const FlowWay& way : flow.ways) {
+      const auto path = PathOf(way);
+      if (!path) continue;
+      for (const fabric::DirectedLink hop : PathsOf(flow)[path->Index()].hops) {
+        ++counts[hop.Index()];
+      }
+    }
+  }
+  return counts;
+}
+
+}  // namespace espalier::controller

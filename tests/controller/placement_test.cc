@@ -1,0 +1,231 @@
+// What moves and what stays, flows over several paths, and what the operator is told of it.
+#include "controller/placement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/controller/cluster.h"
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+using testing::UnorderedElementsAre;
+
+constexpr const char* kMoved = "espalier_controller_flows_moved_total";
+
+// Four leaves with a host each, two spines. Host 2's flow to host 3 is on spine 1, host 0's flow to
+// host 1 on spine 0; what starts from host 0 to host 3 finds both spines taken, one at each end.
+class Corner : public testing::Test {
+ protected:
+  void Build(ControllerOptions options, bool movable = true) {
+    cluster_ = std::make_unique<Cluster>(
+        fabric::LeafSpineOptions{.spines = 2, .leaves = 4, .hosts_per_leaf = 1}, options);
+    cluster_->hash = [this](int from, int, std::uint16_t port) {
+      return from == 2 && only_spine_1_ ? 1 : port % 2;
+    };
+    cluster_->ConnectAll();
+    Open(2, {.id = 1, .to = 0});
+    Open(2, {.id = 2, .to = 3, .movable = movable});
+    cluster_->End(2, 1);
+    Open(0, {.id = 1, .to = 1});
+    ASSERT_EQ(cluster_->AppliedSpine(2, 2, 3), 1);
+    ASSERT_EQ(cluster_->AppliedSpine(0, 1, 1), 0);
+  }
+  void Open(int from, const Cluster::NewFlow& flow) {
+    cluster_->Open(from, {flow});
+    cluster_->Settle();
+  }
+  Load MaxLoad() { return cluster_->state().live.MaxLoad(); }
+
+  bool only_spine_1_ = false;
+  std::unique_ptr<Cluster> cluster_;
+};
+
+TEST_F(Corner, AStartMovesALiveFlowWhereThatKeepsLinksEven) {
+  Build({});
+  const std::size_t pushes = cluster_->host(0).pushes.size() + cluster_->host(2).pushes.size();
+  Open(0, {.id = 2, .to = 3});
+  EXPECT_EQ(MaxLoad(), (Load{1, 1}));
+  EXPECT_EQ(cluster_->CounterValue(kMoved), 1);
+  EXPECT_EQ(cluster_->host(0).pushes.size() + cluster_->host(2).pushes.size(), pushes + 2);
+  const int spine_of_new = cluster_->AppliedSpine(0, 2, 3);
+  EXPECT_NE(cluster_->AppliedSpine(0, 1, 1), spine_of_new);
+  EXPECT_NE(cluster_->AppliedSpine(2, 2, 3), spine_of_new);
+}
+
+TEST_F(Corner, NoLiveFlowMovesWhereTheOperatorAllowsNone) {
+  for (const auto& options : {ControllerOptions{.moves_per_start = 0},
+                              ControllerOptions{.algorithm = Algorithm::kGreedy}}) {
+    Build(options);
+    Open(0, {.id = 2, .to = 3});
+    EXPECT_EQ(MaxLoad(), (Load{2, 1}));
+    EXPECT_EQ(cluster_->CounterValue(kMoved), 0);
+    EXPECT_EQ(cluster_->AppliedSpine(2, 2, 3), 1);
+    EXPECT_EQ(cluster_->AppliedSpine(0, 1, 1), 0);
+  }
+}
+
+TEST_F(Corner, AFlowThatCannotMoveStaysForStartsAndForTheOperator) {
+  Build({}, /*movable=*/false);
+  Open(0, {.id = 2, .to = 3});
+  EXPECT_EQ(MaxLoad(), (Load{1, 1}));
+  EXPECT_EQ(cluster_->AppliedSpine(2, 2, 3), 1);
+  cluster_->controller().Recompute(false);
+  cluster_->Settle();
+  EXPECT_EQ(cluster_->AppliedSpine(2, 2, 3), 1);
+}
+
+TEST_F(Corner, AMovedFlowKeepsItsPortUntilOneOfItsNewPathIsKnown) {
+  only_spine_1_ = true;  // to begin with, no port of host 2 takes the other
+  cluster_ = std::make_unique<Cluster>(
+      fabric::LeafSpineOptions{.spines = 2, .leaves = 4, .hosts_per_leaf = 1});
+  cluster_->hash = [this](int from, int, std::uint16_t port) {
+    return from == 2 && only_spine_1_ ? 1 : port % 2;
+  };
+  cluster_->ConnectAll();
+  Open(3, {.id = 1, .to = 0});  // host 0's link from spine 0
+  Open(2, {.id = 2, .to = 0});
+  ASSERT_EQ(cluster_->AppliedSpine(2, 2, 0), 1);
+  const std::uint16_t port = cluster_->host(2).ports.at(2);
+  cluster_->host(2).answers_probes = false;
+  ASSERT_TRUE(cluster_->controller()
+                  .ChangeLink("leaf0--spine1", LinkAction::kDrain, "", false)
+                  .has_value());
+  cluster_->Settle();
+  EXPECT_EQ(cluster_->FlowOf(2, 2).status, FlowStatus::kLearning);
+  EXPECT_EQ(cluster_->host(2).ports.at(2), port);
+  only_spine_1_ = false;
+  cluster_->host(2).answers_probes = true;
+  cluster_->Advance(10s);
+  EXPECT_EQ(cluster_->FlowOf(2, 2).status, FlowStatus::kRouted);
+  EXPECT_EQ(cluster_->AppliedSpine(2, 2, 0), 0);
+}
+
+TEST_F(Corner, RecomputeSaysHowFarFromTheBoundItIsAndMovesNothingInVain) {
+  Build({.moves_per_start = 0});
+  Open(0, {.id = 2, .to = 3});
+  const ActionOutcome dry = cluster_->controller().Recompute(true);
+  EXPECT_GE(dry.moves.size(), 1U);
+  EXPECT_EQ(dry.before.max_load, (Load{2, 1}));
+  EXPECT_EQ(dry.after.max_load, (Load{1, 1}));
+  EXPECT_EQ(MaxLoad(), (Load{2, 1}));
+  cluster_->controller().RefreshMetrics();
+  EXPECT_THAT(cluster_->MetricsText(), HasSubstr("espalier_controller_max_link_load 2"));
+  EXPECT_THAT(cluster_->MetricsText(), HasSubstr("espalier_controller_max_link_load_bound 1"));
+
+  const ActionOutcome outcome = cluster_->controller().Recompute(false);
+  cluster_->Settle();
+  EXPECT_EQ(outcome.moves.size(), dry.moves.size());
+  EXPECT_TRUE(outcome.after.IsOptimal());
+  EXPECT_EQ(MaxLoad(), (Load{1, 1}));
+  EXPECT_THAT(cluster_->controller().Recompute(false).moves, SizeIs(0));
+  EXPECT_THAT(cluster_->state().history.Since(0, 1'000).back().text,
+              HasSubstr("max_load=1 bound=1"));
+}
+
+TEST_F(Corner, FlowsWithoutAPathAreToldAndOthersPlaced) {
+  Build({});
+  for (const char* link : {"leaf1--spine0", "leaf1--spine1"}) {
+    ASSERT_TRUE(cluster_->controller().ChangeLink(link, LinkAction::kFail, "", false).has_value());
+  }
+  Open(0, {.id = 2, .to = 3});
+  Open(3, {.id = 3, .to = 1});
+  EXPECT_EQ(cluster_->FlowOf(0, 1).status, FlowStatus::kUnroutable);
+  EXPECT_EQ(cluster_->FlowOf(3, 3).status, FlowStatus::kUnroutable);
+  EXPECT_EQ(cluster_->FlowOf(0, 2).status, FlowStatus::kRouted);
+  const ActionOutcome outcome = cluster_->controller().Recompute(false);
+  EXPECT_EQ(outcome.after.max_load, (Load{1, 1}));
+  EXPECT_TRUE(outcome.after.IsOptimal());
+  cluster_->controller().RefreshMetrics();
+  EXPECT_THAT(cluster_->MetricsText(), HasSubstr("espalier_controller_flows_unroutable 2"));
+}
+
+// Three flows leave a leaf with two spines.
+class Split : public testing::Test {
+ protected:
+  void Start(std::uint8_t paths) {
+    cluster_.ConnectAll();
+    for (int i = 0; i < 3; ++i) cluster_.Open(i, {{.id = 1, .to = 3 + i, .max_paths = paths}});
+    cluster_.Settle();
+  }
+  std::vector<int> Spines(int host) const { return cluster_.AppliedSpines(host, 1, 3 + host); }
+
+  Cluster cluster_{{.spines = 2, .leaves = 2, .hosts_per_leaf = 3}};
+};
+
+TEST_F(Split, OverOnePathALinkCarriesTwoOfThree) {
+  Start(1);
+  EXPECT_EQ(cluster_.state().live.MaxLoad(), (Load{2, 1}));
+}
+
+TEST_F(Split, OverTwoPathsEachLinkCarriesOneAndAHalf) {
+  Start(2);
+  EXPECT_EQ(cluster_.state().live.MaxLoad(), (Load{3, 2}));
+  for (int host = 0; host < 3; ++host) {
+    EXPECT_THAT(Spines(host), UnorderedElementsAre(0, 1));
+    const wire::PathSet& set = cluster_.host(host).sets.at(1);
+    EXPECT_EQ(set.paths[0].weight, set.paths[1].weight);
+    EXPECT_NE(set.paths[0].source_port, set.paths[1].source_port);
+  }
+  EXPECT_TRUE(Summarize(cluster_.state()).IsOptimal());
+  EXPECT_THAT(cluster_.controller().Recompute(false).moves, SizeIs(0));
+}
+
+TEST_F(Split, NeverHasMorePathsThanThereAre) {
+  Start(16);
+  for (int host = 0; host < 3; ++host) EXPECT_THAT(Spines(host), UnorderedElementsAre(0, 1));
+}
+
+TEST_F(Split, SharesThePathsThatAreLeftAndComesBack) {
+  Start(2);
+  ASSERT_TRUE(
+      cluster_.controller().ChangeLink("leaf0--spine1", LinkAction::kFail, "", false).has_value());
+  cluster_.Settle();
+  for (int host = 0; host < 3; ++host) {
+    EXPECT_THAT(Spines(host), ElementsAre(0, 0));
+    const wire::PathSet& set = cluster_.host(host).sets.at(1);
+    EXPECT_EQ(set.reason, wire::PathReason::kPathDead);
+    EXPECT_NE(set.paths[0].source_port, set.paths[1].source_port);
+  }
+  EXPECT_EQ(cluster_.state().live.MaxLoad(), (Load{3, 1}));
+  ASSERT_TRUE(cluster_.controller()
+                  .ChangeLink("leaf0--spine1", LinkAction::kRestore, "", false)
+                  .has_value());
+  cluster_.Settle();
+  EXPECT_THAT(cluster_.controller().Recompute(false).moves, SizeIs(3));
+  cluster_.Settle();
+  EXPECT_EQ(cluster_.state().live.MaxLoad(), (Load{3, 2}));
+}
+
+TEST_F(Split, FollowsAnAgentThatLeftOneOfThePaths) {
+  Start(2);
+  const wire::PathSet set = cluster_.host(0).sets.at(1);
+  std::uint16_t port = 60'000;
+  while (cluster_.SpineOf(0, 3, port) != cluster_.SpineOf(0, 3, set.paths[0].source_port)) ++port;
+  cluster_.Deliver(cluster_.host(0).peer, cluster_.host(0).instance,
+                   wire::PathHealth{.flows = {{.flow = wire::LocalFlowId(1),
+                                               .path_id = set.paths[1].path_id,
+                                               .source_port = port,
+                                               .verdict = wire::PathVerdict::kRedrawn}}});
+  cluster_.Settle();
+  const Flow& flow = cluster_.FlowOf(0, 1);
+  EXPECT_EQ(flow.status, FlowStatus::kRouted);
+  EXPECT_EQ(flow.ways[0].port, set.paths[0].source_port);
+  EXPECT_EQ(flow.ways[1].port, port);
+  EXPECT_EQ(cluster_.state().PathOf(flow.ways[1]), cluster_.state().PathOf(flow.ways[0]));
+}
+
+TEST_F(Split, GivesBackAllPathsAndPortsAtTheEnd) {
+  Start(2);
+  for (int host = 0; host < 3; ++host) cluster_.End(host, 1);
+  cluster_.Settle();
+  EXPECT_EQ(cluster_.state().live.MaxLoad(), (Load{0, 1}));
+  EXPECT_TRUE(cluster_.state().by_key.empty());
+}
+
+}  // namespace
+}  // namespace espalier::controller

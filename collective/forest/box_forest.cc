@@ -6,8 +6,7 @@
 
 #include "collective/forest/circulation.h"
 #include "collective/forest/feasibility.h"
-#include "collective/forest/general.h"
-#include "collective/forest/lower_trees.h"
+#include "collective/forest/low_forest.h"
 #include "collective/forest/star_forest.h"
 
 namespace espalier::forest {
@@ -113,9 +112,8 @@ Result<BoxForests::Entry> BoxForests::Compute(const Part& part) const {
   count.inverse_rate = Rational(1, 1);
   entry.forest = BuildStar(problem, count);
   if (entry.forest || !SupportsTrees(problem, count.capacity, 1)) return entry;
-  auto forest = BuildGeneralForest(problem, count, {}, control_);
+  auto forest = BuildLowForest(problem, count, height_steps_, control_);
   if (!forest) return Propagate(forest);
-  LowerTrees(problem, count, {.steps = height_steps_}, *forest, control_);
   SortByRoot(*forest);
   entry.forest = std::move(*forest);
   return entry;

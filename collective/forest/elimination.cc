@@ -62,7 +62,8 @@ class Eliminator {
   }
 
   Result<void> RemoveRanks() {
-    const std::vector<std::int32_t> order = OrderByBox(box_);
+    std::vector<std::int32_t> order = OrderByBox(box_);
+    std::ranges::rotate(order, order.begin() + options_.first_rank);
     std::vector<Step> steps;
     for (const std::int32_t rank : order) steps.push_back({rank, 0});
     last_ = order.back();

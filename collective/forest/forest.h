@@ -44,6 +44,11 @@ class RoutingTable {
   Rank From(std::size_t arc) const { return arcs_[arc].from; }
   Rank To(std::size_t arc) const { return arcs_[arc].to; }
   std::span<const Route> Routes(std::size_t arc) const;
+  // The place of a route of this table among all of them.
+  std::size_t RouteCount() const { return routes_.size(); }
+  std::size_t IndexOf(const Route& route) const {
+    return static_cast<std::size_t>(&route - routes_.data());
+  }
   std::span<const std::int32_t> Hops(const Route& route) const {
     return {hops_.data() + route.hops_begin, hops_.data() + route.hops_end};
   }

@@ -12,6 +12,8 @@ struct GeneralOptions {
   // Complete pairings guessed, exact gammas and flows may take this many steps (arcs looked at)
   // in all before the work is given up.
   std::int64_t step_budget = std::int64_t{1} << 42;
+  // Ranks are removed in their order from this one on and once round: another forest each.
+  std::int32_t first_rank = 0;
 };
 
 // The general exact way: a forest of exactly `count` trees for any balanced problem.

@@ -168,13 +168,13 @@ std::pair<std::int32_t, Int128> MeasureHeights(const TreeMoves& moves) {
 
 }  // namespace
 
-void LowerTrees(const Problem& problem, const TreeCount& count, const LowerTreesOptions& options,
-                Forest& forest, const Control& control) {
+std::int64_t LowerTrees(const Problem& problem, const TreeCount& count,
+                        const LowerTreesOptions& options, Forest& forest, const Control& control) {
   const auto feeders = FindFeeders(problem, count, forest);
-  if (feeders.empty()) return;
-  TreeMoves moves(problem, count, forest, feeders);
+  if (!feeders) return 0;
+  TreeMoves moves(problem, count, forest, *feeders);
   const std::size_t trees = moves.TreeCountOf();
-  Search search(moves, feeders, 4 * trees + 64);
+  Search search(moves, feeders->into, 4 * trees + 64);
   std::optional<TreeMoves> best(moves);
   auto lowest = MeasureHeights(moves);
   // Descends until nothing moves; then loosens what it has, descends again, and so on.
@@ -182,7 +182,7 @@ void LowerTrees(const Problem& problem, const TreeCount& count, const LowerTrees
     const std::size_t patience = 32 + trees;
     for (std::size_t idle = 0; idle < patience && moves.steps() < options.steps;) {
       idle = search.Attempt() ? 0 : idle + 1;
-      if (control.IsCancelled()) return;
+      if (control.IsCancelled()) return moves.steps();
     }
     control.Report("height", static_cast<double>(moves.steps()) /
                                  static_cast<double>(std::max<std::int64_t>(options.steps, 1)));
@@ -198,6 +198,7 @@ void LowerTrees(const Problem& problem, const TreeCount& count, const LowerTrees
     search.SetSlack(0);
   }
   forest = best->Collect(forest);
+  return moves.steps();
 }
 
 }  // namespace espalier::forest

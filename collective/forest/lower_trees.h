@@ -10,7 +10,7 @@
 namespace espalier::forest {
 
 struct LowerTreesOptions {
-  std::int64_t steps = 20'000'000;  // places of trees looked at; about 2 ns each
+  std::int64_t steps = 20'000'000;  // places of trees looked at; about 20 ns each
 };
 
 // Makes the trees of a forest lower and keeps its throughput: the same roots and counts, and no
@@ -23,8 +23,11 @@ struct LowerTreesOptions {
 // ranks count most. The lowest state met is kept. Deterministic.
 //
 // The least height is NP-complete to find in general (ForestColl, appendix B): nothing is proved
-// about what comes out but that it is no higher than what went in.
-void LowerTrees(const Problem& problem, const TreeCount& count, const LowerTreesOptions& options,
-                Forest& forest, const Control& control = {});
+// about what comes out but that it is no higher than what went in. Problems with more than
+// kMaxFeeders short ways between ranks (some 500 on one fabric) are left as they are.
+// Gives the steps taken.
+std::int64_t LowerTrees(const Problem& problem, const TreeCount& count,
+                        const LowerTreesOptions& options, Forest& forest,
+                        const Control& control = {});
 
 }  // namespace espalier::forest

@@ -4,10 +4,9 @@
 
 #include <utility>
 
-#include "collective/forest/general.h"
 #include "collective/forest/hierarchical.h"
 #include "collective/forest/label_trees.h"
-#include "collective/forest/lower_trees.h"
+#include "collective/forest/low_forest.h"
 #include "collective/forest/optimality.h"
 #include "collective/forest/star_forest.h"
 #include "common/base/check.h"
@@ -74,11 +73,7 @@ Result<Forest> BuildForest(const Problem& problem, const TreeCount& count,
     if (!boxes) return Propagate(boxes);
     if (boxes->has_value()) return std::move(**boxes);
   }
-  auto forest = BuildGeneralForest(problem, count, {}, control);
-  if (!forest) return forest;
-  control.Report("height", 0);
-  LowerTrees(problem, count, {.steps = options.height_steps}, *forest, control);
-  return forest;
+  return BuildLowForest(problem, count, options.height_steps, control);
 }
 
 Phase MakePhase(const Problem& problem, std::size_t forest, bool reversed) {

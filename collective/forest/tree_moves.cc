@@ -15,22 +15,21 @@ namespace {
 constexpr std::size_t kMaxFeederHops = 4;
 constexpr std::int32_t kSteepDepth = 60;  // from here on the cost grows by the same amount
 
-}  // namespace
-
-std::vector<std::vector<Feeder>> FindFeeders(const Problem& problem, const TreeCount& count,
-                                             const Forest& forest) {
+// By rank, then the first of the way. None where there would be too many.
+std::optional<std::vector<std::vector<Feeder>>> FindShortWays(const Problem& problem,
+                                                              const TreeCount& count) {
   std::vector<std::vector<std::int32_t>> arcs_into(static_cast<std::size_t>(problem.node_count));
   for (std::size_t a = 0; a < problem.arcs.size(); ++a) {
     if (count.capacity[a] == 0) continue;
     arcs_into[static_cast<std::size_t>(problem.arcs[a].head)].push_back(
         static_cast<std::int32_t>(a));
   }
-  std::vector<std::vector<Feeder>> feeders(static_cast<std::size_t>(problem.rank_count));
+  std::vector<std::vector<Feeder>> ways(static_cast<std::size_t>(problem.rank_count));
   std::size_t total = 0;
-  for (std::size_t x = 0; x < feeders.size(); ++x) {
+  for (std::size_t x = 0; x < ways.size(); ++x) {
     // Backwards from x; every partial way begins at a node that is no rank.
     std::vector<std::vector<std::int32_t>> open = {{}};
-    while (!open.empty() && total <= kMaxFeeders) {
+    while (!open.empty()) {
       const std::vector<std::int32_t> way = std::move(open.back());
       open.pop_back();
       const std::int32_t node = way.empty()
@@ -44,29 +43,47 @@ std::vector<std::vector<Feeder>> FindFeeders(const Problem& problem, const TreeC
         if (!problem.IsRank(tail)) {
           if (longer.size() < kMaxFeederHops) open.push_back(std::move(longer));
         } else if (longer.size() <= 2 || IsRoutable(problem, longer)) {
-          feeders[x].push_back({static_cast<Rank>(tail), std::move(longer)});
-          ++total;
+          ways[x].push_back({static_cast<Rank>(tail), std::move(longer)});
+          if (++total > kMaxFeeders) return std::nullopt;
         }
       }
     }
+    std::ranges::stable_sort(ways[x], {}, &Feeder::from);
   }
-  if (total > kMaxFeeders) return {};
+  return ways;
+}
+
+}  // namespace
+
+std::optional<Feeders> FindFeeders(const Problem& problem, const TreeCount& count,
+                                   const Forest& forest) {
+  auto short_ways = FindShortWays(problem, count);
+  if (!short_ways) return std::nullopt;
+  Feeders feeders{std::move(*short_ways), std::vector<std::uint32_t>(forest.routes.RouteCount())};
+  std::vector<std::size_t> sorted;  // by rank: the ways that were there at first
+  for (const std::vector<Feeder>& into : feeders.into) sorted.push_back(into.size());
   for (std::size_t arc = 0; arc < forest.routes.ArcCount(); ++arc) {
-    std::vector<Feeder>& into = feeders[forest.routes.To(arc)];
+    std::vector<Feeder>& into = feeders.into[forest.routes.To(arc)];
+    const Rank from = forest.routes.From(arc);
     for (const Route& route : forest.routes.Routes(arc)) {
       const auto hops = forest.routes.Hops(route);
-      const bool known = std::ranges::any_of(
-          into, [&](const Feeder& feeder) { return std::ranges::equal(feeder.hops, hops); });
-      if (!known) into.push_back({forest.routes.From(arc), {hops.begin(), hops.end()}});
+      const auto is_it = [&](const Feeder& way) { return std::ranges::equal(way.hops, hops); };
+      const auto end = into.begin() + static_cast<std::ptrdiff_t>(sorted[forest.routes.To(arc)]);
+      const auto likely = std::ranges::equal_range(into.begin(), end, from, {}, &Feeder::from);
+      auto found = std::ranges::find_if(likely, is_it);
+      if (found == likely.end()) found = std::find_if(end, into.end(), is_it);
+      feeders.of_route[forest.routes.IndexOf(route)] =
+          static_cast<std::uint32_t>(found - into.begin());
+      if (found == into.end()) into.push_back({from, {hops.begin(), hops.end()}});
     }
   }
   return feeders;
 }
 
 TreeMoves::TreeMoves(const Problem& problem, const TreeCount& count, const Forest& forest,
-                     const std::vector<std::vector<Feeder>>& feeders)
+                     const Feeders& feeders)
     : problem_(problem),
-      feeders_(feeders),
+      feeders_(feeders.into),
       ranks_(static_cast<std::size_t>(problem.rank_count)),
       left_(count.capacity) {
   weight_.push_back(1);
@@ -81,14 +98,9 @@ TreeMoves::TreeMoves(const Problem& problem, const TreeCount& count, const Fores
     heights_.push_back(routed.height);
     places_.resize(places_.size() + ranks_);
     for (const TreeEdge& edge : routed.edges) {
-      const auto hops = forest.routes.Hops(*edge.route);
-      const auto found = std::ranges::find_if(feeders_[edge.child], [&](const Feeder& feeder) {
-        return std::ranges::equal(feeder.hops, hops);
-      });
-      ESPALIER_CHECK(found != feeders_[edge.child].end(), "child={}", edge.child);
       Hang(tree, edge.child, edge.parent);
       At(tree, edge.child).depth = static_cast<std::uint16_t>(At(tree, edge.parent).depth + 1);
-      Take({tree, edge.child}, static_cast<std::size_t>(found - feeders_[edge.child].begin()));
+      Take({tree, edge.child}, feeders.of_route[forest.routes.IndexOf(*edge.route)]);
     }
     return true;
   });

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,17 +19,21 @@ struct Feeder {
 
 // All short ways into every rank that ECMP can take (up to four hops: GPU, NIC, switch, NIC,
 // GPU), and the ways that a forest uses besides.
-// The first by rank; empty where there would be more than kMaxFeeders in all.
-inline constexpr std::size_t kMaxFeeders = 2'000'000;
-std::vector<std::vector<Feeder>> FindFeeders(const Problem& problem, const TreeCount& count,
-                                             const Forest& forest);
+struct Feeders {
+  std::vector<std::vector<Feeder>> into;  // by rank
+  std::vector<std::uint32_t> of_route;    // by route of the forest: the place among its rank's
+};
+// None where there would be more than kMaxFeeders in all.
+inline constexpr std::size_t kMaxFeeders = 200'000;
+std::optional<Feeders> FindFeeders(const Problem& problem, const TreeCount& count,
+                                   const Forest& forest);
 
 // The trees of a forest taken apart for moving edges: children, depths, what every arc carries.
 // Classes are split so that every edge takes one feeder.
 class TreeMoves {
  public:
   TreeMoves(const Problem& problem, const TreeCount& count, const Forest& forest,
-            const std::vector<std::vector<Feeder>>& feeders);
+            const Feeders& feeders);
 
   struct Edge {
     std::uint32_t tree = 0;  // class

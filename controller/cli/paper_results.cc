@@ -50,10 +50,11 @@ std::string FormatHeader(const std::vector<SchemeColumn>& columns, std::string_v
   return text + "\n" + rule + "\n";
 }
 
+std::string CountJobs(int jobs) { return fmt::format("{} job{}", jobs, jobs == 1 ? "" : "s"); }
+
 std::string FormatScenario(const ScenarioResult& scenario) {
-  return fmt::format("{} job{}, ring {}, {} failed", scenario.concurrent_jobs,
-                     scenario.concurrent_jobs == 1 ? "" : "s", scenario.ring_size,
-                     scenario.failed_spines);
+  return fmt::format("{}, ring {}, {} failed", CountJobs(scenario.concurrent_jobs),
+                     scenario.ring_size, scenario.failed_spines);
 }
 
 std::string FormatAllReduceTable(const std::vector<ScenarioResult>& results,
@@ -74,26 +75,25 @@ std::string FormatAllReduceTable(const std::vector<ScenarioResult>& results,
 std::string FormatLoadTable(const std::vector<ScenarioResult>& results,
                             const std::vector<SchemeColumn>& columns) {
   std::string text =
-      "\n## Maximum link load (flows; the worst of all assignments) and mean time of an "
-      "assignment (microseconds)\n\n" +
+      "\n## Maximum link load (flows; the worst of all assignments) and median time of "
+      "an assignment (microseconds)\n\n" +
       FormatHeader(columns, "scenario");
   for (const ScenarioResult& scenario : results) {
     text += fmt::format("| {} |", FormatScenario(scenario));
     for (const SchemeColumn& column : columns) {
       double load = 0;
-      double seconds = 0;
-      double assignments = 0;
+      std::vector<double> seconds;
       for (const SchemeRun* run : RunsOf(scenario, column)) {
         load = std::max(load, run->outcome.max_link_load);
-        seconds += run->assignment_seconds;
-        assignments += static_cast<double>(run->outcome.assignments);
+        seconds.insert(seconds.end(), run->assignment_seconds.begin(),
+                       run->assignment_seconds.end());
       }
-      if (assignments == 0) {
+      if (seconds.empty()) {
         text += " - |";
       } else if (column.algorithm == Algorithm::kIdeal) {
         text += " |";
       } else {
-        text += fmt::format(" {:.4g}; {:.0f} |", load, 1e6 * seconds / assignments);
+        text += fmt::format(" {:.4g}; {:.0f} |", load, TypicalMicroseconds(seconds));
       }
     }
     text += '\n';
@@ -101,21 +101,25 @@ std::string FormatLoadTable(const std::vector<ScenarioResult>& results,
   return text;
 }
 
-// What the figures compare: one column a series.
-std::vector<SchemeColumn> FigureColumns() {
-  return {{"ECMP (median)", Algorithm::kEcmp, 1},
-          {"annealing", Algorithm::kAnnealing, 1},
-          {"greedy", Algorithm::kGreedy, 1},
-          {"optimal", Algorithm::kOptimal, 1},
-          {"optimal, split 4", Algorithm::kOptimal, 4},
-          {"ideal", Algorithm::kIdeal, 1}};
+// What the figures compare: one column a series, whose place here is its colour.
+std::vector<SchemeColumn> FigureColumns(bool with_ilp = false) {
+  std::vector<SchemeColumn> columns = {{"ECMP (median)", Algorithm::kEcmp, 1},
+                                       {"annealing", Algorithm::kAnnealing, 1},
+                                       {"greedy", Algorithm::kGreedy, 1},
+                                       {"optimal", Algorithm::kOptimal, 1},
+                                       {"optimal, split 4", Algorithm::kOptimal, 4},
+                                       {"ideal", Algorithm::kIdeal, 1}};
+  if (with_ilp) columns.push_back({"ILP", Algorithm::kIlp, 1});
+  return columns;
 }
 
 Figure StartFigure(std::string title, std::string y_label) {
   Figure figure;
   figure.title = std::move(title);
   figure.y_label = std::move(y_label);
-  for (const SchemeColumn& column : FigureColumns()) figure.series.push_back(column.title);
+  for (const SchemeColumn& column : FigureColumns()) {
+    figure.series.push_back({column.title, figure.series.size()});
+  }
   return figure;
 }
 
@@ -173,7 +177,7 @@ Figure DrawAllReduce(const std::vector<ScenarioResult>& results) {
         kMainModel, value));
   }
   for (const int jobs : ValuesOf(results, &ScenarioResult::concurrent_jobs)) {
-    figure.bars.push_back(DrawPanel(fmt::format("{} concurrent jobs", jobs), "ring size",
+    figure.bars.push_back(DrawPanel(CountJobs(jobs), "ring size",
                                     SelectGroups(results, &ScenarioResult::ring_size,
                                                  {{&ScenarioResult::concurrent_jobs, jobs},
                                                   {&ScenarioResult::failed_spines, 0}}),
@@ -205,21 +209,25 @@ Figure DrawAssignmentTimes(const std::vector<ScenarioResult>& results) {
   figure.title = "Figure 7: time of one assignment";
   figure.y_label = "microseconds";
   LinePanel panel{
-      .title = "mean of each scenario without failures", .x_label = "flows", .points = {}};
-  for (const SchemeColumn& column : TableColumns(true)) {
-    if (column.algorithm == Algorithm::kIdeal || column.algorithm == Algorithm::kEcmp) continue;
+      .title = "median of each scenario without failures", .x_label = "flows", .points = {}};
+  const std::vector<SchemeColumn> columns = FigureColumns(true);
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    if (columns[c].algorithm == Algorithm::kIdeal || columns[c].algorithm == Algorithm::kEcmp) {
+      continue;
+    }
     std::vector<std::pair<double, double>> points;
     for (const ScenarioResult& result : results) {
       if (result.failed_spines > 0) continue;
-      for (const SchemeRun* run : RunsOf(result, column)) {
-        if (run->outcome.assignments == 0 || run->assignment_seconds <= 0) continue;
-        const auto assignments = static_cast<double>(run->outcome.assignments);
-        points.emplace_back(static_cast<double>(run->outcome.assigned_flows) / assignments,
-                            1e6 * run->assignment_seconds / assignments);
+      for (const SchemeRun* run : RunsOf(result, columns[c])) {
+        const double time = TypicalMicroseconds(run->assignment_seconds);
+        if (time <= 0) continue;
+        points.emplace_back(static_cast<double>(run->outcome.assigned_flows) /
+                                static_cast<double>(run->outcome.assignments),
+                            time);
       }
     }
     if (points.empty()) continue;
-    figure.series.push_back(column.title);
+    figure.series.push_back({columns[c].title, c});
     panel.points.push_back(std::move(points));
   }
   figure.lines.push_back(std::move(panel));
@@ -231,7 +239,7 @@ Figure DrawFailures(const std::vector<ScenarioResult>& results) {
   for (const int jobs : ValuesOf(results, &ScenarioResult::concurrent_jobs)) {
     for (const int ring : ValuesOf(results, &ScenarioResult::ring_size)) {
       figure.bars.push_back(DrawPanel(
-          fmt::format("{} jobs, ring size {}", jobs, ring), "failed spines",
+          fmt::format("{}, ring size {}", CountJobs(jobs), ring), "failed spines",
           SelectGroups(
               results, &ScenarioResult::failed_spines,
               {{&ScenarioResult::concurrent_jobs, jobs}, {&ScenarioResult::ring_size, ring}}),
@@ -249,7 +257,7 @@ void WriteRun(io::JsonWriter& json, const ScenarioResult& scenario, const Scheme
   json.Key("max_link_load").Double(run.outcome.max_link_load);
   json.Key("assignments").Integer(run.outcome.assignments);
   json.Key("assigned_flows").Integer(run.outcome.assigned_flows);
-  json.Key("assignment_seconds").Double(run.assignment_seconds);
+  json.Key("microseconds_per_assignment").Double(TypicalMicroseconds(run.assignment_seconds));
   json.Key("wall_seconds").Double(run.wall_seconds);
   json.Key("jobs").BeginArray();
   for (std::size_t j = 0; j < scenario.jobs.size(); ++j) {

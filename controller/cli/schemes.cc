@@ -61,6 +61,13 @@ Result<std::vector<Algorithm>> ParseAlgorithms(std::string_view names) {
   return algorithms;
 }
 
+double TypicalMicroseconds(const std::vector<double>& assignment_seconds) {
+  if (assignment_seconds.empty()) return 0;
+  std::vector<double> sorted = assignment_seconds;
+  std::ranges::sort(sorted);
+  return 1e6 * sorted[sorted.size() / 2];
+}
+
 SchemeRunner::SchemeRunner(const fabric::Topology& topology, const controller::Workload& workload,
                            SolveIlp solve_ilp)
     : workload_(workload),
@@ -78,6 +85,7 @@ Result<SchemeRun> SchemeRunner::Run(const Scheme& scheme, const SimulationOption
       workload_, view_, scheme.split,
       [&](std::span<const Commodity> commodities, std::span<const std::uint32_t> flows) {
         const auto begin = std::chrono::steady_clock::now();
+        const std::size_t solved_before = solved_.size();
         Assignment assignment;
         if (scheme.algorithm == Algorithm::kIlp) {
           auto by_ilp = AssignByIlp(commodities, flows, scheme.split);
@@ -86,7 +94,9 @@ Result<SchemeRun> SchemeRunner::Run(const Scheme& scheme, const SimulationOption
         }
         // Also where the solver failed: the simulation then ends for nothing, but it ends.
         if (assignment.first.empty()) assignment = Assign(scheme, commodities, flows);
-        run.assignment_seconds += SecondsSince(begin);
+        const bool is_known =
+            scheme.algorithm == Algorithm::kIlp && solved_.size() == solved_before;
+        if (!is_known) run.assignment_seconds.push_back(SecondsSince(begin));
         return assignment;
       });
   SimulationOptions scheme_options = options;

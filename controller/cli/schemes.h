@@ -34,9 +34,11 @@ struct Scheme {
 struct SchemeRun {
   Scheme scheme;
   controller::SimulationOutcome outcome;
-  double assignment_seconds = 0;  // of all assignments together
-  double wall_seconds = 0;        // of the whole simulation
+  std::vector<double> assignment_seconds;  // of each that was computed
+  double wall_seconds = 0;                 // of the whole simulation
 };
+// The median, microseconds; 0 where none was computed.
+double TypicalMicroseconds(const std::vector<double>& assignment_seconds);
 
 // How an integer program is solved: the text of the program in, the solver's answer out.
 using SolveIlp = std::function<Result<std::string>(const std::string& program)>;

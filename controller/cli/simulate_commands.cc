@@ -62,11 +62,6 @@ void WriteJob(io::JsonWriter& json, const controller::Job& job, const JobOutcome
   json.EndArray().EndObject();
 }
 
-double MicrosecondsPerAssignment(const SchemeRun& run) {
-  if (run.outcome.assignments == 0) return 0;
-  return 1e6 * run.assignment_seconds / static_cast<double>(run.outcome.assignments);
-}
-
 std::string FormatRuns(const Workload& workload, const Request& request,
                        const std::vector<SchemeRun>& runs) {
   io::JsonWriter json;
@@ -80,7 +75,7 @@ std::string FormatRuns(const Workload& workload, const Request& request,
     json.Key("max_link_load").Double(run.outcome.max_link_load);
     json.Key("assignments").Integer(run.outcome.assignments);
     json.Key("assigned_flows").Integer(run.outcome.assigned_flows);
-    json.Key("microseconds_per_assignment").Double(MicrosecondsPerAssignment(run));
+    json.Key("microseconds_per_assignment").Double(TypicalMicroseconds(run.assignment_seconds));
     json.Key("simulated_seconds").Double(run.outcome.end_seconds);
     json.Key("events").Integer(run.outcome.events);
     json.Key("wall_seconds").Double(run.wall_seconds);
@@ -117,7 +112,7 @@ io::JsonValue MakeJobRow(const std::string& scheme, const SchemeRun& run,
                   {"gbps", fmt::format("{:.2f}", outcome.mean_throughput_gbps)},
                   {"load", fmt::format("{:.4g}", run.outcome.max_link_load)},
                   {"assignments", fmt::format("{}", run.outcome.assignments)},
-                  {"time", fmt::format("{:.1f}", MicrosecondsPerAssignment(run))}});
+                  {"time", fmt::format("{:.1f}", TypicalMicroseconds(run.assignment_seconds))}});
 }
 
 // Runs of one algorithm with several seeds: those with the least, the middle and the greatest

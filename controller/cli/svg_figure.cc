@@ -14,13 +14,15 @@ namespace espalier::cli {
 namespace {
 
 // Okabe and Ito's colours, which stay apart for colour-blind eyes.
-constexpr std::array<std::string_view, 8> kColours = {"#999999", "#E69F00", "#56B4E9", "#009E73",
-                                                      "#0072B2", "#CC79A7", "#D55E00", "#222222"};
+constexpr std::array<std::string_view, kSeriesColours> kColours = {
+    "#999999", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#CC79A7", "#D55E00", "#222222"};
 constexpr double kPanelWidth = 330;
 constexpr double kPanelHeight = 240;
 constexpr double kLeft = 62;  // of a panel, for its axis
 constexpr double kBottom = 48;
-constexpr double kTop = 74;  // of the figure: title and legend
+constexpr double kTitle = 38;  // height of the figure's title
+constexpr double kLegendRow = 20;
+constexpr double kCharacter = 7;  // width in the legend, about
 constexpr double kPanelTop = 26;
 constexpr double kRight = 14;
 constexpr int kPanelsARow = 3;
@@ -36,11 +38,11 @@ std::string Escape(std::string_view text) {
   return escaped;
 }
 
-// 1, 2 or 5 times a power of ten, so that about five of them fill the range.
+// 1, 2, 2.5 or 5 times a power of ten, so that about five of them fill the range.
 double ChooseStep(double range) {
   const double raw = range / 5;
   const double magnitude = std::pow(10.0, std::floor(std::log10(raw)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
+  for (const double factor : {1.0, 2.0, 2.5, 5.0}) {
     if (raw <= factor * magnitude) return factor * magnitude;
   }
   return 10 * magnitude;
@@ -82,19 +84,59 @@ class Canvas {
   std::string& text_;
 };
 
+std::string_view ColourOf(const Series& series) { return kColours[series.colour]; }
+
 // Where a panel's plane lies.
 struct Plane {
   double x0 = 0;  // left
   double y0 = 0;  // bottom
-  double width = kPanelWidth - kLeft - kRight;
+  double width = 0;
   double height = kPanelHeight - kBottom - kPanelTop;
 };
 
-Plane PlaneOf(std::size_t panel) {
-  const auto row = static_cast<double>(panel / kPanelsARow);
-  const auto column = static_cast<double>(panel % kPanelsARow);
-  return {.x0 = column * kPanelWidth + kLeft, .y0 = kTop + (row + 1) * kPanelHeight - kBottom};
-}
+// Where everything is: the title, rows of the legend, rows of panels.
+struct Layout {
+  struct Entry {  // of the legend
+    double x = 0;
+    double y = 0;
+  };
+
+  explicit Layout(const Figure& figure) {
+    const std::size_t panels = figure.bars.size() + figure.lines.size();
+    // A panel of its own has the room of two: the legend needs it.
+    if (panels <= 1) panel_width = 2 * kPanelWidth;
+    const std::size_t columns = std::clamp<std::size_t>(panels, 1, kPanelsARow);
+    width = panel_width * static_cast<double>(columns);
+    double x = 10;
+    double y = kTitle;
+    for (const Series& series : figure.series) {
+      const double entry = 36 + kCharacter * static_cast<double>(series.title.size());
+      if (x + entry > width && x > 10) {
+        x = 10;
+        y += kLegendRow;
+      }
+      legend.push_back({x, y});
+      x += entry;
+    }
+    top = y + kLegendRow + 12;
+    const std::size_t rows = (panels + kPanelsARow - 1) / kPanelsARow;
+    height = top + kPanelHeight * static_cast<double>(rows);
+  }
+
+  Plane PlaneOf(std::size_t panel) const {
+    const auto row = static_cast<double>(panel / kPanelsARow);
+    const auto column = static_cast<double>(panel % kPanelsARow);
+    return {.x0 = column * panel_width + kLeft,
+            .y0 = top + (row + 1) * kPanelHeight - kBottom,
+            .width = panel_width - kLeft - kRight};
+  }
+
+  double width = 0;
+  double height = 0;
+  double top = 0;  // of the panels
+  double panel_width = kPanelWidth;
+  std::vector<Entry> legend;  // by series
+};
 
 void DrawFrame(Canvas& canvas, const Plane& plane, std::string_view title, std::string_view x_label,
                std::string_view y_label) {
@@ -133,8 +175,8 @@ void DrawBars(Canvas& canvas, const Plane& plane, const BarPanel& panel, const F
       if (!panel.values[s][g]) continue;
       const double height = plane.height * *panel.values[s][g] / top;
       canvas.Box(begin + bar_width * static_cast<double>(s), plane.y0 - height, bar_width * 0.92,
-                 height, kColours[s],
-                 fmt::format("{}: {:.4g}", figure.series[s], *panel.values[s][g]));
+                 height, ColourOf(figure.series[s]),
+                 fmt::format("{}: {:.4g}", figure.series[s].title, *panel.values[s][g]));
     }
   }
 }
@@ -185,12 +227,13 @@ void DrawLines(Canvas& canvas, const Plane& plane, const LinePanel& panel, const
     for (std::size_t i = 0; i < points.size(); ++i) {
       const double x = plane.x0 + plane.width * x_axis.Place(points[i].first);
       const double y = plane.y0 - plane.height * y_axis.Place(points[i].second);
-      canvas.Dot(
-          x, y, kColours[s],
-          fmt::format("{}: {:.4g}, {:.4g}", figure.series[s], points[i].first, points[i].second));
+      canvas.Dot(x, y, ColourOf(figure.series[s]),
+                 fmt::format("{}: {:.4g}, {:.4g}", figure.series[s].title, points[i].first,
+                             points[i].second));
       if (i == 0) continue;
       canvas.Line(plane.x0 + plane.width * x_axis.Place(points[i - 1].first),
-                  plane.y0 - plane.height * y_axis.Place(points[i - 1].second), x, y, kColours[s]);
+                  plane.y0 - plane.height * y_axis.Place(points[i - 1].second), x, y,
+                  ColourOf(figure.series[s]));
     }
   }
 }
@@ -198,29 +241,27 @@ void DrawLines(Canvas& canvas, const Plane& plane, const LinePanel& panel, const
 }  // namespace
 
 std::string FormatSvg(const Figure& figure) {
-  ESPALIER_CHECK(figure.series.size() <= kColours.size());
-  const std::size_t panels = figure.bars.size() + figure.lines.size();
-  const std::size_t columns = std::min<std::size_t>(panels, kPanelsARow);
-  const std::size_t rows = (panels + kPanelsARow - 1) / kPanelsARow;
-  // The legend needs the room of two panels.
-  const double width = kPanelWidth * static_cast<double>(std::max<std::size_t>(columns, 2));
-  const double height = kTop + kPanelHeight * static_cast<double>(rows);
+  for (const Series& series : figure.series) ESPALIER_CHECK(series.colour < kSeriesColours);
+  const Layout layout(figure);
   std::string text = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
       "viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"sans-serif\">\n"
       "<rect width=\"{0:.0f}\" height=\"{1:.0f}\" fill=\"white\"/>\n",
-      width, height);
+      layout.width, layout.height);
   Canvas canvas(text);
-  canvas.Text(width / 2, 24, figure.title, "middle", 16);
-  const double entry = (width - 20) / static_cast<double>(figure.series.size());
+  canvas.Text(layout.width / 2, 24, figure.title, "middle", 16);
   for (std::size_t s = 0; s < figure.series.size(); ++s) {
-    const double x = 10 + entry * static_cast<double>(s);
-    canvas.Box(x, 42, 12, 12, kColours[s], figure.series[s]);
-    canvas.Text(x + 17, 52, figure.series[s], "start", 12);
+    const auto [x, y] = layout.legend[s];
+    canvas.Box(x, y, 12, 12, ColourOf(figure.series[s]), figure.series[s].title);
+    canvas.Text(x + 17, y + 10, figure.series[s].title, "start", 12);
   }
   std::size_t panel = 0;
-  for (const BarPanel& bars : figure.bars) DrawBars(canvas, PlaneOf(panel++), bars, figure);
-  for (const LinePanel& lines : figure.lines) DrawLines(canvas, PlaneOf(panel++), lines, figure);
+  for (const BarPanel& bars : figure.bars) {
+    DrawBars(canvas, layout.PlaneOf(panel++), bars, figure);
+  }
+  for (const LinePanel& lines : figure.lines) {
+    DrawLines(canvas, layout.PlaneOf(panel++), lines, figure);
+  }
   return text + "</svg>\n";
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,10 +25,16 @@ struct LinePanel {
   std::vector<std::vector<std::pair<double, double>>> points;  // by series; both above 0
 };
 
+struct Series {
+  std::string title;       // in the legend
+  std::size_t colour = 0;  // of kSeriesColours: the same in all figures that belong together
+};
+inline constexpr std::size_t kSeriesColours = 8;
+
 struct Figure {
   std::string title;
   std::string y_label;
-  std::vector<std::string> series;  // named in the legend; at most eight
+  std::vector<Series> series;
   std::vector<BarPanel> bars;
   std::vector<LinePanel> lines;
 };

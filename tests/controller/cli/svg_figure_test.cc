@@ -78,7 +78,8 @@ void ExpectAllInside(const Xml& svg) {
 }
 
 TEST(SvgFigure, DrawsEveryBarInProportionUnderItsAxis) {
-  Figure figure{.title = "a & b <c>", .y_label = "seconds > 0", .series = {"greedy", "\"ideal\""}};
+  Figure figure{
+      .title = "a & b <c>", .y_label = "seconds > 0", .series = {{"greedy", 2}, {"\"ideal\"", 5}}};
   for (const double most : {0.35, 1.0, 4.1067, 9.99, 12345.0}) {
     figure.bars = {{.title = "first & last",
                     .x_label = "jobs",
@@ -115,7 +116,7 @@ TEST(SvgFigure, DrawsEveryBarInProportionUnderItsAxis) {
 }
 
 TEST(SvgFigure, PlacesPointsOnLogarithmicAxes) {
-  Figure figure{.title = "t", .y_label = "us", .series = {"s"}};
+  Figure figure{.title = "t", .y_label = "us", .series = {{"s", 0}}};
   figure.lines = {
       {.title = "p", .x_label = "flows", .points = {{{1000, 100}, {10, 1}, {100, 10}}}}};
   const Xml svg = Parse(figure);
@@ -131,8 +132,37 @@ TEST(SvgFigure, PlacesPointsOnLogarithmicAxes) {
   for (const char* tick : {"10", "100", "1000", "1"}) EXPECT_TRUE(Contains(TextsOf(svg), tick));
 }
 
+TEST(SvgFigure, WrapsItsLegend) {
+  Figure figure{.title = "t", .y_label = "y", .series = {}};
+  for (int i = 0; i < 8; ++i) {
+    figure.series.push_back({"a scheme with a long name " + std::to_string(i), 0});
+  }
+  figure.lines = {{.title = "p", .x_label = "x", .points = {{{1, 1}}}}};
+  const Xml svg = Parse(figure);
+  ExpectAllInside(svg);
+  // Entries of one row do not overlap (a character is up to 7 wide), and rows lie below another.
+  double last_x = -1000;
+  double last_y = 0;
+  int rows = 0;
+  for (const Xml& text : ElementsOf(svg, "text")) {
+    if (!text.data().starts_with("a scheme")) continue;
+    const double x = Attribute(text, "x");
+    const double y = Attribute(text, "y");
+    EXPECT_LE(x + 7.0 * 27, Attribute(svg, "width"));
+    if (y == last_y) {
+      EXPECT_GE(x - last_x, 7 * 27 + 17);
+    } else {
+      EXPECT_GE(y - last_y, 14);
+      ++rows;
+    }
+    last_x = x;
+    last_y = y;
+  }
+  EXPECT_GT(rows, 1);
+}
+
 TEST(SvgFigure, CopesWithNothingToShow) {
-  Figure figure{.title = "t", .y_label = "y", .series = {"s"}};
+  Figure figure{.title = "t", .y_label = "y", .series = {{"s", 0}}};
   ExpectAllInside(Parse(figure));
   figure.bars = {{.title = "p", .x_label = "x", .groups = {"a"}, .values = {{std::nullopt}}},
                  {.title = "q", .x_label = "x", .groups = {"a"}, .values = {{0.0}}}};

@@ -5,6 +5,7 @@
 #include "controller/cli/assign_commands.h"
 #include "controller/cli/operator_commands.h"
 #include "controller/cli/simulate_commands.h"
+#include "controller/cli/solver.h"
 #include "controller/cli/topology_commands.h"
 #include "deploy/lab/lab_commands.h"
 
@@ -17,7 +18,7 @@ int main(int argc, char** argv) {
   espalier::cli::AddAssignCommand(app, exit_code);
   espalier::cli::AddSimulateCommands(app, exit_code);
   espalier::cli::AddTopologyCommands(app, exit_code);
-  espalier::forest::AddForestCommands(app, exit_code);
+  espalier::forest::AddForestCommands(app, exit_code, espalier::cli::SolveWithCbc);
   espalier::lab::AddLabCommands(app, exit_code);
   try {
     app.parse(argc, argv);

@@ -52,7 +52,7 @@ Result<std::string> SolveWithCbc(const std::string& program) {
                                 "solution", solution}});
   if (!run && run.error().code == ErrorCode::kNotFound) {
     return Fail(ErrorCode::kUnsupported,
-                "the integer program needs the solver cbc (install coinor-cbc, or leave ilp out)");
+                "this needs the solver cbc, which is not installed (install coinor-cbc)");
   }
   if (!run) return tl::unexpected<Error>(run.error());
   if (run->exit_code != 0) {

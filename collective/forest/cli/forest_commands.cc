@@ -57,6 +57,7 @@ struct MakeRequest {
   std::string output;
   std::size_t tree = 0;
   bool no_symmetry = false;
+  bool prove = false;
   bool json = false;
 };
 
@@ -103,6 +104,10 @@ Result<PlanOptions> ReadOptions(const MakeRequest& request, const Topology& topo
   options.trees_per_weight = request.trees_per_root;
   options.max_trees_per_weight = request.max_trees_per_root;
   options.use_structure = !request.no_symmetry;
+  if (request.prove && options.collective != Collective::kAllreduce) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--prove is for allreduce: the bounds of the other collectives are exact");
+  }
   const std::int64_t pages = ::sysconf(_SC_AVPHYS_PAGES);
   const std::int64_t page = ::sysconf(_SC_PAGESIZE);
   if (pages > 0 && page > 0) options.memory_limit_bytes = pages * page;
@@ -112,15 +117,17 @@ Result<PlanOptions> ReadOptions(const MakeRequest& request, const Topology& topo
 // In the format asked for; the tree is one that `dot` draws.
 Result<std::string> FormatPlan(const Topology& topology, const Plan& plan, const Findings& findings,
                                const StageSeconds& seconds, const std::string& format,
-                               std::size_t tree) {
+                               std::size_t tree,
+                               const std::optional<AllreduceProof>& proof = std::nullopt) {
   if (format == "binary") return EncodeForest(topology, plan);
   if (format == "summary") return SummariseForest(topology, plan, findings);
   if (format == "dot") return FormatTreeAsDot(topology, plan, tree);
-  return FormatForestJson(topology, plan, seconds);
+  return FormatForestJson(topology, plan, seconds, proof);
 }
 
 // The figures of a plan without its trees, as one JSON object.
-std::string FormatFigures(const Plan& plan, const Findings& findings, const StageSeconds* seconds) {
+std::string FormatFigures(const Plan& plan, const Findings& findings, const StageSeconds* seconds,
+                          const std::optional<AllreduceProof>& proof = std::nullopt) {
   std::int64_t unroutable = 0;
   std::size_t classes = 0;
   FallbackCounters fallbacks;
@@ -152,6 +159,7 @@ std::string FormatFigures(const Plan& plan, const Findings& findings, const Stag
   writer.Key("unroutable_edges").Integer(unroutable);
   writer.Key("classes").Integer(static_cast<std::int64_t>(classes));
   writer.Key("edges").Integer(findings.edges);
+  if (proof) WriteProof(*proof, writer);
   if (seconds != nullptr) {
     writer.Key("fallbacks").BeginObject();
     writer.Key("batches_halved").Integer(fallbacks.batches_halved);
@@ -170,7 +178,30 @@ std::string FormatFigures(const Plan& plan, const Findings& findings, const Stag
   return writer.Text() + "\n";
 }
 
-int Make(const MakeRequest& request) {
+// A plan, and what was asked to be found out about it.
+struct MadeForest {
+  MadePlan made;
+  std::optional<AllreduceProof> proof;
+  StageSeconds seconds;
+};
+
+Result<MadeForest> MakeForest(const MakeRequest& request, const Topology& topology,
+                              const PlanOptions& options, const LinearSolver& solver) {
+  StageWatch watch;
+  const Control control = watch.MakeControl();
+  auto made = MakePlan(topology, options, control);
+  if (!made) return Propagate(made);
+  MadeForest forest{std::move(*made), std::nullopt, {}};
+  if (request.prove) {
+    auto proof = ProveAllreduce(topology, options.problem, forest.made.plan, solver, control);
+    if (!proof) return Propagate(proof);
+    forest.proof = std::move(*proof);
+  }
+  forest.seconds = watch.Finish();
+  return forest;
+}
+
+int Make(const MakeRequest& request, const LinearSolver& solver) {
   if (request.format == "binary" && request.output.empty() && ::isatty(STDOUT_FILENO) == 1) {
     return Complain({ErrorCode::kInvalidArgument, "binary is not for a terminal (give -o FILE)"});
   }
@@ -179,25 +210,25 @@ int Make(const MakeRequest& request) {
   const auto options = ReadOptions(request, *topology);
   if (!options) return Complain({ErrorCode::kInvalidArgument, options.error().message});
 
-  StageWatch watch;
-  const auto made = MakePlan(*topology, *options, watch.MakeControl());
-  const StageSeconds seconds = watch.Finish();
-  if (!made) {
-    const bool interrupted = made.error().code == ErrorCode::kUnavailable;
-    return Complain({made.error().code,
-                     interrupted ? "interrupted" : request.topology + ": " + made.error().message});
+  const auto forest = MakeForest(request, *topology, *options, solver);
+  if (!forest) {
+    const auto& [code, message] = forest.error();
+    const bool interrupted = code == ErrorCode::kUnavailable;
+    return Complain({code, interrupted ? "interrupted" : request.topology + ": " + message});
   }
+  const auto& [made, proof, seconds] = *forest;
+  if (proof) fmt::print(stderr, "espalier: {}\n", DescribeProof(*proof, made.plan));
   // The JSON of the forest is one object already.
   if (request.json && request.output.empty() && request.format != "json") {
-    return WriteOutput(FormatFigures(made->plan, made->findings, &seconds), "");
+    return WriteOutput(FormatFigures(made.plan, made.findings, &seconds, proof), "");
   }
   auto text =
-      FormatPlan(*topology, made->plan, made->findings, seconds, request.format, request.tree);
+      FormatPlan(*topology, made.plan, made.findings, seconds, request.format, request.tree, proof);
   if (!text) return Complain(text.error());
   if (request.format == "json") *text += "\n";
   const int code = WriteOutput(*text, request.output);
   if (code != 0 || !request.json || request.output.empty()) return code;
-  return WriteOutput(FormatFigures(made->plan, made->findings, &seconds), "");
+  return WriteOutput(FormatFigures(made.plan, made.findings, &seconds, proof), "");
 }
 
 struct ReadRequest {
@@ -304,6 +335,8 @@ void AddMakeOptions(CLI::App& command, MakeRequest& request) {
   command.add_option("--share", request.share, "JSON object of Gbit/s left by link");
   command.add_flag("--no-symmetry", request.no_symmetry,
                    "Do not look for a known structure: the general way");
+  command.add_flag("--prove", request.prove,
+                   "Find out whether any allreduce could be faster (may need the solver cbc)");
   AddFormat(command, request.format, request.output, request.tree);
   command.add_flag(
       "--json", request.json,
@@ -326,7 +359,7 @@ void AddReader(CLI::App& group, const std::string& name, const std::string& what
 
 }  // namespace
 
-void AddForestCommands(CLI::App& app, int& exit_code) {
+void AddForestCommands(CLI::App& app, int& exit_code, LinearSolver solver) {
   auto request = std::make_shared<MakeRequest>();
   CLI::App* group =
       app.add_subcommand("forest", "Throughput-optimal trees for collectives on a topology");
@@ -334,10 +367,10 @@ void AddForestCommands(CLI::App& app, int& exit_code) {
   AddMakeOptions(*group, *request);
   AddReader(*group, "verify", "Check a forest against its topology", false, exit_code, Verify);
   AddReader(*group, "show", "Print a forest", true, exit_code, Show);
-  group->callback([group, request, &exit_code] {
+  group->callback([group, request, &exit_code, solver = std::move(solver)] {
     if (!group->get_subcommands().empty()) return;
     if (request->topology.empty()) throw CLI::RequiredError("--topology");
-    exit_code = Make(*request);
+    exit_code = Make(*request, solver);
   });
 }
 

@@ -17,9 +17,11 @@ class Formatter {
   Formatter(const fabric::Topology& topology, const Plan& plan)
       : topology_(topology), plan_(plan) {}
 
-  Result<std::string> Format(const StageSeconds& seconds) {
+  Result<std::string> Format(const StageSeconds& seconds,
+                             const std::optional<AllreduceProof>& proof) {
     writer_.BeginObject();
     WriteHead();
+    if (proof) WriteProof(*proof, writer_);
     writer_.Key("trees").BeginArray();
     for (const Phase& phase : plan_.phases) {
       VisitRoutedTrees(plan_.forests[phase.forest], [&](const RoutedTree& tree) {
@@ -138,8 +140,22 @@ class Formatter {
 }  // namespace
 
 Result<std::string> FormatForestJson(const fabric::Topology& topology, const Plan& plan,
-                                     const StageSeconds& seconds) {
-  return Formatter(topology, plan).Format(seconds);
+                                     const StageSeconds& seconds,
+                                     const std::optional<AllreduceProof>& proof) {
+  return Formatter(topology, plan).Format(seconds, proof);
+}
+
+void WriteProof(const AllreduceProof& proof, io::JsonWriter& writer) {
+  writer.Key("proof").BeginObject();
+  writer.Key("better_possible").Bool(proof.better_possible);
+  writer.Key("best_algbw_gbps");
+  if (proof.exact_gbps) {
+    writer.String(proof.exact_gbps->ToString());
+  } else {
+    writer.Double(proof.best_gbps);
+  }
+  writer.Key("exact").Bool(proof.exact_gbps.has_value());
+  writer.Key("parts").Integer(static_cast<std::int64_t>(proof.parts)).EndObject();
 }
 
 }  // namespace espalier::forest

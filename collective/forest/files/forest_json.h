@@ -1,11 +1,17 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "collective/forest/allreduce/allreduce_proof.h"
 #include "collective/forest/plan.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
+
+namespace espalier::io {
+class JsonWriter;
+}
 
 namespace espalier::forest {
 
@@ -23,7 +29,10 @@ struct StageSeconds {
 // Errors: kResourceExhausted past kMaxForestJson characters (use the binary format).
 inline constexpr std::size_t kMaxForestJson = 50'000'000;
 Result<std::string> FormatForestJson(const fabric::Topology& topology, const Plan& plan,
-                                     const StageSeconds& seconds);
+                                     const StageSeconds& seconds,
+                                     const std::optional<AllreduceProof>& proof = std::nullopt);
+// The member "proof" of an object.
+void WriteProof(const AllreduceProof& proof, io::JsonWriter& writer);
 
 // Reads it back. What is not wrong in itself is left to the verifier.
 // Errors: kInvalidArgument "NAME:LINE:COL: what": bad JSON, unknown fields, ids that the topology

@@ -110,6 +110,14 @@ class Parser {
       inner.Decimal("mean");
       Keep(inner.Finish());
     }
+    if (const JsonValue* proof = fields.Object("proof")) {
+      JsonFields inner(*proof, name_);
+      inner.Bool("better_possible", false);
+      inner.Decimal("best_algbw_gbps");
+      inner.Bool("exact", false);
+      inner.Integer("parts", 0, 0, kMaxInteger);
+      Keep(inner.Finish());
+    }
     if (const JsonValue* seconds = fields.Object("seconds")) {
       JsonFields inner(*seconds, name_);
       for (const char* stage : {"bound", "switch_removal", "packing", "height", "verify"}) {

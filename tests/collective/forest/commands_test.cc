@@ -12,6 +12,7 @@
 #include "common/fabric/builders.h"
 #include "common/io/json.h"
 #include "common/io/topology_file.h"
+#include "controller/cli/solver.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier::forest {
@@ -33,7 +34,7 @@ class ForestCommands : public testing::Test {
   Outcome Run(const std::string& arguments) const {
     CLI::App app;
     Outcome outcome;
-    AddForestCommands(app, outcome.code);
+    AddForestCommands(app, outcome.code, cli::SolveWithCbc);
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
     try {
@@ -304,7 +305,26 @@ TEST_F(ForestCommands, LeavesStructureAsideWhereAskedTo) {
   EXPECT_EQ(TextOf(general, "achieved", "fraction_of_bound"), "1");
 }
 
-// Of Input: `code` and a part of the message; what is wrong with the network.
+TEST_F(ForestCommands, ProvesAnAllreduce) {
+  const std::string boxes = Write("boxes.json", fabric::BuildA100({4}));
+  const JsonValue optimal = Make(boxes, "--collective allreduce --prove");
+  EXPECT_EQ(TextOf(optimal, "achieved", "algbw_gbps"), "3200/3");
+  EXPECT_EQ(TextOf(optimal, "proof", "best_algbw_gbps"), "3200/3");
+  EXPECT_EQ(TextOf(optimal, "proof", "parts"), "4");
+  EXPECT_FALSE(optimal.Find("proof")->Find("better_possible")->boolean);
+
+  const std::string star = WriteNetwork("star.json", 3, 1, {"c0 s0 10", "c1 s0 10", "c2 s0 1"});
+  const Outcome better =
+      Run("--collective allreduce --prove --format summary --json --topology " + star);
+  const JsonValue figures = Json(better);
+  EXPECT_TRUE(figures.Find("proof")->Find("better_possible")->boolean);
+  EXPECT_FALSE(figures.Find("proof")->Find("exact")->boolean);
+  EXPECT_NEAR(std::stod(TextOf(figures, "proof", "best_algbw_gbps")), 1.0, 1e-6);
+  EXPECT_THAT(better.errors, HasSubstr("an allreduce of 1 Gbit/s is possible, 33.33 % more"));
+  EXPECT_EQ(Run("--prove --topology " + star).code, 2);
+}
+
+// What is wrong with a network: the exit code and a part of the message.
 struct BadNetwork {
   int ranks;
   int switches;

@@ -37,7 +37,7 @@ TEST_P(ReferencePlan, EqualsTheTable) {
   const auto in_table_units = [&](const Rational& per_gbps) {
     return *Rational::Product(per_gbps, Rational(gigabytes ? 8 : 1, 1));
   };
-  const Plan free = MakeOrDie(topology).plan;
+  const Plan free = MakeOrDie(topology, {.height_steps = 10'000}).plan;
   EXPECT_EQ(static_cast<int>(free.ranks.size()), row.ranks);
   EXPECT_EQ(in_table_units(free.bound_inverse_rate).ToString(), row.inverse_rate);
   EXPECT_EQ(in_table_units(free.inverse_rate).ToString(), row.inverse_rate);
@@ -45,7 +45,9 @@ TEST_P(ReferencePlan, EqualsTheTable) {
   EXPECT_EQ(in_table_units(*Rational::Quotient(Rational(1, 1), free.tree_gbps)).ToString(),
             row.scale);
   for (std::size_t k = 1; k <= row.fixed_scales.size(); ++k) {
-    const Plan fixed = MakeOrDie(topology, {.trees_per_weight = static_cast<std::int64_t>(k)}).plan;
+    const Plan fixed = MakeOrDie(topology, {.trees_per_weight = static_cast<std::int64_t>(k),
+                                            .height_steps = 10'000})
+                           .plan;
     EXPECT_EQ(in_table_units(*Rational::Quotient(Rational(1, 1), fixed.tree_gbps)).ToString(),
               row.fixed_scales[k - 1])
         << "k=" << k;
@@ -70,7 +72,8 @@ TEST(ForestFiles, KeepFreshFormatsByteForByte) {
   for (const char* name : {"a100_2", "mi250_8p8", "figB1", "uring8", "clos4x4s3_40"}) {
     const Topology topology = BuildTopology(MakeReferenceTopology(name));
     for (const Collective collective : {Collective::kReduceScatter, Collective::kAllreduce}) {
-      const Plan plan = MakeOrDie(topology, {.collective = collective}).plan;
+      const Plan plan =
+          MakeOrDie(topology, {.collective = collective, .height_steps = 10'000}).plan;
       const std::string json = *FormatForestJson(topology, plan, {});
       const Result<Plan> from_json = ParseForestJson(json, "f", topology);
       ASSERT_TRUE(from_json.has_value()) << from_json.error().message;

@@ -1,0 +1,144 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "collective/forest/planner.h"
+#include "common/base/check.h"
+
+namespace {
+
+using espalier::BitsPerSecond;
+using espalier::ErrorCode;
+using espalier::fabric::DirectedLink;
+using espalier::fabric::LinkId;
+using espalier::fabric::LinkState;
+using espalier::fabric::NodeId;
+using espalier::fabric::NodeKind;
+using espalier::fabric::Topology;
+using espalier::fabric::TopologySpec;
+using espalier::forest::Collective;
+using espalier::forest::PlanOptions;
+
+// Takes decisions off a string of bytes; zeros past its end.
+class Choices {
+ public:
+  Choices(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
+  bool Empty() const { return at_ == size_; }
+  std::uint8_t Byte() { return Empty() ? 0 : data_[at_++]; }
+  int Below(int limit) { return Byte() % limit; }
+
+ private:
+  const std::uint8_t* data_;
+  std::size_t size_;
+  std::size_t at_ = 0;
+};
+
+// Mostly small rates; also primes, fractions of a bit/s less, and ones near the limit.
+BitsPerSecond TakeRate(Choices& choices) {
+  constexpr std::int64_t kScales[] = {1'000'000'000,       12'500'000'000,           1, 999'999'937,
+                                      100'000'000'000'000, 1'000'000'000'000'000'000};
+  const std::int64_t factor = 1 + choices.Below(8);
+  return BitsPerSecond{factor * kScales[choices.Below(6)]};
+}
+
+TopologySpec TakeTopology(Choices& choices) {
+  TopologySpec spec;
+  const int ranks = choices.Below(7);
+  const int switches = choices.Below(4);
+  const int nodes = ranks + switches;
+  for (int i = 0; i < nodes; ++i) {
+    auto& node = spec.nodes.emplace_back();
+    node.id = fmt::format("n{}", i);
+    node.kind = i < ranks ? NodeKind::kCompute : NodeKind::kSwitch;
+    if (choices.Below(3) == 0) node.host = fmt::format("host{}", choices.Below(2));
+  }
+  if (nodes < 2) return spec;
+  const auto join = [&](int a, int b, BitsPerSecond rate, bool directed, LinkState state) {
+    if (a == b) return;
+    auto& link = spec.links.emplace_back();
+    link.a = NodeId(a);
+    link.b = NodeId(b);
+    link.rate = rate;
+    link.directed = directed;
+    link.state = state;
+  };
+  const int links = choices.Below(16);
+  for (int i = 0; i < links; ++i) {
+    const int kind = choices.Below(8);
+    const int a = choices.Below(nodes);
+    const int b = choices.Below(nodes);
+    const BitsPerSecond rate = TakeRate(choices);
+    if (kind == 0) {  // a circle of one-way links
+      const int c = choices.Below(nodes);
+      if (a == b || b == c || a == c) continue;
+      for (const auto& [from, to] : {std::pair(a, b), std::pair(b, c), std::pair(c, a)}) {
+        join(from, to, rate, true, LinkState::kUp);
+      }
+    } else {
+      join(a, b, rate, kind == 1, kind == 2 ? LinkState::kDown : LinkState::kUp);
+    }
+  }
+  return spec;
+}
+
+PlanOptions TakeOptions(Choices& choices, const Topology& topology) {
+  PlanOptions options;
+  options.collective = static_cast<Collective>(choices.Below(5));
+  options.use_structure = choices.Below(2) == 0;
+  options.height_steps = 2'000;
+  const int count = choices.Below(4);
+  if (count == 1) options.trees_per_weight = 1 + choices.Below(5);
+  if (count == 2) options.max_trees_per_weight = 1 + choices.Below(5);
+  const auto nodes = static_cast<int>(topology.nodes().size());
+  if (nodes > 0 && choices.Below(2) == 0) options.root = NodeId(choices.Below(nodes));
+  if (choices.Below(4) == 0) {
+    for (int i = 0; i < nodes; ++i) {
+      if (choices.Below(2) == 0) options.problem.ranks.push_back(NodeId(i));
+    }
+  }
+  if (choices.Below(4) == 0) {
+    const std::size_t ranks =
+        options.problem.ranks.empty()
+            ? static_cast<std::size_t>(std::ranges::count(topology.nodes(), NodeKind::kCompute,
+                                                          &espalier::fabric::Node::kind))
+            : options.problem.ranks.size();
+    for (std::size_t i = 0; i < ranks; ++i) options.problem.weights.push_back(choices.Below(4));
+  }
+  if (choices.Below(4) == 0) {
+    for (const auto& link : topology.links()) {
+      for (int direction = 0; direction < 2; ++direction) {
+        options.problem.available.push_back(BitsPerSecond{link.rate.value / 4 * choices.Below(5)});
+      }
+    }
+  }
+  return options;
+}
+
+}  // namespace
+
+// A small topology and options: a plan that the verifier passes (which MakePlan sees to), not
+// faster than its bound, and equal to it where the number of trees and the share are free; or an
+// error that is not ours.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Choices choices(data, size);
+  const auto topology = Topology::Build(TakeTopology(choices));
+  if (!topology.has_value()) return 0;
+  const PlanOptions options = TakeOptions(choices, *topology);
+  const auto made = espalier::forest::MakePlan(*topology, options);
+  if (!made.has_value()) {
+    ESPALIER_CHECK(made.error().code != ErrorCode::kInternal, "{}", made.error().message);
+    ESPALIER_CHECK(made.error().code != ErrorCode::kUnavailable, "{}", made.error().message);
+    return 0;
+  }
+  const auto& plan = made->plan;
+  ESPALIER_CHECK(plan.bound_inverse_rate <= plan.inverse_rate);
+  const bool free = options.trees_per_weight == 0 && options.max_trees_per_weight == 0 &&
+                    options.problem.available.empty();
+  ESPALIER_CHECK(!free || plan.bound_inverse_rate == plan.inverse_rate, "{} {}",
+                 plan.bound_inverse_rate.ToString(), plan.inverse_rate.ToString());
+  return 0;
+}

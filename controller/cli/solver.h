@@ -6,8 +6,8 @@
 
 namespace espalier::cli {
 
-// Solves a linear or integer program (LP format) with cbc, the solver of COIN-OR (Debian: coinor-cbc), for
-// at most two minutes; returns what it writes as the solution.
+// Solves a linear or integer program (LP format) with cbc, the solver of COIN-OR (Debian:
+// coinor-cbc), for at most two minutes; returns what it writes as the solution.
 // Errors: kUnsupported where cbc is not installed; kInternal where it fails.
 Result<std::string> SolveWithCbc(const std::string& program);
 

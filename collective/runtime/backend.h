@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+
+#include "collective/runtime/call_signature.h"
+#include "collective/runtime/interpreter.h"
+#include "collective/transport/transport.h"
+#include "common/base/result.h"
+
+namespace espalier::runtime {
+
+// How a group of ranks does its collectives. Calls have been checked; all ranks make the same ones,
+// and where they do not, every rank is told. After an error the backend is of no more use.
+// Thread safety: one thread at a time.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  // Operands as the interpreter has them.
+  virtual Result<void> Run(const Operands& operands, const CallSignature& call,
+                           transport::Deadline deadline) = 0;
+  // Memory that peers can read and write in place, where there is such; page-aligned, zero. For as
+  // long as the backend or until Release.
+  // Errors: kUnsupported, kUnavailable.
+  virtual Result<std::byte*> Allocate(std::size_t bytes) = 0;
+  // kNotFound for what Allocate did not give.
+  virtual Result<void> Release(std::byte* memory) = 0;
+};
+
+}  // namespace espalier::runtime

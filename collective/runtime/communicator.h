@@ -1,0 +1,91 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "collective/program/collective_spec.h"
+#include "collective/reduce/data_type.h"
+#include "collective/runtime/backend.h"
+#include "collective/transport/store.h"
+#include "collective/transport/transport.h"
+#include "common/base/result.h"
+
+namespace espalier::runtime {
+
+enum class Medium : std::uint8_t { kShared, kTcp };
+
+struct CommunicatorOptions {
+  Medium medium = Medium::kShared;
+  // Of joining, and of every call, from its beginning.
+  std::chrono::milliseconds timeout{30'000};
+  // TCP: the address that the others reach this rank at; connections to each peer for large data;
+  // the source port of each (0: any).
+  std::string address = "127.0.0.1";
+  int connections = 1;
+  std::function<std::uint16_t(transport::Endpoint)> source_port;
+};
+
+// A rank's membership of a group of ranks that do collectives together. All ranks make the same
+// calls in the same order. Buffers may have any alignment and hold no elements; input and output
+// are the same address (in place: see Operands) or do not overlap.
+//
+// Errors: kInvalidArgument, at once and with no effect on the group, for a buffer that is null,
+// too large, or overlaps the other, or a root that is not there. All others end the group, for
+// every rank, within the timeout: kFailedPrecondition where ranks make different calls;
+// kUnavailable where a rank has died, has left or does not come. The message names the rank. Every
+// later call gets the same error; make a new group, under another name, to go on. A rank that
+// only sends (the root of a broadcast over TCP) may learn it in its next call. Outputs are then
+// undefined, but nothing outside of them is ever written.
+// Thread safety: one thread at a time; the calling thread does the work.
+class Communicator {
+ public:
+  // The store must outlive the communicator.
+  static Result<std::unique_ptr<Communicator>> Join(transport::Store& store,
+                                                    const std::string& name, int rank, int size,
+                                                    const CommunicatorOptions& options);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  // `count`: of elements in each buffer.
+  Result<void> AllReduce(const void* input, void* output, std::size_t count, reduce::DataType type,
+                         reduce::ReduceOp op);
+  // Only the root has an output; the others' is ignored.
+  Result<void> Reduce(const void* input, void* output, std::size_t count, reduce::DataType type,
+                      reduce::ReduceOp op, int root);
+  Result<void> Broadcast(void* buffer, std::size_t count, reduce::DataType type, int root);
+  // `count`: of elements that one rank gives or gets, or one gets from another. The other buffer
+  // has as many times `size` elements, in the order of the ranks.
+  Result<void> AllGather(const void* input, void* output, std::size_t count, reduce::DataType type);
+  Result<void> ReduceScatter(const void* input, void* output, std::size_t count,
+                             reduce::DataType type, reduce::ReduceOp op);
+  Result<void> AllToAll(const void* input, void* output, std::size_t count, reduce::DataType type);
+  Result<void> Barrier();
+
+  // A registered buffer: allreduces between such buffers (or parts of them) need no copies. Any
+  // rank may allocate at any time, but only a call where all ranks' buffers are registered gains.
+  // Errors: kUnsupported over TCP, kUnavailable for want of memory; kNotFound.
+  Result<void*> Allocate(std::size_t bytes);
+  Result<void> Release(void* memory);
+
+ private:
+  Communicator(std::unique_ptr<Backend> backend, int rank, int size,
+               const CommunicatorOptions& options);
+
+  Result<void> Call(program::CollectiveKind kind, const Operands& operands, int root);
+  Result<void> CheckBuffers(program::CollectiveKind kind, const Operands& operands, int root) const;
+
+  std::unique_ptr<Backend> backend_;
+  int rank_;
+  int size_;
+  std::chrono::milliseconds timeout_;
+  std::uint32_t calls_ = 0;
+  std::optional<Error> failure_;
+};
+
+}  // namespace espalier::runtime

@@ -1,0 +1,381 @@
+#include "collective/runtime/shared_collectives.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace espalier::runtime {
+namespace {
+
+using program::CollectiveKind;
+using reduce::Stores;
+using transport::Signal;
+
+constexpr std::size_t kPage = 4096;
+// Data of all ranks together that is small: it fits one core's cache with the copies.
+constexpr std::size_t kSmallBytes = 256 << 10;
+constexpr std::size_t kSlotBytes = 1 << 20;
+// Outputs from here on would not stay in the caches anyway.
+constexpr std::size_t kStreamFrom = 4 << 20;
+constexpr std::size_t kLine = 64;
+
+// Element ranges are cut at lines, so that ranks do not write to one line, and streams stay
+// aligned.
+std::size_t RoundToLines(std::size_t elements, std::size_t element) {
+  const std::size_t per_line = kLine / element;
+  return (elements + per_line - 1) / per_line * per_line;
+}
+
+}  // namespace
+
+struct SharedCollectives::CallLine {
+  Signal arrived;
+  transport::MessageTag tag = {};
+  RegisteredPlace input;
+  RegisteredPlace output;
+};
+
+struct SharedCollectives::RankArea {
+  CallLine calls[2];  // by the parity of the call
+  Signal met;
+  alignas(kPage) std::byte small[2][kSmallBytes];
+  std::byte slots[2][kSlotBytes];  // by the parity of the piece
+  std::byte results[2][kSlotBytes];
+};
+
+// A vector of `count` elements in pieces of at most `length`.
+struct SharedCollectives::Pieces {
+  std::size_t count;
+  std::size_t length;
+  std::size_t element;
+
+  std::size_t size() const { return (count + length - 1) / length; }
+  std::size_t Offset(std::size_t piece) const { return piece * length * element; }
+  std::size_t Elements(std::size_t piece) const { return std::min(length, count - piece * length); }
+  std::size_t Bytes(std::size_t piece) const { return Elements(piece) * element; }
+};
+
+SharedCollectives::SharedCollectives(std::unique_ptr<transport::SharedGroup> group)
+    : group_(std::move(group)),
+      rank_(group_->rank()),
+      size_(group_->size()),
+      inputs_(static_cast<std::size_t>(size_)),
+      outputs_(static_cast<std::size_t>(size_)) {}
+
+Result<std::unique_ptr<SharedCollectives>> SharedCollectives::Join(transport::Store& store,
+                                                                   const std::string& name,
+                                                                   int rank, int size,
+                                                                   transport::Deadline deadline) {
+  const std::size_t bytes = sizeof(RankArea) * static_cast<std::size_t>(std::max(size, 0));
+  auto group = transport::SharedGroup::Join(store, name, rank, size, bytes, deadline);
+  if (!group) return Propagate(group);
+  return std::unique_ptr<SharedCollectives>(new SharedCollectives(std::move(*group)));
+}
+
+SharedCollectives::RankArea& SharedCollectives::area(int rank) const {
+  return reinterpret_cast<RankArea*>(group_->memory())[rank];
+}
+std::byte* SharedCollectives::slot(int rank, std::size_t piece) const {
+  return area(rank).slots[piece % 2];
+}
+std::byte* SharedCollectives::result_slot(int rank, std::size_t piece) const {
+  return area(rank).results[piece % 2];
+}
+
+Result<void> SharedCollectives::AwaitPeer(Signal& signal, std::uint32_t value, int peer) {
+  while (true) {
+    const std::uint32_t seen = signal.value.load(std::memory_order_acquire);
+    if (static_cast<std::int32_t>(seen - value) >= 0) return {};
+    auto changed = group_->Await(signal, seen, deadline_);
+    if (changed) continue;
+    return Fail(changed.error().code,
+                fmt::format("{} (rank {} waited for rank {} in {})", changed.error().message, rank_,
+                            peer, Describe(call_)));
+  }
+}
+
+// A line may be written again when this rank has seen all others in the call after: they have then
+// read it.
+Result<void> SharedCollectives::Enter(const Operands& operands, const CallSignature& call,
+                                      bool is_small) {
+  const std::uint32_t number = ++calls_;
+  CallLine& mine = area(rank_).calls[number % 2];
+  const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
+  mine.tag = ToTag(call);
+  if (is_small) {
+    if (bytes > 0) std::memcpy(area(rank_).small[number % 2], operands.input, bytes);
+  } else {
+    mine.input = registered_.Find(operands.input, bytes).value_or(RegisteredPlace{});
+    mine.output = registered_.Find(operands.output, bytes).value_or(RegisteredPlace{});
+  }
+  mine.arrived.Set(number);
+  for (int peer = 0; peer < size_; ++peer) {
+    CallLine& line = area(peer).calls[number % 2];
+    auto arrived = AwaitPeer(line.arrived, number, peer);
+    if (!arrived) return arrived;
+    if (line.tag != mine.tag) {
+      return tl::unexpected(MismatchError(peer, FromTag(line.tag), rank_, call));
+    }
+  }
+  return {};
+}
+
+Result<void> SharedCollectives::Meet() {
+  area(rank_).met.Set(++meetings_);
+  for (int peer = 0; peer < size_; ++peer) {
+    auto met = AwaitPeer(area(peer).met, meetings_, peer);
+    if (!met) return met;
+  }
+  return {};
+}
+
+bool SharedCollectives::IsSmall(const Operands& operands, const CallSignature& call) const {
+  const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
+  return call.kind == CollectiveKind::kAllReduce &&
+         bytes <= kSmallBytes / static_cast<std::size_t>(size_);
+}
+
+// All ranks see the same lines, so that they decide alike.
+bool SharedCollectives::IsDirect(const CallSignature& call) const {
+  if (call.kind != CollectiveKind::kAllReduce) return false;
+  for (int peer = 0; peer < size_; ++peer) {
+    const CallLine& line = area(peer).calls[calls_ % 2];
+    if (line.input.file < 0 || line.output.file < 0) return false;
+  }
+  return true;
+}
+
+Result<void> SharedCollectives::Run(const Operands& operands, const CallSignature& call,
+                                    transport::Deadline deadline) {
+  deadline_ = deadline;
+  call_ = call;
+  reduction_ = {.type = operands.type,
+                .op = operands.op,
+                .divisor = operands.op == reduce::ReduceOp::kAvg ? size_ : 1};
+  auto done = RunCall(operands, call);
+  if (!done) group_->Abort(done.error());
+  return done;
+}
+
+Result<void> SharedCollectives::RunCall(const Operands& operands, const CallSignature& call) {
+  const bool is_small = IsSmall(operands, call);
+  auto entered = Enter(operands, call, is_small);
+  if (!entered) return entered;
+  if (is_small) {
+    ReduceSmall(operands);
+    return {};
+  }
+  switch (call.kind) {
+    case CollectiveKind::kAllReduce:
+      return IsDirect(call) ? AllReduceDirect(operands) : AllReduceBySlots(operands);
+    case CollectiveKind::kAllGather:
+      return AllGather(operands);
+    case CollectiveKind::kReduceScatter:
+      return Scatter(operands, true);
+    case CollectiveKind::kAllToAll:
+      return Scatter(operands, false);
+    case CollectiveKind::kBroadcast:
+      return Broadcast(operands, call.root);
+    case CollectiveKind::kReduce:
+      return ReduceToRoot(operands, call.root);
+    default:
+      return {};  // a barrier: all have entered
+  }
+}
+
+void SharedCollectives::ReduceSmall(const Operands& operands) {
+  if (operands.elements == 0) return;
+  for (int peer = 0; peer < size_; ++peer) {
+    inputs_[static_cast<std::size_t>(peer)] = area(peer).small[calls_ % 2];
+  }
+  reduce::Reduce(reduction_, inputs_, {&operands.output, 1}, operands.elements);
+}
+
+Result<void> SharedCollectives::AllReduceDirect(const Operands& operands) {
+  const std::size_t element = reduce::SizeOf(operands.type);
+  const std::size_t share =
+      RoundToLines((operands.elements + inputs_.size() - 1) / inputs_.size(), element);
+  const std::size_t begin = std::min(operands.elements, share * static_cast<std::size_t>(rank_));
+  const std::size_t end = std::min(operands.elements, begin + share);
+  for (int peer = 0; peer < size_; ++peer) {
+    const CallLine& line = area(peer).calls[calls_ % 2];
+    auto input = registered_.Reach(peer, line.input);
+    if (!input) return Propagate(input);
+    auto output = registered_.Reach(peer, line.output);
+    if (!output) return Propagate(output);
+    inputs_[static_cast<std::size_t>(peer)] = *input + begin * element;
+    outputs_[static_cast<std::size_t>(peer)] = *output + begin * element;
+  }
+  const bool streams = operands.elements * element >= kStreamFrom;
+  reduce::Reduce(reduction_, inputs_, outputs_, end - begin,
+                 streams ? Stores::kStreaming : Stores::kCached);
+  return Meet();
+}
+
+// In iteration i pieces i, i - 1 and i - 2 are copied in, reduced and copied out.
+Result<void> SharedCollectives::AllReduceBySlots(const Operands& operands) {
+  const std::size_t element = reduce::SizeOf(operands.type);
+  const Pieces pieces = {operands.elements, kSlotBytes / element, element};
+  const Stores stores =
+      pieces.count * element >= kStreamFrom ? Stores::kStreaming : Stores::kCached;
+  struct Share {
+    std::size_t offset;
+    std::size_t elements;
+  };
+  const auto share_of = [&](int rank, std::size_t piece) -> Share {
+    const std::size_t elements = pieces.Elements(piece);
+    const std::size_t share =
+        RoundToLines((elements + inputs_.size() - 1) / inputs_.size(), element);
+    const std::size_t begin = std::min(elements, share * static_cast<std::size_t>(rank));
+    return {begin * element, std::min(elements, begin + share) - begin};
+  };
+  for (std::size_t i = 0; i < pieces.size() + 2; ++i) {
+    if (i < pieces.size()) {
+      for (int peer = 0; peer < size_; ++peer) {
+        if (peer == rank_) continue;
+        const auto [offset, elements] = share_of(peer, i);
+        reduce::Copy(operands.input + pieces.Offset(i) + offset, slot(rank_, i) + offset,
+                     elements * element);
+      }
+    }
+    if (i >= 1 && i - 1 < pieces.size()) {
+      const auto [offset, elements] = share_of(rank_, i - 1);
+      for (int peer = 0; peer < size_; ++peer) {
+        inputs_[static_cast<std::size_t>(peer)] =
+            peer == rank_ ? operands.input + pieces.Offset(i - 1) + offset
+                          : slot(peer, i - 1) + offset;
+      }
+      std::byte* result = result_slot(rank_, i - 1) + offset;
+      reduce::Reduce(reduction_, inputs_, {&result, 1}, elements);
+    }
+    if (i >= 2) {
+      for (int peer = 0; peer < size_; ++peer) {
+        const auto [offset, elements] = share_of(peer, i - 2);
+        reduce::Copy(result_slot(peer, i - 2) + offset,
+                     operands.output + pieces.Offset(i - 2) + offset, elements * element, stores);
+      }
+    }
+    if (i + 1 == pieces.size() + 2) break;
+    auto met = Meet();
+    if (!met) return met;
+  }
+  return {};
+}
+
+template <typename Publish, typename Consume>
+Result<void> SharedCollectives::Exchange(std::size_t pieces, const Publish& publish,
+                                         const Consume& consume) {
+  for (std::size_t i = 0; i <= pieces && pieces > 0; ++i) {
+    if (i < pieces) publish(i);
+    if (i > 0) consume(i - 1);
+    if (i == pieces) break;
+    auto met = Meet();
+    if (!met) return met;
+  }
+  return {};
+}
+
+Result<void> SharedCollectives::AllGather(const Operands& operands) {
+  const std::size_t element = reduce::SizeOf(operands.type);
+  const Pieces pieces = {operands.elements, kSlotBytes / element, element};
+  const std::size_t bytes = operands.elements * element;
+  const Stores stores = bytes >= kStreamFrom ? Stores::kStreaming : Stores::kCached;
+  std::byte* own = operands.output + static_cast<std::size_t>(rank_) * bytes;
+  const auto publish = [&](std::size_t i) {
+    const std::byte* from = operands.input + pieces.Offset(i);
+    reduce::Copy(from, slot(rank_, i), pieces.Bytes(i));
+    if (own != operands.input) reduce::Copy(from, own + pieces.Offset(i), pieces.Bytes(i), stores);
+  };
+  const auto consume = [&](std::size_t i) {
+    for (int step = 1; step < size_; ++step) {
+      const int peer = (rank_ + step) % size_;
+      reduce::Copy(slot(peer, i),
+                   operands.output + static_cast<std::size_t>(peer) * bytes + pieces.Offset(i),
+                   pieces.Bytes(i), stores);
+    }
+  };
+  return Exchange(pieces.size(), publish, consume);
+}
+
+// Reduce-scatter and alltoall: a part of the input for each rank.
+Result<void> SharedCollectives::Scatter(const Operands& operands, bool reduces) {
+  const std::size_t element = reduce::SizeOf(operands.type);
+  const Pieces pieces = {operands.elements, kSlotBytes / element / inputs_.size(), element};
+  const std::size_t bytes = operands.elements * element;
+  const Stores stores = bytes >= kStreamFrom ? Stores::kStreaming : Stores::kCached;
+  const std::size_t part = pieces.length * element;  // of a slot
+  const auto part_of = [](int rank, std::size_t size) {
+    return static_cast<std::size_t>(rank) * size;
+  };
+  const auto publish = [&](std::size_t i) {
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer == rank_) continue;
+      reduce::Copy(operands.input + part_of(peer, bytes) + pieces.Offset(i),
+                   slot(rank_, i) + part_of(peer, part), pieces.Bytes(i));
+    }
+  };
+  const auto consume = [&](std::size_t i) {
+    for (int peer = 0; peer < size_; ++peer) {
+      inputs_[static_cast<std::size_t>(peer)] =
+          peer == rank_ ? operands.input + part_of(rank_, bytes) + pieces.Offset(i)
+                        : slot(peer, i) + part_of(rank_, part);
+    }
+    if (reduces) {
+      std::byte* output = operands.output + pieces.Offset(i);
+      reduce::Reduce(reduction_, inputs_, {&output, 1}, pieces.Elements(i), stores);
+      return;
+    }
+    for (int peer = 0; peer < size_; ++peer) {
+      std::byte* output = operands.output + part_of(peer, bytes) + pieces.Offset(i);
+      const std::byte* from = inputs_[static_cast<std::size_t>(peer)];
+      if (from != output) reduce::Copy(from, output, pieces.Bytes(i), stores);
+    }
+  };
+  return Exchange(pieces.size(), publish, consume);
+}
+
+Result<void> SharedCollectives::Broadcast(const Operands& operands, int root) {
+  const std::size_t element = reduce::SizeOf(operands.type);
+  const Pieces pieces = {operands.elements, kSlotBytes / element, element};
+  const Stores stores =
+      pieces.count * element >= kStreamFrom ? Stores::kStreaming : Stores::kCached;
+  const auto publish = [&](std::size_t i) {
+    if (rank_ != root) return;
+    const std::byte* from = operands.input + pieces.Offset(i);
+    reduce::Copy(from, slot(root, i), pieces.Bytes(i));
+    std::byte* own = operands.output + pieces.Offset(i);
+    if (own != from) reduce::Copy(from, own, pieces.Bytes(i), stores);
+  };
+  const auto consume = [&](std::size_t i) {
+    if (rank_ == root) return;
+    reduce::Copy(slot(root, i), operands.output + pieces.Offset(i), pieces.Bytes(i), stores);
+  };
+  return Exchange(pieces.size(), publish, consume);
+}
+
+Result<void> SharedCollectives::ReduceToRoot(const Operands& operands, int root) {
+  const std::size_t element = reduce::SizeOf(operands.type);
+  const Pieces pieces = {operands.elements, kSlotBytes / element, element};
+  const Stores stores =
+      pieces.count * element >= kStreamFrom ? Stores::kStreaming : Stores::kCached;
+  const auto publish = [&](std::size_t i) {
+    if (rank_ == root) return;
+    reduce::Copy(operands.input + pieces.Offset(i), slot(rank_, i), pieces.Bytes(i));
+  };
+  const auto consume = [&](std::size_t i) {
+    if (rank_ != root) return;
+    for (int peer = 0; peer < size_; ++peer) {
+      inputs_[static_cast<std::size_t>(peer)] =
+          peer == root ? operands.input + pieces.Offset(i) : slot(peer, i);
+    }
+    std::byte* output = operands.output + pieces.Offset(i);
+    reduce::Reduce(reduction_, inputs_, {&output, 1}, pieces.Elements(i), stores);
+  };
+  return Exchange(pieces.size(), publish, consume);
+}
+
+}  // namespace espalier::runtime

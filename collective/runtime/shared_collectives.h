@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collective/runtime/backend.h"
+#include "collective/runtime/registered_memory.h"
+#include "collective/transport/shared_group.h"
+#include "collective/transport/store.h"
+
+namespace espalier::runtime {
+
+// Collectives of the ranks of one host, straight over memory that all of them see, three ways:
+//   small: each rank writes its vector and a flag, and reduces all of them. One step.
+//   slots: data goes through slots that stay in the caches, piece by piece. Each rank copies into
+//     its slot what others need, reduces its share of every rank's piece, and copies out the other
+//     shares: memory sees each input and each output once. One barrier a piece; copying in,
+//     reducing and copying out work on successive pieces at the same time.
+//   direct, for an allreduce between registered buffers: each rank reads its share of all inputs
+//     and streams the sums to all outputs. No copies; one barrier.
+// Inputs are reduced in the order of the ranks, in one pass (16-bit floats are rounded once), so
+// that results are the same bits on every rank, in every run and whichever way is taken.
+// Memory beyond the caller's: 4 slots of 1 MiB a rank and 2 small ones, as far as they are used.
+// Waiting: spins for some microseconds if every rank has a core, gives way, then sleeps.
+class SharedCollectives : public Backend {
+ public:
+  static Result<std::unique_ptr<SharedCollectives>> Join(transport::Store& store,
+                                                         const std::string& name, int rank,
+                                                         int size, transport::Deadline deadline);
+
+  Result<void> Run(const Operands& operands, const CallSignature& call,
+                   transport::Deadline deadline) override;
+  Result<std::byte*> Allocate(std::size_t bytes) override { return registered_.Allocate(bytes); }
+  Result<void> Release(std::byte* memory) override { return registered_.Release(memory); }
+
+ private:
+  struct CallLine;
+  struct RankArea;
+  struct Pieces;
+
+  explicit SharedCollectives(std::unique_ptr<transport::SharedGroup> group);
+
+  RankArea& area(int rank) const;
+  std::byte* slot(int rank, std::size_t piece) const;
+  std::byte* result_slot(int rank, std::size_t piece) const;
+
+  Result<void> Enter(const Operands& operands, const CallSignature& call, bool is_small);
+  Result<void> AwaitPeer(transport::Signal& signal, std::uint32_t value, int peer);
+  Result<void> Meet();
+  bool IsSmall(const Operands& operands, const CallSignature& call) const;
+  bool IsDirect(const CallSignature& call) const;
+  Result<void> RunCall(const Operands& operands, const CallSignature& call);
+  void ReduceSmall(const Operands& operands);
+  Result<void> AllReduceDirect(const Operands& operands);
+  Result<void> AllReduceBySlots(const Operands& operands);
+  // Publishes and consumes piece after piece; publish(i) fills this rank's slot, consume(i) reads
+  // all ranks'.
+  template <typename Publish, typename Consume>
+  Result<void> Exchange(std::size_t pieces, const Publish& publish, const Consume& consume);
+  Result<void> AllGather(const Operands& operands);
+  Result<void> Scatter(const Operands& operands, bool reduces);
+  Result<void> Broadcast(const Operands& operands, int root);
+  Result<void> ReduceToRoot(const Operands& operands, int root);
+
+  std::unique_ptr<transport::SharedGroup> group_;
+  RegisteredMemory registered_;
+  int rank_;
+  int size_;
+  std::uint32_t calls_ = 0;  // entered
+  std::uint32_t meetings_ = 0;
+  transport::Deadline deadline_;
+  CallSignature call_;
+  reduce::Reduction reduction_;
+  std::vector<const std::byte*> inputs_;
+  std::vector<std::byte*> outputs_;
+};
+
+}  // namespace espalier::runtime

@@ -1,0 +1,397 @@
+#include "collective/runtime/communicator.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/collective/runtime/elements.h"
+#include "tests/temporary_folder.h"
+
+namespace espalier::runtime {
+namespace {
+
+using reduce::DataType;
+using reduce::ReduceOp;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::byte kUntouched{0xa5};
+
+// Elements with guards around them, at any offset from an aligned address.
+class Data {
+ public:
+  Data(DataType type, std::size_t count, std::size_t offset = 0)
+      : type_(type),
+        memory_(count * SizeOf(type) + 256, kUntouched),
+        begin_(memory_.data() + 64 + offset),
+        end_(begin_ + count * SizeOf(type)) {}
+
+  std::byte* get() { return begin_; }
+  void Fill(ReduceOp op, int rank, int ranks) {
+    const auto count = static_cast<std::size_t>(end_ - begin_) / SizeOf(type_);
+    for (std::size_t e = 0; e < count; ++e) {
+      WriteElement(type_, begin_, e, ValueOf(op, rank, ranks, e));
+    }
+  }
+  bool Is(std::size_t e, int value) const { return ReadElement(type_, begin_, e) == value; }
+  void ExpectGuards() const {
+    const auto is_untouched = [](std::byte byte) { return byte == kUntouched; };
+    EXPECT_TRUE(std::all_of(memory_.data(), static_cast<const std::byte*>(begin_), is_untouched));
+    EXPECT_TRUE(std::all_of(static_cast<const std::byte*>(end_), memory_.data() + memory_.size(),
+                            is_untouched));
+  }
+
+ private:
+  DataType type_;
+  std::vector<std::byte> memory_;
+  std::byte* begin_;
+  std::byte* end_;
+};
+
+void ExpectDone(const Result<void>& result) { ASSERT_TRUE(result) << result.error().message; }
+
+class CommunicatorTest : public ::testing::TestWithParam<Medium> {
+ protected:
+  Result<std::unique_ptr<Communicator>> Join(int rank, int size,
+                                             milliseconds timeout = seconds(100)) {
+    return Communicator::Join(store_, group_name_, rank, size,
+                              {.medium = GetParam(), .timeout = timeout, .connections = 2});
+  }
+
+  void RunRanks(int size, const std::function<void(Communicator&)>& body,
+                milliseconds timeout = seconds(100)) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < size; ++rank) {
+      threads.emplace_back([&, rank] {
+        auto communicator = Join(rank, size, timeout);
+        ASSERT_TRUE(communicator) << communicator.error().message;
+        body(**communicator);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  std::string group_name_ = "g";
+  TemporaryFolder folder_;
+  transport::FileStore store_{folder_.path()};
+};
+
+struct Case {
+  DataType type;
+  ReduceOp op;
+  std::size_t count;
+  bool in_place;
+};
+
+void ExpectAllReduce(Communicator& group, const Case& test) {
+  Data input(test.type, test.count, 3);
+  Data output(test.type, test.count, 40);
+  Data& from = test.in_place ? output : input;
+  from.Fill(test.op, group.rank(), group.size());
+  ExpectDone(group.AllReduce(from.get(), output.get(), test.count, test.type, test.op));
+  for (std::size_t e = 0; e < test.count; ++e) {
+    if (!output.Is(e, ReducedValue(test.op, group.size(), e))) FAIL() << "element " << e;
+  }
+  output.ExpectGuards();
+}
+
+void ExpectReduce(Communicator& group, const Case& test) {
+  const int root = static_cast<int>(test.count) % group.size();
+  Data input(test.type, test.count);
+  Data output(test.type, test.count);
+  Data& from = test.in_place ? output : input;
+  from.Fill(test.op, group.rank(), group.size());
+  ExpectDone(group.Reduce(from.get(), output.get(), test.count, test.type, test.op, root));
+  for (std::size_t e = 0; e < test.count && group.rank() == root; ++e) {
+    if (!output.Is(e, ReducedValue(test.op, group.size(), e))) FAIL() << "element " << e;
+  }
+  output.ExpectGuards();
+}
+
+void ExpectBroadcast(Communicator& group, const Case& test) {
+  const int root = group.size() - 1;
+  Data buffer(test.type, test.count, 5);
+  buffer.Fill(test.op, group.rank(), group.size());
+  ExpectDone(group.Broadcast(buffer.get(), test.count, test.type, root));
+  for (std::size_t e = 0; e < test.count; ++e) {
+    if (!buffer.Is(e, ValueOf(test.op, root, group.size(), e))) FAIL() << "element " << e;
+  }
+  buffer.ExpectGuards();
+}
+
+void ExpectAllGather(Communicator& group, const Case& test) {
+  const auto ranks = static_cast<std::size_t>(group.size());
+  const auto part = test.count * SizeOf(test.type) * static_cast<std::size_t>(group.rank());
+  Data input(test.type, test.count);
+  Data output(test.type, test.count * ranks);
+  input.Fill(test.op, group.rank(), group.size());
+  std::byte* from = input.get();
+  if (test.in_place) {
+    from = output.get() + part;
+    std::copy_n(input.get(), test.count * SizeOf(test.type), from);
+  }
+  ExpectDone(group.AllGather(from, output.get(), test.count, test.type));
+  for (std::size_t e = 0; e < test.count * ranks; ++e) {
+    const auto rank = static_cast<int>(e / test.count);
+    if (!output.Is(e, ValueOf(test.op, rank, group.size(), e % test.count)))
+      FAIL() << "element " << e;
+  }
+  output.ExpectGuards();
+}
+
+void ExpectReduceScatter(Communicator& group, const Case& test) {
+  const auto ranks = static_cast<std::size_t>(group.size());
+  const auto first = test.count * static_cast<std::size_t>(group.rank());
+  Data input(test.type, test.count * ranks);
+  Data output(test.type, test.count);
+  input.Fill(test.op, group.rank(), group.size());
+  std::byte* to = test.in_place ? input.get() + first * SizeOf(test.type) : output.get();
+  ExpectDone(group.ReduceScatter(input.get(), to, test.count, test.type, test.op));
+  for (std::size_t e = 0; e < test.count; ++e) {
+    const int expected = ReducedValue(test.op, group.size(), first + e);
+    if (ReadElement(test.type, to, e) != expected) FAIL() << "element " << e;
+  }
+  input.ExpectGuards();
+  output.ExpectGuards();
+}
+
+void ExpectAllToAll(Communicator& group, const Case& test) {
+  const auto ranks = static_cast<std::size_t>(group.size());
+  const auto own = test.count * static_cast<std::size_t>(group.rank());
+  Data input(test.type, test.count * ranks);
+  Data output(test.type, test.count * ranks);
+  Data& from = test.in_place ? output : input;
+  from.Fill(test.op, group.rank(), group.size());
+  ExpectDone(group.AllToAll(from.get(), output.get(), test.count, test.type));
+  for (std::size_t e = 0; e < test.count * ranks; ++e) {
+    const auto rank = static_cast<int>(e / test.count);
+    if (!output.Is(e, ValueOf(test.op, rank, group.size(), own + e % test.count)))
+      FAIL() << "element " << e;
+  }
+  output.ExpectGuards();
+}
+
+TEST_P(CommunicatorTest, DoesEveryCollectiveAsTheReference) {
+  // Small, odd, over one slot, over what is streamed.
+  constexpr std::size_t kCounts[] = {0, 1, 13, 1000, 270'001};
+  for (const int size : {1, 2, 3, 4, 7}) {
+    group_name_ = "of " + std::to_string(size);
+    RunRanks(size, [&](Communicator& group) {
+      std::size_t draw = static_cast<std::size_t>(group.size());
+      for (const std::size_t count : kCounts) {
+        for (const auto collective : {ExpectAllReduce, ExpectReduce, ExpectBroadcast,
+                                      ExpectAllGather, ExpectReduceScatter, ExpectAllToAll}) {
+          const Case test = {.type = static_cast<DataType>(draw % 8),
+                             .op = static_cast<ReduceOp>(draw / 2 % 5),
+                             .count = group.size() > 3 ? count / 8 : count,
+                             .in_place = draw % 3 == 0};
+          ++draw;
+          ASSERT_NO_FATAL_FAILURE(collective(group, test));
+        }
+        ExpectDone(group.Barrier());
+      }
+    });
+  }
+}
+
+TEST_P(CommunicatorTest, StreamsLargeResults) {
+  RunRanks(2, [](Communicator& group) {
+    ExpectAllReduce(group, {DataType::kF32, ReduceOp::kSum, 1'050'001, true});
+    ExpectAllReduce(group, {DataType::kBf16, ReduceOp::kAvg, 2'100'001, false});
+  });
+}
+
+TEST_P(CommunicatorTest, NamesRanksThatMakeOtherCalls) {
+  const std::vector<std::function<Result<void>(Communicator&, float*)>> others = {
+      [](Communicator& g, float* d) {
+        return g.AllReduce(d, d, 63, DataType::kF32, ReduceOp::kSum);
+      },
+      [](Communicator& g, float* d) {
+        return g.AllReduce(d, d, 64, DataType::kI32, ReduceOp::kSum);
+      },
+      [](Communicator& g, float* d) {
+        return g.AllReduce(d, d, 64, DataType::kF32, ReduceOp::kMax);
+      }};
+  int group_number = 0;
+  for (const auto& other : others) {
+    std::vector<std::thread> threads;
+    const std::string name = "mismatch" + std::to_string(group_number++);
+    for (int rank = 0; rank < 3; ++rank) {
+      threads.emplace_back([&, rank] {
+        auto group = Communicator::Join(store_, name, rank, 3, {.medium = GetParam()});
+        ASSERT_TRUE(group) << group.error().message;
+        std::vector<float> data(64);
+        const auto done = rank == 2 ? other(**group, data.data())
+                                    : (*group)->AllReduce(data.data(), data.data(), 64,
+                                                          DataType::kF32, ReduceOp::kSum);
+        ASSERT_FALSE(done);
+        EXPECT_EQ(done.error().code, GetParam() == Medium::kShared ? ErrorCode::kFailedPrecondition
+                                                                   : done.error().code);
+        EXPECT_NE(done.error().message.find("rank 2 "), std::string::npos) << done.error().message;
+        // The group is over.
+        const auto later = (*group)->Barrier();
+        ASSERT_FALSE(later);
+        EXPECT_EQ(later.error().message, done.error().message);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+TEST_P(CommunicatorTest, RefusesWrongBuffersAndGoesOn) {
+  RunRanks(2, [](Communicator& group) {
+    std::vector<float> data(100, 1);
+    const auto refused = [](const Result<void>& result) {
+      ASSERT_FALSE(result);
+      EXPECT_EQ(result.error().code, ErrorCode::kInvalidArgument);
+    };
+    refused(group.AllReduce(nullptr, data.data(), 1, DataType::kF32, ReduceOp::kSum));
+    refused(group.AllReduce(data.data(), nullptr, 1, DataType::kF32, ReduceOp::kSum));
+    refused(group.AllReduce(data.data(), data.data() + 1, 50, DataType::kF32, ReduceOp::kSum));
+    refused(group.AllReduce(data.data(), data.data(), std::numeric_limits<std::size_t>::max(),
+                            DataType::kF32, ReduceOp::kSum));
+    refused(group.AllGather(data.data() + 30, data.data(), 20, DataType::kF32));
+    refused(group.Broadcast(data.data(), 1, DataType::kF32, 2));
+    refused(group.Broadcast(data.data(), 1, DataType::kF32, -1));
+    ExpectDone(group.AllReduce(nullptr, nullptr, 0, DataType::kF32, ReduceOp::kSum));
+    ExpectDone(group.AllReduce(data.data(), data.data(), 100, DataType::kF32, ReduceOp::kSum));
+    EXPECT_EQ(data, std::vector<float>(100, 2));
+  });
+}
+
+TEST_P(CommunicatorTest, NamesARankThatNeverComes) {
+  std::vector<std::thread> threads;
+  for (const int rank : {0, 2}) {
+    threads.emplace_back([&, rank] {
+      const auto group = Join(rank, 3, milliseconds(300));
+      ASSERT_FALSE(group);
+      EXPECT_EQ(group.error().code, ErrorCode::kUnavailable);
+      const std::string& message = group.error().message;
+      EXPECT_TRUE(message.find("rank 1") != std::string::npos || message.ends_with(": 1"))
+          << message;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_P(CommunicatorTest, NamesARankThatMakesNoCall) {
+  RunRanks(
+      2,
+      [](Communicator& group) {
+        if (group.rank() == 1) return;
+        float data = 0;
+        const auto done = group.AllReduce(&data, &data, 1, DataType::kF32, ReduceOp::kSum);
+        ASSERT_FALSE(done);
+        EXPECT_NE(done.error().message.find("rank 1"), std::string::npos) << done.error().message;
+      },
+      milliseconds(500));
+}
+
+// SIGKILL while large allreduces run: every other rank hears of it, and of which rank it was.
+TEST_P(CommunicatorTest, NamesARankThatIsKilledInTheMiddle) {
+  constexpr int kSize = 4;
+  constexpr std::size_t kCount = 200'000;
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < kSize; ++rank) {
+    const pid_t child = ::fork();
+    if (child != 0) {
+      children.push_back(child);
+      continue;
+    }
+    auto group = Join(rank, kSize);
+    if (!group) ::_exit(2);
+    std::vector<float> data(kCount, 1);
+    for (int round = 0;; ++round) {
+      if (rank == 2 && round == 3) ::raise(SIGKILL);
+      const auto done =
+          (*group)->AllReduce(data.data(), data.data(), kCount, DataType::kF32, ReduceOp::kMax);
+      if (!done) ::_exit(done.error().message.find("rank 2") != std::string::npos ? 0 : 3);
+    }
+  }
+  for (int rank = 0; rank < kSize; ++rank) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(children[static_cast<std::size_t>(rank)], &status, 0),
+              children[static_cast<std::size_t>(rank)]);
+    if (rank == 2) {
+      EXPECT_TRUE(WIFSIGNALED(status));
+    } else {
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+          << "rank " << rank << " exit code " << WEXITSTATUS(status);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CommunicatorTest, ::testing::Values(Medium::kShared, Medium::kTcp),
+                         [](const auto& test) {
+                           return test.param == Medium::kShared ? "Shared" : "Tcp";
+                         });
+
+class RegisteredBufferTest : public CommunicatorTest {};
+INSTANTIATE_TEST_SUITE_P(All, RegisteredBufferTest, ::testing::Values(Medium::kShared),
+                         [](const auto& /*test*/) { return "Shared"; });
+
+TEST_P(RegisteredBufferTest, ReducesInPlaceAndOutOfPlaceAndIsReleased) {
+  RunRanks(3, [](Communicator& group) {
+    constexpr std::size_t kCount = 1'050'003;
+    auto from = group.Allocate(kCount * 4);
+    auto to = group.Allocate(kCount * 4 + 64);
+    ASSERT_TRUE(from && to);
+    auto* input = static_cast<std::byte*>(*from);
+    // Not at the beginning, and at another place of each rank's buffer.
+    auto* output = static_cast<std::byte*>(*to) + 4 * group.rank();
+    for (std::size_t e = 0; e < kCount; ++e) {
+      WriteElement(DataType::kF32, input, e, ValueOf(ReduceOp::kSum, group.rank(), 3, e));
+    }
+    for (std::byte* result : {output, input}) {
+      ExpectDone(group.AllReduce(input, result, kCount, DataType::kF32, ReduceOp::kSum));
+      for (std::size_t e = 0; e < kCount; ++e) {
+        const int expected = ReducedValue(ReduceOp::kSum, 3, e);
+        if (ReadElement(DataType::kF32, result, e) != expected) FAIL() << "element " << e;
+      }
+    }
+    ExpectDone(group.Barrier());
+    ExpectDone(group.Release(*from));
+    const auto again = group.Release(*from);
+    ASSERT_FALSE(again);
+    EXPECT_EQ(again.error().code, ErrorCode::kNotFound);
+  });
+}
+
+// One rank's private buffer makes all of them take the slots.
+TEST_P(RegisteredBufferTest, WorksWithPrivateBuffersOfOthers) {
+  RunRanks(2, [](Communicator& group) {
+    constexpr std::size_t kCount = 300'000;
+    std::vector<float> mine(kCount, 1);
+    float* data = mine.data();
+    if (group.rank() == 0) {
+      auto memory = group.Allocate(kCount * sizeof(float));
+      ASSERT_TRUE(memory);
+      data = static_cast<float*>(*memory);
+      std::fill_n(data, kCount, 2.0F);
+    }
+    ExpectDone(group.AllReduce(data, data, kCount, DataType::kF32, ReduceOp::kSum));
+    EXPECT_TRUE(std::all_of(data, data + kCount, [](float value) { return value == 3; }));
+  });
+}
+
+TEST(RegisteredBuffer, IsNotForTcp) {
+  TemporaryFolder folder;
+  transport::FileStore store(folder.path());
+  auto group = Communicator::Join(store, "g", 0, 1, {.medium = Medium::kTcp});
+  ASSERT_TRUE(group) << group.error().message;
+  const auto memory = (*group)->Allocate(4096);
+  ASSERT_FALSE(memory);
+  EXPECT_EQ(memory.error().code, ErrorCode::kUnsupported);
+}
+
+}  // namespace
+}  // namespace espalier::runtime

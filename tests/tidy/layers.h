@@ -53,6 +53,7 @@ inline const std::vector<Layer>& Layers() {
         "agent/local/"}},
 
       {"collective/forest/files/", {"common/base/", "common/fabric/", "common/io/", "collective/"}},
+      {"collective/program/files/", {"common/base/", "common/io/", "collective/"}},
 
       // Programs. (Every main.cc may include anything.)
       {"deploy/lab/", {"common/base/", "common/fabric/", "common/io/", "deploy/lab/traffic/"}},
@@ -62,6 +63,8 @@ inline const std::vector<Layer>& Layers() {
        {"common/base/", "common/fabric/", "common/io/", "deploy/lab/", "deploy/lab/traffic/"}},
       {"collective/forest/cli/",
        {"common/base/", "common/fabric/", "common/io/", "collective/", "collective/forest/files/"}},
+      {"collective/program/cli/",
+       {"common/base/", "common/io/", "collective/", "collective/program/files/"}},
       {"controller/cli/",
        {"common/base/", "common/fabric/", "common/io/", "controller/files/", "controller/routing/",
         "controller/simulation/", "deploy/lab/"}},

@@ -1,0 +1,33 @@
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "collective/program/files/msccl_xml.h"
+#include "collective/program/files/program_file.h"
+#include "collective/program/verifier/verifier.h"
+#include "common/base/check.h"
+
+// Bytes of any kind as a program: an error that names its place, or a program that both of our
+// forms read back; the verifier takes it without harm, and what it accepts can be written for
+// MSCCL or is refused in words.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  namespace program = espalier::program;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto read = program::ParseProgram(text, "f");
+  if (!read) {
+    ESPALIER_CHECK(read.error().message.starts_with("f:"), "{}", read.error().message);
+    return 0;
+  }
+  const auto again = program::ParseProgram(program::FormatProgramJson(*read), "again");
+  // Names may be bytes that JSON has no text for.
+  ESPALIER_CHECK(!again || *again == *read);
+  const program::Verdict verdict = program::Verify(*read, {.fifo_slots = 2, .budget = 1 << 20});
+  if (verdict.violation) return 0;
+  program::MeasureCost(*read);
+  const auto written = program::FormatMscclXml(*read);
+  if (!written) return 0;
+  const auto reread = program::ParseMscclXml(*written, "written");
+  ESPALIER_CHECK(reread.has_value(), "{}", reread.error().message);
+  ESPALIER_CHECK(!program::Verify(*reread, {.budget = 1 << 21}).violation);
+  return 0;
+}

@@ -30,7 +30,7 @@ class Eliminator {
         options_(options),
         control_(control),
         graph_(problem, count),
-        verification_(problem, graph_, problem.TotalWeight() * count.trees_per_weight),
+        verification_(problem, graph_, problem.TotalWeight() * count.trees_per_weight, control),
         box_(static_cast<std::size_t>(problem.rank_count), 0) {}
 
   Result<Elimination> Run() {

@@ -135,7 +135,9 @@ Result<Removal> RemoveExactly(const Problem& problem, SplitGraph& graph, Verific
                               FallbackCounters& counters) {
   ExactRemoval work(problem, graph, verification, node, counters);
   work.KeepPermissible(guess);
-  if (!work.SplitRemaining()) {
+  const bool complete = work.SplitRemaining();
+  if (verification.IsCancelled()) return Fail(ErrorCode::kUnavailable, "cancelled");
+  if (!complete) {
     return Fail(ErrorCode::kInternal, fmt::format("edge splitting at {} found no permissible pair",
                                                   problem.names[static_cast<std::size_t>(node)]));
   }

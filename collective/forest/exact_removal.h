@@ -15,7 +15,7 @@ namespace espalier::forest {
 // permissible, then splits all that is left, pair by pair, routes without a valley first and
 // dropped capacity after what is of use. The graph is changed.
 // Always completes on a balanced graph whose invariant holds (Theorem 26).
-// Errors: kInternal where it does not.
+// Errors: kUnavailable when cancelled; kInternal where it does not complete.
 Result<Removal> RemoveExactly(const Problem& problem, SplitGraph& graph, Verification& verification,
                               std::int32_t node, std::vector<Split> guess,
                               FallbackCounters& counters);

@@ -31,6 +31,12 @@ std::vector<std::int32_t> NeighbourOrder(const Problem& problem) {
 
 bool SupportsTrees(const Problem& problem, std::span<const std::int64_t> capacity,
                    std::int64_t trees_per_weight) {
+  return FindNarrowCut(problem, capacity, trees_per_weight).empty();
+}
+
+std::vector<std::int32_t> FindNarrowCut(const Problem& problem,
+                                        std::span<const std::int64_t> capacity,
+                                        std::int64_t trees_per_weight) {
   FlowGraph graph(problem.node_count);
   for (std::size_t a = 0; a < problem.arcs.size(); ++a) {
     if (capacity[a] > 0) graph.Add(problem.arcs[a].tail, problem.arcs[a].head, capacity[a]);
@@ -40,10 +46,10 @@ bool SupportsTrees(const Problem& problem, std::span<const std::int64_t> capacit
   }
   PullFlow flow(graph);
   for (const std::int32_t rank : NeighbourOrder(problem)) {
-    if (!flow.Reaches(rank, problem.TotalWeight() * trees_per_weight)) return false;
+    if (flow.Deficit(rank, problem.TotalWeight() * trees_per_weight) > 0) return flow.SinkSide();
     flow.Contract(rank);
   }
-  return true;
+  return {};
 }
 
 }  // namespace espalier::forest

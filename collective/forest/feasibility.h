@@ -17,6 +17,11 @@ namespace espalier::forest {
 bool SupportsTrees(const Problem& problem, std::span<const std::int64_t> capacity,
                    std::int64_t trees_per_weight);
 
+// The same, with the reason: the nodes on the sink side of a cut that is too small, or none.
+std::vector<std::int32_t> FindNarrowCut(const Problem& problem,
+                                        std::span<const std::int64_t> capacity,
+                                        std::int64_t trees_per_weight);
+
 // All ranks in the order of a breadth-first search, so that one whose flow is tested has
 // neighbours that were tested, and contracted into the source, before it.
 std::vector<std::int32_t> NeighbourOrder(const Problem& problem);

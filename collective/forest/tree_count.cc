@@ -48,12 +48,57 @@ bool IsBalanced(const Problem& problem, std::span<const std::int64_t> capacity) 
   return std::all_of(surplus.begin(), surplus.end(), [](std::int64_t s) { return s == 0; });
 }
 
+// Cuts that were too small before: what is too small again needs no flows. The last one that told
+// comes first.
+class NarrowCuts {
+ public:
+  explicit NarrowCuts(const Problem& problem) : problem_(problem) {}
+
+  void Add(std::span<const std::int32_t> sink_side) {
+    std::vector<bool> in_sink(static_cast<std::size_t>(problem_.node_count), false);
+    for (const std::int32_t node : sink_side) in_sink[static_cast<std::size_t>(node)] = true;
+    Cut cut;
+    for (std::size_t r = 0; r < problem_.weight.size(); ++r) {
+      if (!in_sink[r]) cut.weight += problem_.weight[r];
+    }
+    for (std::size_t a = 0; a < problem_.arcs.size(); ++a) {
+      const Arc& arc = problem_.arcs[a];
+      const bool crosses = !in_sink[static_cast<std::size_t>(arc.tail)] &&
+                           in_sink[static_cast<std::size_t>(arc.head)];
+      if (crosses) cut.arcs.push_back(a);
+    }
+    if (cuts_.size() == kMaxCuts) cuts_.pop_back();
+    cuts_.insert(cuts_.begin(), std::move(cut));
+  }
+
+  bool Refuse(std::span<const std::int64_t> capacity, std::int64_t trees) {
+    const auto refuses = [&](const Cut& cut) {
+      std::int64_t room = 0;
+      for (const std::size_t arc : cut.arcs) room += capacity[arc];
+      return Int128{room} < Int128{trees} * cut.weight;
+    };
+    const auto found = std::ranges::find_if(cuts_, refuses);
+    if (found == cuts_.end()) return false;
+    std::rotate(cuts_.begin(), found, found + 1);
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t kMaxCuts = 64;
+  struct Cut {
+    std::vector<std::size_t> arcs;
+    std::int64_t weight = 0;  // on the source side
+  };
+  const Problem& problem_;
+  std::vector<Cut> cuts_;
+};
+
 // The search for the least scale U, among the j / b where one of the floor(U * b) changes, whose
 // capacities support k trees.
 class FixedSearch {
  public:
-  FixedSearch(const Problem& problem, std::int64_t trees, const Control& control)
-      : problem_(problem), trees_(trees), control_(control) {
+  FixedSearch(const Problem& problem, const Control& control)
+      : problem_(problem), control_(control), cuts_(problem) {
     for (const Arc& arc : problem.arcs) bandwidths_.push_back(arc.capacity);
     std::sort(bandwidths_.begin(), bandwidths_.end());
     bandwidths_.erase(std::unique(bandwidths_.begin(), bandwidths_.end()), bandwidths_.end());
@@ -61,7 +106,9 @@ class FixedSearch {
 
   // Errors: kResourceExhausted, kUnavailable. Below `ceiling` only, none where there is nothing;
   // the ceiling itself is not tested.
-  Result<std::optional<Rational>> FindBelow(const Rational& floor, const Rational& ceiling) {
+  Result<std::optional<Rational>> FindBelow(std::int64_t trees, const Rational& floor,
+                                            const Rational& ceiling) {
+    trees_ = trees;
     std::optional<Rational> best;
     for (const std::int64_t b : bandwidths_) {
       const std::optional<Int128> low = Steps(floor, b, true);
@@ -107,12 +154,16 @@ class FixedSearch {
     if (control_.IsCancelled()) return Fail(ErrorCode::kUnavailable, "cancelled");
     const auto capacity = ScaleCapacities(problem_, scale);
     if (!capacity) return Overflow();
-    return SupportsTrees(problem_, *capacity, trees_);
+    if (cuts_.Refuse(*capacity, trees_)) return false;
+    const std::vector<std::int32_t> narrow = FindNarrowCut(problem_, *capacity, trees_);
+    if (!narrow.empty()) cuts_.Add(narrow);
+    return narrow.empty();
   }
 
   const Problem& problem_;
-  std::int64_t trees_;
+  std::int64_t trees_ = 0;
   const Control& control_;
+  NarrowCuts cuts_;
   std::vector<std::int64_t> bandwidths_;
 };
 
@@ -180,7 +231,7 @@ Result<TreeCount> CountTreesFixed(const Problem& problem, const Optimality& opti
   const auto ceiling = Sum(*floor, Rational(1, least));
   if (!ceiling) return Overflow();
   Result<std::optional<Rational>> scale =
-      FixedSearch(problem, trees_per_weight, control).FindBelow(*floor, *ceiling);
+      FixedSearch(problem, control).FindBelow(trees_per_weight, *floor, *ceiling);
   if (!scale) return Propagate(scale);
   return FinishFixed(problem, scale->value_or(*ceiling), trees_per_weight);
 }
@@ -191,6 +242,7 @@ Result<TreeCount> CountTreesAtMost(const Problem& problem, const Optimality& opt
   Result<TreeCount> unlimited = CountTrees(problem, optimality);
   if (unlimited && unlimited->trees_per_weight <= max_trees) return unlimited;
   Result<TreeCount> best = CountTreesFixed(problem, optimality, 1, control);
+  FixedSearch search(problem, control);
   for (std::int64_t k = 2; k <= max_trees; ++k) {
     if (control.IsCancelled()) return Fail(ErrorCode::kUnavailable, "cancelled");
     control.Report("trees a root", static_cast<double>(k) / static_cast<double>(max_trees));
@@ -203,8 +255,7 @@ Result<TreeCount> CountTreesAtMost(const Problem& problem, const Optimality& opt
     const auto floor = Rational::Product(optimality.inverse_rate, Rational(k, 1));
     const auto ceiling = Rational::Product(best->inverse_rate, Rational(k, 1));
     if (!floor || !ceiling) return Overflow();
-    Result<std::optional<Rational>> better =
-        FixedSearch(problem, k, control).FindBelow(*floor, *ceiling);
+    Result<std::optional<Rational>> better = search.FindBelow(k, *floor, *ceiling);
     if (!better) return Propagate(better);
     if (!*better) continue;
     Result<TreeCount> count = FinishFixed(problem, **better, k);

@@ -6,10 +6,12 @@
 
 namespace espalier::forest {
 
-Verification::Verification(const Problem& problem, SplitGraph& graph, std::int64_t need)
+Verification::Verification(const Problem& problem, SplitGraph& graph, std::int64_t need,
+                           const Control& control)
     : problem_(problem),
       graph_(graph),
       need_(need),
+      control_(control),
       flow_(graph.flows()),
       removed_(static_cast<std::size_t>(problem.node_count), false),
       all_ranks_(NeighbourOrder(problem)),
@@ -51,7 +53,8 @@ std::int64_t Verification::ReduceToGamma(std::int32_t node,
   std::int64_t gamma = split.amount;
   for (const std::int32_t sink : sinks_) {
     // Every cut that is too small lost all of gamma, so it gains what is taken back.
-    const std::int64_t deficit = std::min(flow_.Deficit(sink, need_), gamma);
+    const std::int64_t deficit =
+        IsCancelled() ? gamma : std::min(flow_.Deficit(sink, need_), gamma);
     if (deficit > 0) {
       graph_.Apply(node, split.from, split.to, -deficit);
       gamma -= deficit;
@@ -81,7 +84,7 @@ void Verification::ChooseSinks(std::span<const std::int32_t> neighbours, std::in
 bool Verification::AllReached() {
   bool reached = true;
   for (const std::int32_t sink : sinks_) {
-    reached = flow_.Reaches(sink, need_);
+    reached = !IsCancelled() && flow_.Reaches(sink, need_);
     if (!reached) break;
     flow_.Contract(sink);
   }

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "collective/forest/control.h"
 #include "collective/forest/problem.h"
 #include "collective/forest/pull_flow.h"
 #include "collective/forest/split_graph.h"
@@ -11,11 +12,13 @@
 namespace espalier::forest {
 
 // The invariant of edge splitting: K units flow from s to every rank that is not removed.
+// Once the work is cancelled nothing holds any more: look at IsCancelled where that would matter.
 // Not thread-safe.
 class Verification {
  public:
-  // The graph must stay alive.
-  Verification(const Problem& problem, SplitGraph& graph, std::int64_t need);
+  // All must stay alive.
+  Verification(const Problem& problem, SplitGraph& graph, std::int64_t need,
+               const Control& control);
 
   void MarkRemoved(std::int32_t node, bool removed) {
     removed_[static_cast<std::size_t>(node)] = removed;
@@ -36,6 +39,7 @@ class Verification {
                              const Split& split);
 
   std::int64_t Steps() const { return flow_.Steps(); }
+  bool IsCancelled() const { return control_.IsCancelled(); }
 
  private:
   // The ranks whose flows tell: the nodes themselves where all are ranks (less those removed
@@ -46,6 +50,7 @@ class Verification {
   const Problem& problem_;
   SplitGraph& graph_;
   std::int64_t need_;  // K
+  const Control& control_;
   PullFlow flow_;
   std::vector<bool> removed_;
   std::vector<std::int32_t> all_ranks_;  // neighbours follow one another

@@ -36,6 +36,24 @@ TEST_P(ReferenceForest, ExistsForFixedTreeCounts) {
   }
 }
 
+// Wherever it is: in guesses, in exact removals, in the lift.
+TEST(BuildGeneralForest, EndsSoonAfterItIsCancelled) {
+  const Problem problem = MakeReferenceProblem("torus4x4");
+  const Result<TreeCount> count = CountTrees(problem, *ComputeOptimality(problem));
+  std::int64_t all = 0;
+  const Control counting{.cancelled = [&] { return ++all < 0; }};
+  ASSERT_TRUE(BuildGeneralForest(problem, *count, {}, counting).has_value());
+  EXPECT_GT(all, 100);
+  for (std::int64_t limit = 0; limit < all; limit += 1 + all / 50) {
+    std::int64_t asked = 0;
+    const Control control{.cancelled = [&] { return ++asked > limit; }};
+    const Result<Forest> forest = BuildGeneralForest(problem, *count, {}, control);
+    ASSERT_FALSE(forest.has_value()) << limit;
+    EXPECT_EQ(forest.error().code, ErrorCode::kUnavailable);
+    EXPECT_LT(asked, limit + 100);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Table, ReferenceForest, testing::ValuesIn(ReferenceRows()),
                          [](const auto& row) { return std::string(row.param.name); });
 

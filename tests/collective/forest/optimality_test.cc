@@ -44,6 +44,21 @@ TEST_P(ReferenceBound, IsExactForFixedTreeCounts) {
   }
 }
 
+TEST_P(ReferenceBound, IsNearestWithTheBestOfSeveralTreeCounts) {
+  const Problem problem = MakeReferenceProblem(GetParam().name);
+  const Result<Optimality> optimality = ComputeOptimality(problem);
+  ASSERT_TRUE(optimality.has_value());
+  std::optional<Rational> best;
+  for (std::int64_t k = 1; k <= 7; ++k) {
+    const Result<TreeCount> count = CountTreesFixed(problem, *optimality, k);
+    if (count && (!best || count->inverse_rate < *best)) best = count->inverse_rate;
+  }
+  const Result<TreeCount> count = CountTreesAtMost(problem, *optimality, 7);
+  ASSERT_TRUE(count.has_value());
+  EXPECT_EQ(count->inverse_rate, *best);
+  EXPECT_LE(count->trees_per_weight, 7);
+}
+
 INSTANTIATE_TEST_SUITE_P(Table, ReferenceBound, testing::ValuesIn(ReferenceRows()),
                          [](const auto& row) { return std::string(row.param.name); });
 

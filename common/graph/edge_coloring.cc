@@ -20,14 +20,16 @@ template <typename Vertex, int kWords>
 class ProperColoring {
  public:
   ProperColoring(ColorTable<Vertex> table, std::uint64_t* free, std::uint32_t* edge_at,
-                 std::uint16_t* color_of, std::uint32_t left_count, bool use_gathers)
+                 std::uint16_t* color_of, std::uint32_t left_count, bool use_gathers,
+                 std::vector<std::uint32_t>& deferred)
       : table_(table),
         free_(free),
         edge_at_(edge_at),
         color_of_(color_of),
         left_count_(left_count),
         words_(kWords == kAnyWords ? (table.colors + 63) / 64 : kWords),
-        use_gathers_(use_gathers) {}
+        use_gathers_(use_gathers),
+        deferred_(deferred) {}
 
   // False where a vertex has more edges than there are colours.
   bool Add(std::span<const BipartiteEdge> edges) {
@@ -58,41 +60,74 @@ class ProperColoring {
     std::uint32_t* const edge_row = edge_at_ + std::size_t{left} * colors;
     std::uint16_t* const color_of = color_of_;
     std::uint64_t masks[std::max(kWords, 1)];
-    const auto load = [&] {
-      for (int word = 0; word < kWords; ++word) masks[word] = left_free[word];
-    };
-    const auto store = [&] {
-      for (int word = 0; word < kWords; ++word) left_free[word] = masks[word];
-    };
-    load();
+    for (int word = 0; word < kWords; ++word) masks[word] = left_free[word];
+    deferred_.clear();
     for (std::size_t i = begin; i < end; ++i) {
       const std::uint32_t right = first_right + edges[i].right;
       std::uint64_t* const right_free = free + std::size_t{right} * words;
       std::uint64_t* const mine = kWords == kAnyWords ? left_free : masks;
       std::uint32_t word = 0;
       while (word < words && (mine[word] & right_free[word]) == 0) ++word;
-      std::uint32_t color = 0;
-      if (word < words) [[likely]] {
-        const std::uint64_t common = mine[word] & right_free[word];
-        const std::uint64_t lowest = common & -common;
-        mine[word] ^= lowest;
-        right_free[word] ^= lowest;
-        color = 64 * word + static_cast<std::uint32_t>(std::countr_zero(common));
-      } else {
-        store();
-        color = MakeRoom(left, right);
-        if (color == kNoColor) return false;
-        Flip(left, color);
-        Flip(right, color);
-        load();
+      if (word == words) [[unlikely]] {
+        deferred_.push_back(static_cast<std::uint32_t>(i));
+        continue;
       }
+      const std::uint64_t common = mine[word] & right_free[word];
+      const std::uint64_t lowest = common & -common;
+      mine[word] ^= lowest;
+      right_free[word] ^= lowest;
+      const std::uint32_t color = 64 * word + static_cast<std::uint32_t>(std::countr_zero(common));
       left_row[color] = static_cast<Vertex>(right);
       neighbors[std::size_t{right} * colors + color] = static_cast<Vertex>(left);
       edge_row[color] = static_cast<std::uint32_t>(i);
       color_of[i] = static_cast<std::uint16_t>(color);
     }
-    store();
+    for (int word = 0; word < kWords; ++word) left_free[word] = masks[word];
+    return std::all_of(deferred_.begin(), deferred_.end(), [&](std::uint32_t i) {
+      return AddWithChain(left, first_right + edges[i].right, i);
+    });
+  }
+
+  // An edge whose ends have no free colour in common, or had none.
+  bool AddWithChain(std::uint32_t left, std::uint32_t right, std::uint32_t edge) {
+    std::uint32_t color = FirstCommon(left, right);
+    if (color == kNoColor) color = MakeRoom(left, right);
+    if (color == kNoColor) return false;
+    Flip(left, color);
+    Flip(right, color);
+    table_.At(left, color) = static_cast<Vertex>(right);
+    table_.At(right, color) = static_cast<Vertex>(left);
+    edge_at_[std::size_t{left} * table_.colors + color] = edge;
+    color_of_[edge] = static_cast<std::uint16_t>(color);
     return true;
+  }
+
+  std::uint32_t FirstCommon(std::uint32_t a, std::uint32_t b) const {
+    const std::uint64_t* const x = free_ + std::size_t{a} * words_;
+    const std::uint64_t* const y = free_ + std::size_t{b} * words_;
+    for (std::uint32_t word = 0; word < words_; ++word) {
+      const std::uint64_t common = x[word] & y[word];
+      if (common != 0) return 64 * word + static_cast<std::uint32_t>(std::countr_zero(common));
+    }
+    return kNoColor;
+  }
+
+  // A chain of one edge: an edge of `vertex`, of a colour that is free at `other`, takes a colour
+  // that is free at both of its own ends. The colour that this makes free at `vertex`, too.
+  std::uint32_t RecolorOne(std::uint32_t vertex, std::uint32_t other) {
+    const std::uint64_t* const wanted = free_ + std::size_t{other} * words_;
+    for (std::uint32_t word = 0; word < words_; ++word) {
+      for (std::uint64_t left = wanted[word]; left != 0; left &= left - 1) {
+        const std::uint32_t color = 64 * word + static_cast<std::uint32_t>(std::countr_zero(left));
+        const std::uint32_t instead = FirstCommon(vertex, table_.At(vertex, color));
+        if (instead == kNoColor) continue;
+        FlipChain(vertex, color, instead, 1);
+        ++effort.chains;
+        ++effort.steps;
+        return color;
+      }
+    }
+    return kNoColor;
   }
 
   void Flip(std::uint32_t vertex, std::uint32_t color) {
@@ -121,6 +156,8 @@ class ProperColoring {
     const std::uint32_t lefts = FreeColors(left, pairs, left_free);
     const std::uint32_t rights = FreeColors(right, pairs, right_free);
     if (lefts == 0 || rights == 0) return kNoColor;
+    if (const std::uint32_t color = RecolorOne(left, right); color != kNoColor) return color;
+    if (const std::uint32_t color = RecolorOne(right, left); color != kNoColor) return color;
     // From the right end along a colour free at the left, and the other way round. Of all pairs
     // first those that have no colour in common with each other.
     Chains chains;
@@ -176,6 +213,7 @@ class ProperColoring {
   std::uint32_t left_count_;
   std::uint32_t words_;
   bool use_gathers_;
+  std::vector<std::uint32_t>& deferred_;  // edges of the vertex in hand
 };
 
 }  // namespace
@@ -206,7 +244,7 @@ bool EdgeColoring::ColorProper(std::span<const BipartiteEdge> edges, std::uint32
     std::memset(neighbors.data(), 0xFF, entries * sizeof(Vertex));  // kNoVertex
     ProperColoring<Vertex, kWords> coloring({neighbors.data(), colors}, free_.data(),
                                             edge_at_.data(), colors_.data(), left_count,
-                                            use_gathers_);
+                                            use_gathers_, deferred_);
     const bool done = coloring.Add(edges);
     effort_ = coloring.effort;
     return done;
@@ -221,26 +259,30 @@ bool EdgeColoring::ColorProper(std::span<const BipartiteEdge> edges, std::uint32
 BipartiteEdge EdgeColoring::SplitVertices(std::span<const BipartiteEdge> edges,
                                           std::uint32_t left_count, std::uint32_t right_count,
                                           std::uint32_t colors) {
-  left_first_.assign(left_count, 0);
-  right_first_.assign(right_count, 0);
+  left_copies_.assign(left_count, {});
+  right_copies_.assign(right_count, {});
   for (const BipartiteEdge& edge : edges) {
-    ++left_first_[edge.left];
-    ++right_first_[edge.right];
+    ++left_copies_[edge.left].edges;
+    ++right_copies_[edge.right].edges;
   }
-  // Counting an edge of a vertex as number `place`, its copy is place / colors: copies are
-  // numbered through by starting each vertex at a multiple of `colors`.
-  const auto start_copies = [&](std::vector<std::uint32_t>& first) {
+  const auto start_copies = [&](std::vector<Copy>& vertices) {
     std::uint32_t copies = 0;
-    for (std::uint32_t& entry : first) {
-      const std::uint32_t degree = std::exchange(entry, copies * colors);
+    for (Copy& vertex : vertices) {
+      const std::uint32_t degree = std::exchange(vertex.edges, 0);
+      vertex.index = copies;
       copies += (degree + colors - 1) / colors;
     }
     return copies;
   };
-  const BipartiteEdge counts{start_copies(left_first_), start_copies(right_first_)};
+  const BipartiteEdge counts{start_copies(left_copies_), start_copies(right_copies_)};
+  const auto take = [&](Copy& copy) {
+    const std::uint32_t index = copy.index;
+    if (++copy.edges == colors) copy = {index + 1, 0};
+    return index;
+  };
   copies_.resize(edges.size());
   for (std::size_t i = 0; i < edges.size(); ++i) {
-    copies_[i] = {left_first_[edges[i].left]++ / colors, right_first_[edges[i].right]++ / colors};
+    copies_[i] = {take(left_copies_[edges[i].left]), take(right_copies_[edges[i].right])};
   }
   return counts;
 }

@@ -19,16 +19,18 @@ struct BipartiteEdge {
 // two edges of a vertex share a colour (Konig, 1916).
 //
 // Method: each vertex of degree d becomes ceil(d / S) copies, all but the last of degree S; any
-// proper S-colouring of the copies is what is wanted. Edges are coloured one by one, with a bit
-// mask of free colours a copy. Where the ends have no free colour in common, an alternating
+// proper S-colouring of the copies is what is wanted. Edges are coloured left vertex by left
+// vertex, with a bit mask of free colours a copy. Those whose ends have no free colour in common
+// wait until the vertex's others have theirs (a quarter fewer chains); then a single edge of
+// either end is recoloured if the masks tell that it can be, and where none can, an alternating
 // (Kempe) chain of a colour a free at one end and b free at the other is flipped, after which one
-// is common; up to 8 such chains (16 with AVX-512 gathers) are followed in lock-step, from both
+// is common: up to 8 such chains (16 with AVX-512 gathers) are followed in lock-step, from both
 // ends and for several (a, b), and the shortest is taken, as the steps are cache misses that wait
 // for each other and flipping costs more than looking.
 //
 // Complexity: O(edges x words) + the chains, which are O(copies) long at worst each and a few
-// steps on average. tests/bench/assignment_bench.cc (BM_Color): see docs/benchmarks.md. Edges
-// in the order of their left ends are the fastest.
+// steps on average. Measured by tests/bench/assignment_bench.cc: see docs/benchmarks.md. Edges in
+// the order of their left ends are the fastest.
 // Deterministic for a given machine type; which of the equitable colourings comes out may depend
 // on whether there is AVX-512.
 // Thread safety: one thread per workspace; a workspace that is used again allocates nothing.
@@ -49,8 +51,8 @@ class EdgeColoring {
   };
   const Effort& effort() const { return effort_; }
 
-  // Follow chains by AVX-512 gathers; not set at first. Setting it where
-  // it has not is a broken invariant.
+  // Follow chains by AVX-512 gathers; not set at first. Setting it where the machine has none is a
+  // broken invariant.
   void UseGathers(bool use);
   static bool HasGathers();
 
@@ -62,16 +64,22 @@ class EdgeColoring {
   BipartiteEdge SplitVertices(std::span<const BipartiteEdge> edges, std::uint32_t left_count,
                               std::uint32_t right_count, std::uint32_t colors);
 
+  struct Copy {
+    std::uint32_t index = 0;
+    std::uint32_t edges = 0;
+  };
+
   bool use_gathers_ = false;
   Effort effort_;
   std::vector<std::uint64_t> free_;         // by vertex: colours that none of its edges has
   std::vector<std::uint16_t> neighbors16_;  // by vertex and colour
   std::vector<std::uint32_t> neighbors32_;  // the same where there are too many vertices
   std::vector<std::uint32_t> edge_at_;      // by left vertex and colour
+  std::vector<std::uint32_t> deferred_;     // of the vertex in hand, for want of a common colour
   std::vector<std::uint16_t> colors_;       // by edge: the result
   std::vector<BipartiteEdge> copies_;       // the edges between copies of the vertices
-  std::vector<std::uint32_t> left_first_;   // by vertex: its first copy; then: edges so far
-  std::vector<std::uint32_t> right_first_;
+  std::vector<Copy> left_copies_;           // by vertex: the copy that gets its next edge
+  std::vector<Copy> right_copies_;
 };
 
 }  // namespace espalier::graph

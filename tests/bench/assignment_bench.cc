@@ -16,6 +16,7 @@
 
 #include "common/fabric/builders.h"
 #include "common/graph/edge_coloring.h"
+#include "common/graph/max_min.h"
 #include "controller/routing/assigner.h"
 #include "controller/routing/live_paths.h"
 
@@ -197,6 +198,32 @@ void MeasureColoring(const Input& input) {
       Verify(input, greedy.Assign(input)).worst, portable.effort().chains, portable.effort().steps);
 }
 
+// The rates of flows that greedy has placed, on 4 links each: NIC, up, down, NIC.
+void MeasureMaxMin(const Input& input) {
+  FlatGreedy greedy;
+  const auto& spines = greedy.Assign(input);
+  const auto flows = static_cast<std::uint32_t>(input.edges.size());
+  const std::uint32_t fabric_links = input.leaves * input.spines;
+  const std::vector<double> capacities(2 * std::size_t{fabric_links} + 2 * std::size_t{flows},
+                                       1e11);
+  std::vector<std::uint32_t> begin{0};
+  std::vector<std::uint32_t> links;
+  for (std::uint32_t i = 0; i < flows; ++i) {
+    const BipartiteEdge& edge = input.edges[i];
+    links.insert(links.end(), {edge.left * input.spines + spines[i],
+                               fabric_links + edge.right * input.spines + spines[i],
+                               2 * fabric_links + i, 2 * fabric_links + flows + i});
+    begin.push_back(static_cast<std::uint32_t>(links.size()));
+  }
+  espalier::graph::MaxMin max_min;
+  Times times;
+  for (int i = 0; i < 200; ++i) {
+    times.Measure([&] { max_min.Solve(capacities, begin, links, 0, {}); });
+  }
+  fmt::print("\nmax-min rates of {} flows on 4 links each: {:.1f} us (median {:.1f})\n", flows,
+             times.Minimum(), times.Median());
+}
+
 namespace fabric = espalier::fabric;
 using espalier::controller::Assigner;
 using espalier::controller::Assignment;
@@ -342,6 +369,7 @@ int main() {
         Permutation("permutation, two a link", 1'024, 128, 64, 1)}) {
     MeasureColoring(input);
   }
+  MeasureMaxMin(Permutation("", 64, 32, 32, 1));
   fmt::print("\n{:>7} {:>5} {:>4} | {:>19} | {:>13} | {:>23} | {:>14}\n", "live", "leaf", "spin",
              "start: p50 p99 moves", "end: p50 p99", "1,024 start, all, ratio", "spine lost");
   for (const Input& input : {TwoJobs(64, 32, 32, 32), TwoJobs(256, 32, 32, 32),

@@ -326,7 +326,8 @@ void MeasureLivePaths(const Input& input) {
   Times starts;
   Times ends;
   std::size_t moved = 0;
-  for (int i = 0; i < 20'000; ++i) {
+  const int rounds = static_cast<int>(std::clamp<std::size_t>(200'000'000 / count, 2'000, 20'000));
+  for (int i = 0; i < rounds; ++i) {
     const std::size_t a = random() % count;
     const std::size_t b = random() % count;
     Commodity& x = live.flows()[a];

@@ -15,7 +15,8 @@ namespace espalier::graph {
 // whole layers of bottlenecks are fixed in one pass instead of one link at a time.
 // Complexity: O(passes x sum of the open flows' path lengths); there are no more passes than
 // different rates, and a handful in practice. Measured by tests/bench/assignment_bench.cc
-// (2,048 flows on 4 links each): see docs/benchmarks.md. Memory is kept from call to call: a workspace that
+// (2,048 flows on 4 links each): see docs/benchmarks.md. Memory is kept from call to call: a
+// workspace that
 // is used again allocates nothing. Cost depends on the links in use, not on all links.
 //
 // Tolerance: let g = (n + 2) * 2^-53 for the n flows of a link. Each link's rates sum to at most

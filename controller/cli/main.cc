@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "collective/forest/cli/forest_commands.h"
+#include "collective/program/cli/program_commands.h"
 #include "controller/cli/assign_commands.h"
 #include "controller/cli/operator_commands.h"
 #include "controller/cli/simulate_commands.h"
@@ -19,6 +20,7 @@ int main(int argc, char** argv) {
   espalier::cli::AddSimulateCommands(app, exit_code);
   espalier::cli::AddTopologyCommands(app, exit_code);
   espalier::forest::AddForestCommands(app, exit_code, espalier::cli::SolveWithCbc);
+  espalier::program::AddProgramCommands(app, exit_code);
   espalier::lab::AddLabCommands(app, exit_code);
   try {
     app.parse(argc, argv);

@@ -22,22 +22,21 @@ class ExactRemoval {
     std::sort(neighbours_.begin(), neighbours_.end());
   }
 
-  // Applies what is permissible of a list of splits.
-  void KeepPermissible(std::span<const Split> splits) {
+  // Applies what is permissible of a list of splits; true if that is all of it.
+  // is_too_much: that it is not is known already.
+  bool KeepPermissible(std::span<const Split> splits, bool is_too_much) {
     for (const Split& split : splits) Apply(split, split.amount);
-    if (verification_.HoldsAround(removal_.node, neighbours_)) {
+    if (splits.size() == 1) return Keep(splits.front()) == splits.front().amount;
+    if (!is_too_much && verification_.HoldsAround(removal_.node, neighbours_)) {
       removal_.splits.insert(removal_.splits.end(), splits.begin(), splits.end());
-      return;
-    }
-    if (splits.size() == 1) {
-      Keep(splits.front());
-      return;
+      return true;
     }
     for (const Split& split : splits) Apply(split, -split.amount);
     ++counters_.bisections;
     const std::size_t half = splits.size() / 2;
-    KeepPermissible(splits.first(half));
-    KeepPermissible(splits.subspan(half));
+    const bool all_of_first = KeepPermissible(splits.first(half), false);
+    KeepPermissible(splits.subspan(half), all_of_first);
+    return false;
   }
 
   // Splits what is left; false where a whole round over all pairs finds nothing to split.
@@ -52,7 +51,7 @@ class ExactRemoval {
             std::min(graph_.In(pair.from, removal_.node), graph_.Out(removal_.node, pair.to));
         if (pair.amount == 0) continue;
         Apply(pair, pair.amount);
-        progress |= Keep(pair);
+        progress |= Keep(pair) > 0;
       }
       if (!progress) return false;
     }
@@ -65,12 +64,12 @@ class ExactRemoval {
     graph_.Apply(removal_.node, split.from, split.to, amount);
   }
 
-  // Reduces a split that is applied to its gamma and notes it; false if nothing of it stays.
-  bool Keep(Split split) {
+  // Reduces a split that is applied to its gamma, which is given, and notes it.
+  std::int64_t Keep(Split split) {
     ++counters_.exact_gammas;
     split.amount = verification_.ReduceToGamma(removal_.node, neighbours_, split);
     if (split.amount > 0) removal_.splits.push_back(split);
-    return split.amount > 0;
+    return split.amount;
   }
 
   bool IsHigher(std::int32_t node) const {
@@ -134,7 +133,7 @@ Result<Removal> RemoveExactly(const Problem& problem, SplitGraph& graph, Verific
                               std::int32_t node, std::vector<Split> guess,
                               FallbackCounters& counters) {
   ExactRemoval work(problem, graph, verification, node, counters);
-  work.KeepPermissible(guess);
+  if (!guess.empty()) work.KeepPermissible(guess, true);
   const bool complete = work.SplitRemaining();
   if (verification.IsCancelled()) return Fail(ErrorCode::kUnavailable, "cancelled");
   if (!complete) {

@@ -11,7 +11,7 @@
 
 namespace espalier::forest {
 
-// Removes one node whose guessed pairing does not hold: keeps as much of the guess as is
+// Removes one node whose guessed pairing is known not to hold: keeps as much of the guess as is
 // permissible, then splits all that is left, pair by pair, routes without a valley first and
 // dropped capacity after what is of use. The graph is changed.
 // Always completes on a balanced graph whose invariant holds (Theorem 26).

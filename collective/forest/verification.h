@@ -44,7 +44,9 @@ class Verification {
  private:
   // The ranks whose flows tell: the nodes themselves where all are ranks (less those removed
   // and `except`), else all ranks, as a cut without a rank on its sink side says nothing.
-  void ChooseSinks(std::span<const std::int32_t> neighbours, std::int32_t except);
+  // Those that were short last come first: they often are again.
+  // Gives whether all are ranks.
+  bool ChooseSinks(std::span<const std::int32_t> neighbours, std::int32_t except);
   bool AllReached();
 
   const Problem& problem_;
@@ -57,6 +59,8 @@ class Verification {
   std::vector<std::int32_t> sinks_;
   std::vector<std::int32_t> neighbours_;
   std::vector<bool> chosen_;
+  std::vector<std::int64_t> short_at_;  // by node: the last shortage at it, counted from 1; 0: none
+  std::int64_t shortages_ = 0;
 };
 
 }  // namespace espalier::forest

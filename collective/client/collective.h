@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "collective/client/espalier_collective.h"
+
+namespace espalier {
+
+// The C++ face of libespalier-collective: types from the buffers, errors as exceptions, as the
+// callers of this library are programs of others that expect them. Everything else, and what each
+// call means, is in espalier_collective.h.
+
+class CollectiveError : public std::runtime_error {
+ public:
+  CollectiveError(int code, const std::string& words) : std::runtime_error(words), code_(code) {}
+  int code() const { return code_; }  // a negative errno value
+
+ private:
+  int code_;
+};
+
+template <typename T>
+constexpr espalier_type CollectiveTypeOf() {
+  if constexpr (std::is_same_v<T, float>) return ESPALIER_F32;
+  if constexpr (std::is_same_v<T, double>) return ESPALIER_F64;
+  if constexpr (std::is_same_v<T, std::int8_t>) return ESPALIER_I8;
+  if constexpr (std::is_same_v<T, std::int32_t>) return ESPALIER_I32;
+  if constexpr (std::is_same_v<T, std::int64_t>) return ESPALIER_I64;
+  return ESPALIER_U8;
+}
+
+template <typename T>
+concept CollectiveElement = std::is_same_v<T, float> || std::is_same_v<T, double> ||
+    std::is_same_v<T, std::int8_t> || std::is_same_v<T, std::int32_t> ||
+    std::is_same_v<T, std::int64_t> || std::is_same_v<T, std::uint8_t>;
+
+class Collective {
+ public:
+  Collective(const std::string& store, const std::string& name, int rank, int size,
+             const espalier_comm_options& options = {}) {
+    char words[512] = "";
+    const int code = espalier_comm_create(store.c_str(), name.c_str(), rank, size, &options, &comm_,
+                                          words, sizeof(words));
+    if (code != 0) throw CollectiveError(code, words);
+  }
+  Collective(Collective&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)) {}
+  Collective& operator=(Collective&& other) noexcept {
+    std::swap(comm_, other.comm_);
+    return *this;
+  }
+  Collective(const Collective&) = delete;
+  Collective& operator=(const Collective&) = delete;
+  ~Collective() { espalier_comm_destroy(comm_); }
+
+  template <CollectiveElement T>
+  void AllReduce(const T* input, T* output, std::size_t count, espalier_op op = ESPALIER_SUM) {
+    Check(espalier_allreduce(comm_, input, output, count, CollectiveTypeOf<T>(), op));
+  }
+  template <CollectiveElement T>
+  void Reduce(const T* input, T* output, std::size_t count, int root,
+              espalier_op op = ESPALIER_SUM) {
+    Check(espalier_reduce(comm_, input, output, count, CollectiveTypeOf<T>(), op, root));
+  }
+  template <CollectiveElement T>
+  void Broadcast(T* buffer, std::size_t count, int root) {
+    Check(espalier_broadcast(comm_, buffer, count, CollectiveTypeOf<T>(), root));
+  }
+  template <CollectiveElement T>
+  void AllGather(const T* input, T* output, std::size_t count) {
+    Check(espalier_allgather(comm_, input, output, count, CollectiveTypeOf<T>()));
+  }
+  template <CollectiveElement T>
+  void ReduceScatter(const T* input, T* output, std::size_t count, espalier_op op = ESPALIER_SUM) {
+    Check(espalier_reduce_scatter(comm_, input, output, count, CollectiveTypeOf<T>(), op));
+  }
+  template <CollectiveElement T>
+  void AllToAll(const T* input, T* output, std::size_t count) {
+    Check(espalier_alltoall(comm_, input, output, count, CollectiveTypeOf<T>()));
+  }
+  void Barrier() { Check(espalier_barrier(comm_)); }
+
+  // Elements in a registered buffer.
+  template <CollectiveElement T>
+  T* Allocate(std::size_t count) {
+    void* memory = nullptr;
+    Check(espalier_comm_alloc(comm_, count * sizeof(T), &memory));
+    return static_cast<T*>(memory);
+  }
+  void Free(void* memory) { Check(espalier_comm_free(comm_, memory)); }
+
+ private:
+  void Check(int code) {
+    if (code != 0) throw CollectiveError(code, espalier_comm_error(comm_));
+  }
+
+  espalier_comm* comm_ = nullptr;
+};
+
+}  // namespace espalier

@@ -1,0 +1,200 @@
+#include "collective/client/espalier_collective.h"
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "collective/runtime/communicator.h"
+
+using espalier::Error;
+using espalier::ErrorCode;
+using espalier::Result;
+using espalier::reduce::DataType;
+using espalier::reduce::ReduceOp;
+using espalier::runtime::Communicator;
+using espalier::runtime::CommunicatorOptions;
+using espalier::runtime::Medium;
+
+struct espalier_comm {
+  std::unique_ptr<espalier::transport::Store> store;
+  std::unique_ptr<Communicator> communicator;
+  std::string error;
+};
+
+namespace {
+
+int ErrnoOf(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return -EINVAL;
+    case ErrorCode::kFailedPrecondition:
+      return -EPROTO;
+    case ErrorCode::kUnavailable:
+      return -ECONNABORTED;
+    case ErrorCode::kUnsupported:
+      return -EOPNOTSUPP;
+    case ErrorCode::kResourceExhausted:
+      return -ENOMEM;
+    case ErrorCode::kNotFound:
+      return -ENOENT;
+    default:
+      return -EIO;
+  }
+}
+
+Error Refuse(const char* what) { return {ErrorCode::kInvalidArgument, what}; }
+
+// Runs a call, keeps its words, and lets no exception out to C.
+template <typename Call>
+int Guard(espalier_comm* comm, const Call& call) {
+  if (comm == nullptr) return -EINVAL;
+  try {
+    Result<void> done = call(*comm->communicator);
+    if (done) return 0;
+    comm->error = std::move(done.error().message);
+    return ErrnoOf(done.error().code);
+  } catch (const std::bad_alloc&) {
+    return -ENOMEM;
+  } catch (...) {
+    return -EIO;
+  }
+}
+
+Result<void> CheckKind(int type, int op) {
+  if (type < 0 || type >= espalier::reduce::kDataTypes) {
+    return tl::unexpected(Refuse("no such type of elements"));
+  }
+  if (op < 0 || op >= espalier::reduce::kReduceOps) {
+    return tl::unexpected(Refuse("no such operation"));
+  }
+  return {};
+}
+
+// A call with elements: type and op come as plain numbers.
+template <typename Call>
+int Reduce(espalier_comm* comm, int type, int op, const Call& call) {
+  return Guard(comm, [&](Communicator& communicator) {
+    auto checked = CheckKind(type, op);
+    if (!checked) return checked;
+    return call(communicator, static_cast<DataType>(type), static_cast<ReduceOp>(op));
+  });
+}
+
+Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name, int rank, int size,
+                                            const espalier_comm_options* options) {
+  if (store == nullptr || name == nullptr) {
+    return tl::unexpected(Refuse("a group needs a store and a name"));
+  }
+  CommunicatorOptions chosen;
+  if (options != nullptr) {
+    if (options->medium > ESPALIER_TCP || options->reserved != 0) {
+      return tl::unexpected(Refuse("options of another version"));
+    }
+    if (options->medium == ESPALIER_TCP) chosen.medium = Medium::kTcp;
+    if (options->timeout_ms != 0) chosen.timeout = std::chrono::milliseconds(options->timeout_ms);
+    if (options->address != nullptr) chosen.address = options->address;
+    if (options->connections != 0) chosen.connections = static_cast<int>(options->connections);
+  }
+  auto made = std::make_unique<espalier_comm>();
+  made->store = std::make_unique<espalier::transport::FileStore>(store);
+  auto communicator = Communicator::Join(*made->store, name, rank, size, chosen);
+  if (!communicator) return espalier::Propagate(communicator);
+  made->communicator = std::move(*communicator);
+  return made;
+}
+
+}  // namespace
+
+int espalier_comm_create(const char* store, const char* name, int rank, int size,
+                         const espalier_comm_options* options, espalier_comm** comm, char* error,
+                         size_t error_bytes) {
+  if (comm == nullptr) return -EINVAL;
+  *comm = nullptr;
+  try {
+    auto made = Join(store, name, rank, size, options);
+    if (made) {
+      *comm = made->release();
+      return 0;
+    }
+    if (error != nullptr && error_bytes > 0) {
+      const size_t length = std::min(error_bytes - 1, made.error().message.size());
+      std::memcpy(error, made.error().message.data(), length);
+      error[length] = '\0';
+    }
+    return ErrnoOf(made.error().code);
+  } catch (const std::bad_alloc&) {
+    return -ENOMEM;
+  } catch (...) {
+    return -EIO;
+  }
+}
+
+void espalier_comm_destroy(espalier_comm* comm) { delete comm; }
+
+const char* espalier_comm_error(const espalier_comm* comm) {
+  return comm == nullptr ? "no communicator" : comm->error.c_str();
+}
+
+int espalier_allreduce(espalier_comm* comm, const void* input, void* output, size_t count, int type,
+                       int op) {
+  return Reduce(comm, type, op, [&](Communicator& group, DataType t, ReduceOp o) {
+    return group.AllReduce(input, output, count, t, o);
+  });
+}
+
+int espalier_reduce(espalier_comm* comm, const void* input, void* output, size_t count, int type,
+                    int op, int root) {
+  return Reduce(comm, type, op, [&](Communicator& group, DataType t, ReduceOp o) {
+    return group.Reduce(input, output, count, t, o, root);
+  });
+}
+
+int espalier_broadcast(espalier_comm* comm, void* buffer, size_t count, int type, int root) {
+  return Reduce(comm, type, ESPALIER_SUM, [&](Communicator& group, DataType t, ReduceOp) {
+    return group.Broadcast(buffer, count, t, root);
+  });
+}
+
+int espalier_allgather(espalier_comm* comm, const void* input, void* output, size_t count,
+                       int type) {
+  return Reduce(comm, type, ESPALIER_SUM, [&](Communicator& group, DataType t, ReduceOp) {
+    return group.AllGather(input, output, count, t);
+  });
+}
+
+int espalier_reduce_scatter(espalier_comm* comm, const void* input, void* output, size_t count,
+                            int type, int op) {
+  return Reduce(comm, type, op, [&](Communicator& group, DataType t, ReduceOp o) {
+    return group.ReduceScatter(input, output, count, t, o);
+  });
+}
+
+int espalier_alltoall(espalier_comm* comm, const void* input, void* output, size_t count,
+                      int type) {
+  return Reduce(comm, type, ESPALIER_SUM, [&](Communicator& group, DataType t, ReduceOp) {
+    return group.AllToAll(input, output, count, t);
+  });
+}
+
+int espalier_barrier(espalier_comm* comm) {
+  return Guard(comm, [](Communicator& group) { return group.Barrier(); });
+}
+
+int espalier_comm_alloc(espalier_comm* comm, size_t bytes, void** memory) {
+  if (memory == nullptr) return -EINVAL;
+  *memory = nullptr;
+  return Guard(comm, [&](Communicator& group) -> Result<void> {
+    auto allocated = group.Allocate(bytes);
+    if (!allocated) return espalier::Propagate(allocated);
+    *memory = *allocated;
+    return {};
+  });
+}
+
+int espalier_comm_free(espalier_comm* comm, void* memory) {
+  return Guard(comm, [&](Communicator& group) { return group.Release(memory); });
+}

@@ -1,0 +1,107 @@
+/* libespalier-collective: collectives between the processes of a job, over shared memory on one
+ * host and over TCP. C ABI, no dependencies to install.
+ *
+ * A communicator is one rank's membership of a group. All ranks of a group make the same calls in
+ * the same order. The calling thread does the work and returns when its buffers may be used again.
+ * Buffers may have any alignment; input and output are the same memory (in place) or do not
+ * overlap. In place means the same address, except that the input of an allgather is the rank's
+ * own part of the output, and the output of a reduce_scatter the rank's own part of the input.
+ *
+ * Errors are negative errno values; espalier_comm_error has the words:
+ *   -EINVAL        an argument is wrong; nothing has happened
+ *   -EPROTO        the ranks make different calls, or are of different versions
+ *   -ECONNABORTED  a rank has died, has left, has given up or does not come in time
+ *   -EOPNOTSUPP, -ENOMEM, -ENOENT, -EIO
+ * After -EPROTO or -ECONNABORTED the group is of no more use to any rank, and every later call
+ * gives the same error: destroy it and make another, under another name. Outputs are then
+ * undefined, but nothing outside of them is ever written.
+ *
+ * Thread safety: one thread at a time for one communicator; communicators are independent. */
+#ifndef ESPALIER_COLLECTIVE_H
+#define ESPALIER_COLLECTIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define ESPALIER_COLLECTIVE_API __attribute__((visibility("default")))
+#else
+#define ESPALIER_COLLECTIVE_API
+#endif
+
+typedef struct espalier_comm espalier_comm;
+
+enum espalier_type {
+  ESPALIER_F32 = 0,
+  ESPALIER_F64 = 1,
+  ESPALIER_F16 = 2,
+  ESPALIER_BF16 = 3,
+  ESPALIER_I8 = 4,
+  ESPALIER_I32 = 5,
+  ESPALIER_I64 = 6,
+  ESPALIER_U8 = 7
+};
+
+/* Integers wrap around, their average is truncated. 16-bit floats are added in f32. */
+enum espalier_op {
+  ESPALIER_SUM = 0,
+  ESPALIER_PROD = 1,
+  ESPALIER_MIN = 2,
+  ESPALIER_MAX = 3,
+  ESPALIER_AVG = 4
+};
+
+enum espalier_medium { ESPALIER_SHARED_MEMORY = 0, ESPALIER_TCP = 1 };
+
+/* All zeros: the defaults. */
+struct espalier_comm_options {
+  uint32_t medium;      /* enum espalier_medium */
+  uint32_t timeout_ms;  /* of joining and of every call; 0: 30,000 */
+  const char* address;  /* TCP: where the others reach this rank; NULL: 127.0.0.1 */
+  uint32_t connections; /* TCP: to each peer, for large data; 0: 1 */
+  uint32_t reserved;    /* 0 */
+};
+
+/* Joins the group `name` of `size` ranks, which find one another in the folder `store` (seen by
+ * all of them). Returns when all have come. options may be NULL. On an error its words are put
+ * into `error` (cut to error_bytes; may be NULL) and *comm is NULL. */
+ESPALIER_COLLECTIVE_API int espalier_comm_create(const char* store, const char* name, int rank,
+                                                 int size,
+                                                 const struct espalier_comm_options* options,
+                                                 espalier_comm** comm, char* error,
+                                                 size_t error_bytes);
+ESPALIER_COLLECTIVE_API void espalier_comm_destroy(espalier_comm* comm); /* NULL is ignored */
+/* The words of the last error; "" before the first. Valid until the next call. */
+ESPALIER_COLLECTIVE_API const char* espalier_comm_error(const espalier_comm* comm);
+
+/* count: elements in each buffer. */
+ESPALIER_COLLECTIVE_API int espalier_allreduce(espalier_comm* comm, const void* input, void* output,
+                                               size_t count, int type, int op);
+/* Only the root has an output; the others' is ignored. */
+ESPALIER_COLLECTIVE_API int espalier_reduce(espalier_comm* comm, const void* input, void* output,
+                                            size_t count, int type, int op, int root);
+ESPALIER_COLLECTIVE_API int espalier_broadcast(espalier_comm* comm, void* buffer, size_t count,
+                                               int type, int root);
+/* count: elements of one rank's part; the other buffer holds as many parts as there are ranks. */
+ESPALIER_COLLECTIVE_API int espalier_allgather(espalier_comm* comm, const void* input, void* output,
+                                               size_t count, int type);
+ESPALIER_COLLECTIVE_API int espalier_reduce_scatter(espalier_comm* comm, const void* input,
+                                                    void* output, size_t count, int type, int op);
+ESPALIER_COLLECTIVE_API int espalier_alltoall(espalier_comm* comm, const void* input, void* output,
+                                              size_t count, int type);
+ESPALIER_COLLECTIVE_API int espalier_barrier(espalier_comm* comm);
+
+/* A registered buffer (shared memory only), page-aligned and zero: an allreduce where all ranks'
+ * buffers are in such memory copies nothing. Goes with the communicator. */
+ESPALIER_COLLECTIVE_API int espalier_comm_alloc(espalier_comm* comm, size_t bytes, void** memory);
+ESPALIER_COLLECTIVE_API int espalier_comm_free(espalier_comm* comm, void* memory);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

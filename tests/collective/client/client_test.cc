@@ -1,0 +1,139 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collective/client/collective.h"
+#include "tests/temporary_folder.h"
+
+namespace espalier {
+namespace {
+
+void RunRanks(int size, const espalier_comm_options& options,
+              const std::function<void(Collective&, int)>& body) {
+  TemporaryFolder folder;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        Collective group(folder.path(), "g", rank, size, options);
+        body(group, rank);
+      } catch (const CollectiveError& error) {
+        ADD_FAILURE() << "rank " << rank << ": " << error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(CollectiveClient, DoesEveryCollective) {
+  for (const std::uint32_t medium : {ESPALIER_SHARED_MEMORY, ESPALIER_TCP}) {
+    RunRanks(2, {.medium = medium}, [](Collective& group, int rank) {
+      const std::vector<float> mine = {1.0F + static_cast<float>(rank), 10};
+      std::vector<float> result(2);
+      group.AllReduce(mine.data(), result.data(), 2);
+      EXPECT_EQ(result, (std::vector<float>{3, 20}));
+      group.AllReduce(mine.data(), result.data(), 2, ESPALIER_AVG);
+      EXPECT_EQ(result, (std::vector<float>{1.5, 10}));
+      group.Reduce(mine.data(), result.data(), 2, 1, ESPALIER_MAX);
+      if (rank == 1) {
+        EXPECT_EQ(result, (std::vector<float>{2, 10}));
+      }
+      std::vector<std::int64_t> word = {rank == 0 ? 42 : 0};
+      group.Broadcast(word.data(), 1, 0);
+      EXPECT_EQ(word[0], 42);
+      std::vector<float> all(4);
+      group.AllGather(mine.data(), all.data(), 2);
+      EXPECT_EQ(all, (std::vector<float>{1, 10, 2, 10}));
+      group.ReduceScatter(all.data(), result.data(), 2);
+      EXPECT_EQ(result[1], 20);
+      std::vector<float> exchanged(2);
+      group.AllToAll(mine.data(), exchanged.data(), 1);
+      EXPECT_EQ(exchanged, rank == 0 ? (std::vector<float>{1, 2}) : (std::vector<float>{10, 10}));
+      group.Barrier();
+    });
+  }
+}
+
+TEST(CollectiveClient, HasRegisteredBuffers) {
+  RunRanks(2, {}, [](Collective& group, int) {
+    constexpr std::size_t kCount = 500'000;
+    auto* data = group.Allocate<double>(kCount);
+    std::fill_n(data, kCount, 0.5);
+    group.AllReduce(data, data, kCount);
+    EXPECT_TRUE(std::all_of(data, data + kCount, [](double value) { return value == 1; }));
+    group.Barrier();
+    group.Free(data);
+  });
+}
+
+TEST(CollectiveClient, SaysWhatIsWrong) {
+  TemporaryFolder folder;
+  espalier_comm* comm = nullptr;
+  char words[200] = "";
+  EXPECT_EQ(espalier_comm_create(nullptr, "g", 0, 1, nullptr, &comm, words, sizeof(words)),
+            -EINVAL);
+  EXPECT_STREQ(words, "a group needs a store and a name");
+  EXPECT_EQ(
+      espalier_comm_create(folder.path().c_str(), "g", 1, 1, nullptr, &comm, words, sizeof(words)),
+      -EINVAL);
+  const espalier_comm_options hasty = {.timeout_ms = 100};
+  char few_words[10] = "";
+  EXPECT_EQ(espalier_comm_create(folder.path().c_str(), "g", 0, 2, &hasty, &comm, few_words,
+                                 sizeof(few_words)),
+            -ECONNABORTED);
+  EXPECT_EQ(std::string(few_words).size(), 9U);
+  EXPECT_EQ(comm, nullptr);
+  EXPECT_EQ(espalier_barrier(nullptr), -EINVAL);
+  espalier_comm_destroy(nullptr);
+
+  ASSERT_EQ(espalier_comm_create(folder.path().c_str(), "alone", 0, 1, nullptr, &comm, nullptr, 0),
+            0);
+  EXPECT_STREQ(espalier_comm_error(comm), "");
+  float value = 3;
+  EXPECT_EQ(espalier_allreduce(comm, &value, &value, 1, 99, ESPALIER_SUM), -EINVAL);
+  EXPECT_STREQ(espalier_comm_error(comm), "no such type of elements");
+  EXPECT_EQ(espalier_allreduce(comm, &value, &value, 1, ESPALIER_F32, -1), -EINVAL);
+  EXPECT_EQ(espalier_broadcast(comm, &value, 1, ESPALIER_F32, 1), -EINVAL);
+  EXPECT_EQ(espalier_allreduce(comm, &value, &value, 1, ESPALIER_F32, ESPALIER_AVG), 0);
+  EXPECT_EQ(value, 3);
+  EXPECT_EQ(espalier_comm_free(comm, &value), -ENOENT);
+  espalier_comm_destroy(comm);
+}
+
+std::string OutputOf(const std::string& command) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), &::pclose);
+  EXPECT_NE(pipe, nullptr);
+  std::string text;
+  std::array<char, 4096> part{};
+  while (pipe && std::fgets(part.data(), part.size(), pipe.get()) != nullptr) text += part.data();
+  return text;
+}
+
+// Programs that use other versions of what it is made of do not meet them.
+TEST(CollectiveClient, ShowsNothingButItsApiAndNeedsLittle) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers add symbols of their own";
+#endif
+  const std::string library = ESPALIER_COLLECTIVE_LIBRARY;
+  const std::string symbols = OutputOf("nm -D --defined-only -P " + library);
+  ASSERT_NE(symbols.find("espalier_allreduce "), std::string::npos) << symbols;
+  for (std::size_t begin = 0; begin < symbols.size(); begin = symbols.find('\n', begin) + 1) {
+    EXPECT_EQ(symbols.compare(begin, 9, "espalier_"), 0)
+        << symbols.substr(begin, symbols.find('\n', begin) - begin);
+  }
+  const std::string needed = OutputOf("readelf -d " + library);
+  for (const char* other : {"protobuf", "boost", "spdlog", "prometheus"}) {
+    EXPECT_EQ(needed.find(other), std::string::npos) << needed;
+  }
+}
+
+}  // namespace
+}  // namespace espalier

@@ -39,6 +39,7 @@ struct Plan {
   std::vector<fabric::NodeId> ranks;  // what the forests' ranks stand for
   std::vector<std::int64_t> weights;  // by rank; shard sizes over their greatest common divisor
   bool on_share = false;              // made for a part of the links' bandwidth
+  bool in_network = false;            // switches that can, copy and add up (in_network.h)
 
   // No schedule is faster: max over cuts of the weight on the source side over B+.
   Rational bound_inverse_rate;

@@ -15,6 +15,7 @@
 #include "collective/forest/files/forest_file.h"
 #include "collective/forest/files/forest_json.h"
 #include "collective/forest/files/forest_summary.h"
+#include "collective/forest/in_network/in_network.h"
 #include "collective/forest/planner.h"
 #include "common/io/json.h"
 #include "common/io/topology_file.h"
@@ -56,6 +57,7 @@ struct MakeRequest {
   std::string format = "json";
   std::string output;
   std::size_t tree = 0;
+  bool multicast = false;
   bool no_symmetry = false;
   bool prove = false;
   bool json = false;
@@ -116,17 +118,31 @@ Result<PlanOptions> ReadOptions(const MakeRequest& request, const Topology& topo
 
 // In the format asked for; the tree is one that `dot` draws.
 Result<std::string> FormatPlan(const Topology& topology, const Plan& plan, const Findings& findings,
-                               const StageSeconds& seconds, const std::string& format,
-                               std::size_t tree,
+                               const std::vector<ClassSaving>& savings, const StageSeconds& seconds,
+                               const std::string& format, std::size_t tree,
                                const std::optional<AllreduceProof>& proof = std::nullopt) {
   if (format == "binary") return EncodeForest(topology, plan);
-  if (format == "summary") return SummariseForest(topology, plan, findings);
+  if (format == "summary") {
+    return SummariseForest(topology, plan, findings) +
+           (plan.in_network ? SummariseSavings(savings) : "");
+  }
   if (format == "dot") return FormatTreeAsDot(topology, plan, tree);
   return FormatForestJson(topology, plan, seconds, proof);
 }
 
+void WriteSavings(const std::vector<ClassSaving>& savings, io::JsonWriter& writer) {
+  writer.Key("savings").BeginArray();
+  for (const ClassSaving& saving : savings) {
+    writer.BeginObject().Key("from").String(saving.from).Key("to").String(saving.to);
+    writer.Key("gbps").String(FormatGbps(saving.rate));
+    writer.Key("before").Integer(saving.before).Key("after").Integer(saving.after).EndObject();
+  }
+  writer.EndArray();
+}
+
 // The figures of a plan without its trees, as one JSON object.
-std::string FormatFigures(const Plan& plan, const Findings& findings, const StageSeconds* seconds,
+std::string FormatFigures(const Plan& plan, const Findings& findings,
+                          const std::vector<ClassSaving>& savings, const StageSeconds* seconds,
                           const std::optional<AllreduceProof>& proof = std::nullopt) {
   std::int64_t unroutable = 0;
   std::size_t classes = 0;
@@ -159,6 +175,7 @@ std::string FormatFigures(const Plan& plan, const Findings& findings, const Stag
   writer.Key("unroutable_edges").Integer(unroutable);
   writer.Key("classes").Integer(static_cast<std::int64_t>(classes));
   writer.Key("edges").Integer(findings.edges);
+  if (plan.in_network) WriteSavings(savings, writer);
   if (proof) WriteProof(*proof, writer);
   if (seconds != nullptr) {
     writer.Key("fallbacks").BeginObject();
@@ -178,9 +195,19 @@ std::string FormatFigures(const Plan& plan, const Findings& findings, const Stag
   return writer.Text() + "\n";
 }
 
+// Checks the pruned trees on the way. Empty where nothing is pruned.
+Result<std::vector<ClassSaving>> FindSavings(const Topology& topology, const Plan& plan,
+                                             const Findings& findings) {
+  if (!plan.in_network) return std::vector<ClassSaving>();
+  const auto pruned = CountPrunedLoads(topology, plan);
+  if (!pruned) return tl::unexpected<Error>(pruned.error());
+  return SavingsByClass(topology, plan, findings, *pruned);
+}
+
 // A plan, and what was asked to be found out about it.
 struct MadeForest {
   MadePlan made;
+  std::vector<ClassSaving> savings;  // where switches copy and add up
   std::optional<AllreduceProof> proof;
   StageSeconds seconds;
 };
@@ -191,7 +218,13 @@ Result<MadeForest> MakeForest(const MakeRequest& request, const Topology& topolo
   const Control control = watch.MakeControl();
   auto made = MakePlan(topology, options, control);
   if (!made) return Propagate(made);
-  MadeForest forest{std::move(*made), std::nullopt, {}};
+  MadeForest forest{std::move(*made), {}, std::nullopt, {}};
+  if (request.multicast) {
+    forest.made.plan.in_network = true;
+    auto savings = FindSavings(topology, forest.made.plan, forest.made.findings);
+    if (!savings) return Propagate(savings);
+    forest.savings = std::move(*savings);
+  }
   if (request.prove) {
     auto proof = ProveAllreduce(topology, options.problem, forest.made.plan, solver, control);
     if (!proof) return Propagate(proof);
@@ -216,19 +249,19 @@ int Make(const MakeRequest& request, const LinearSolver& solver) {
     const bool interrupted = code == ErrorCode::kUnavailable;
     return Complain({code, interrupted ? "interrupted" : request.topology + ": " + message});
   }
-  const auto& [made, proof, seconds] = *forest;
+  const auto& [made, savings, proof, seconds] = *forest;
   if (proof) fmt::print(stderr, "espalier: {}\n", DescribeProof(*proof, made.plan));
   // The JSON of the forest is one object already.
   if (request.json && request.output.empty() && request.format != "json") {
-    return WriteOutput(FormatFigures(made.plan, made.findings, &seconds, proof), "");
+    return WriteOutput(FormatFigures(made.plan, made.findings, savings, &seconds, proof), "");
   }
-  auto text =
-      FormatPlan(*topology, made.plan, made.findings, seconds, request.format, request.tree, proof);
+  auto text = FormatPlan(*topology, made.plan, made.findings, savings, seconds, request.format,
+                         request.tree, proof);
   if (!text) return Complain(text.error());
   if (request.format == "json") *text += "\n";
   const int code = WriteOutput(*text, request.output);
   if (code != 0 || !request.json || request.output.empty()) return code;
-  return WriteOutput(FormatFigures(made.plan, made.findings, &seconds, proof), "");
+  return WriteOutput(FormatFigures(made.plan, made.findings, savings, &seconds, proof), "");
 }
 
 struct ReadRequest {
@@ -265,20 +298,35 @@ Result<Subject> ReadSubject(const ReadRequest& request) {
   return subject;
 }
 
+// What is found of a forest that is sound, with what its switches copy.
+struct Checked {
+  Findings findings;
+  std::vector<ClassSaving> savings;
+};
+
+Result<Checked> Check(const Subject& subject) {
+  auto findings = VerifyPlan(subject.topology, subject.plan, subject.available);
+  if (!findings) return Propagate(findings);
+  auto savings = FindSavings(subject.topology, subject.plan, *findings);
+  if (!savings) return Propagate(savings);
+  return Checked{std::move(*findings), std::move(*savings)};
+}
+
 int Verify(const ReadRequest& request) {
   const auto subject = ReadSubject(request);
   if (!subject) return Complain(subject.error());
   const Plan* plan = &subject->plan;
-  const auto findings = VerifyPlan(subject->topology, *plan, subject->available);
-  if (!findings) {
+  const auto checked = Check(*subject);
+  if (!checked) {
     if (request.json) {
       io::JsonWriter writer;
       writer.BeginObject().Key("sound").Bool(false).Key("violation");
-      writer.String(findings.error().message).EndObject();
+      writer.String(checked.error().message).EndObject();
       WriteOutput(writer.Text() + "\n", "");
     }
-    return Complain({findings.error().code, request.forest + ": " + findings.error().message});
+    return Complain({checked.error().code, request.forest + ": " + checked.error().message});
   }
+  const Findings* findings = &checked->findings;
   if (request.json) {
     io::JsonWriter writer;
     writer.BeginObject().Key("sound").Bool(true);
@@ -298,14 +346,18 @@ int Verify(const ReadRequest& request) {
 int Show(const ReadRequest& request) {
   const auto subject = ReadSubject(request);
   if (!subject) return Complain(subject.error());
-  const auto& [topology, plan, available] = *subject;
   // What is not sound could not be walked through.
-  const auto findings = VerifyPlan(topology, plan, available);
-  if (!findings) {
-    return Complain({findings.error().code, request.forest + ": " + findings.error().message});
+  const auto checked = Check(*subject);
+  if (!checked) {
+    return Complain({checked.error().code, request.forest + ": " + checked.error().message});
   }
-  if (request.json) return WriteOutput(FormatFigures(plan, *findings, nullptr), request.output);
-  const auto text = FormatPlan(topology, plan, *findings, {}, request.format, request.tree);
+  const Plan& plan = subject->plan;
+  const auto& [findings, savings] = *checked;
+  if (request.json) {
+    return WriteOutput(FormatFigures(plan, findings, savings, nullptr), request.output);
+  }
+  const auto text =
+      FormatPlan(subject->topology, plan, findings, savings, {}, request.format, request.tree);
   if (!text) return Complain(text.error());
   return WriteOutput(*text, request.output);
 }
@@ -333,6 +385,8 @@ void AddMakeOptions(CLI::App& command, MakeRequest& request) {
       ->excludes(fixed);
   command.add_option("--weights", request.weights, "JSON object of shard sizes by compute node");
   command.add_option("--share", request.share, "JSON object of Gbit/s left by link");
+  command.add_flag("--multicast", request.multicast,
+                   "Let switches that can copy data, or add it up, do so");
   command.add_flag("--no-symmetry", request.no_symmetry,
                    "Do not look for a known structure: the general way");
   command.add_flag("--prove", request.prove,

@@ -15,6 +15,9 @@ namespace {
 
 using fabric::NodeId;
 
+constexpr std::uint64_t kOnShare = 1;
+constexpr std::uint64_t kInNetwork = 2;
+
 // Bits of a parent's place among `arcs` arcs. At least one, so that a file is never much smaller
 // than what it holds.
 int WidthOf(std::size_t arcs) { return std::max(1, static_cast<int>(std::bit_width(arcs - 1))); }
@@ -65,7 +68,7 @@ class Encoder {
 
   void WriteHead() {
     writer_.Number(static_cast<std::uint64_t>(plan_.collective));
-    writer_.Number(plan_.on_share ? 1 : 0);
+    writer_.Number((plan_.on_share ? kOnShare : 0) | (plan_.in_network ? kInNetwork : 0));
     writer_.Number(plan_.ranks.size());
     for (const std::int64_t weight : plan_.weights) {
       writer_.Number(static_cast<std::uint64_t>(weight));
@@ -170,7 +173,9 @@ class Decoder {
   Result<void> ReadHead() {
     plan_.collective = static_cast<Collective>(
         reader_.NumberUpTo(std::uint64_t{static_cast<int>(Collective::kReduce)}));
-    plan_.on_share = reader_.NumberUpTo(1) == 1;
+    const std::uint64_t flags = reader_.NumberUpTo(kOnShare | kInNetwork);
+    plan_.on_share = (flags & kOnShare) != 0;
+    plan_.in_network = (flags & kInNetwork) != 0;
     const std::size_t ranks = Count();
     if (ranks < 2 || ranks > std::min(names_.size(), kMaxRanks)) return Damaged();
     plan_.ranks.assign(names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(ranks));

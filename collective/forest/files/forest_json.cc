@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "collective/forest/in_network/in_network.h"
 #include "collective/forest/routed_trees.h"
 #include "common/io/json.h"
 
@@ -24,8 +25,9 @@ class Formatter {
     if (proof) WriteProof(*proof, writer_);
     writer_.Key("trees").BeginArray();
     for (const Phase& phase : plan_.phases) {
+      TreePruner pruner(topology_, plan_, phase);
       VisitRoutedTrees(plan_.forests[phase.forest], [&](const RoutedTree& tree) {
-        WriteTree(phase, tree);
+        WriteTree(phase, tree, pruner);
         return written_ <= kMaxForestJson;
       });
     }
@@ -60,6 +62,7 @@ class Formatter {
     writer_.Key("compute_nodes").Integer(static_cast<std::int64_t>(plan_.ranks.size()));
     writer_.Key("method").String(MethodName(plan_.forests.front().method));
     writer_.Key("share").Bool(plan_.on_share);
+    writer_.Key("in_network").Bool(plan_.in_network);
     writer_.Key("bound").BeginObject();
     WriteRates(plan_.bound_inverse_rate);
     WriteIds("cut", plan_.cut);
@@ -95,7 +98,7 @@ class Formatter {
     writer_.String(id);
   }
 
-  void WriteTree(const Phase& phase, const RoutedTree& tree) {
+  void WriteTree(const Phase& phase, const RoutedTree& tree, TreePruner& pruner) {
     written_ += 48;
     writer_.BeginObject();
     if (plan_.phases.size() > 1) {
@@ -107,12 +110,18 @@ class Formatter {
     writer_.Key("count").Integer(tree.count);
     writer_.Key("height").Integer(tree.height);
     writer_.Key("edges").BeginArray();
-    for (const TreeEdge& edge : tree.edges) WriteEdge(phase, edge);
+    std::span<const std::int32_t> pruned;
+    if (plan_.in_network) pruned = pruner.Prune(tree);
+    for (std::size_t e = 0; e < tree.edges.size(); ++e) {
+      const TreeEdge& edge = tree.edges[e];
+      const bool cut = !pruned.empty() && pruned[e] > 0;
+      WriteEdge(phase, edge, cut ? std::optional(pruner.SwitchAt(edge, pruned[e])) : std::nullopt);
+    }
     writer_.EndArray().EndObject();
   }
 
-  // In the direction of the data.
-  void WriteEdge(const Phase& phase, const TreeEdge& edge) {
+  // In the direction of the data. at: the switch that copies for it, or adds it up.
+  void WriteEdge(const Phase& phase, const TreeEdge& edge, std::optional<NodeId> at) {
     written_ += 30;
     const RoutingTable& routes = plan_.forests[phase.forest].routes;
     const std::span<const std::int32_t> hops = routes.Hops(*edge.route);
@@ -128,7 +137,12 @@ class Formatter {
       const std::int32_t hop = phase.reversed ? hops[hops.size() - 1 - h] : hops[h];
       WriteId(phase.channels[static_cast<std::size_t>(hop)].to);
     }
-    writer_.EndArray().EndObject();
+    writer_.EndArray();
+    if (at) {
+      writer_.Key(phase.reversed ? "added_at" : "copied_at");
+      WriteId(*at);
+    }
+    writer_.EndObject();
   }
 
   const fabric::Topology& topology_;

@@ -120,6 +120,43 @@ std::string SummariseForest(const fabric::Topology& topology, const Plan& plan,
   return text;
 }
 
+std::vector<ClassSaving> SavingsByClass(const fabric::Topology& topology, const Plan& plan,
+                                        const Findings& findings,
+                                        const std::vector<std::vector<std::int64_t>>& pruned) {
+  std::map<std::tuple<std::string, std::string, std::int64_t>, ClassSaving> savings;
+  for (std::size_t p = 0; p < plan.phases.size(); ++p) {
+    const std::vector<Channel>& channels = plan.phases[p].channels;
+    for (std::size_t c = 0; c < channels.size(); ++c) {
+      const Findings::Load& load = findings.loads[p][c];
+      const std::string from = ClassOf(topology.node(channels[c].from));
+      const std::string to = ClassOf(topology.node(channels[c].to));
+      ClassSaving& saving = savings[{from, to, load.capacity_bps}];
+      saving.from = from;
+      saving.to = to;
+      saving.rate = BitsPerSecond{load.capacity_bps};
+      saving.before += load.trees;
+      saving.after += pruned[p][c];
+    }
+  }
+  std::vector<ClassSaving> list;
+  for (auto& [key, saving] : savings) list.push_back(std::move(saving));
+  return list;
+}
+
+std::string SummariseSavings(const std::vector<ClassSaving>& savings) {
+  std::string text =
+      "\ntraffic with copies in switches          Gbit/s   before    after     saved\n";
+  for (const ClassSaving& saving : savings) {
+    const double saved = saving.before == 0
+                             ? 0
+                             : 100 * static_cast<double>(saving.before - saving.after) /
+                                   static_cast<double>(saving.before);
+    text += fmt::format("{:<32} {:>14} {:>8} {:>8} {:>7.1f} %\n", saving.from + " to " + saving.to,
+                        FormatGbps(saving.rate), saving.before, saving.after, saved);
+  }
+  return text;
+}
+
 Result<std::string> FormatTreeAsDot(const fabric::Topology& topology, const Plan& plan,
                                     std::size_t tree_class) {
   const Phase& phase = plan.phases.front();

@@ -96,6 +96,7 @@ class Parser {
     }
     if (!known) fields.AddError("method", fmt::format("unknown method \"{}\"", method));
     plan_.on_share = fields.Bool("share", false);
+    plan_.in_network = fields.Bool("in_network", false);
     plan_.trees_per_weight = fields.Integer("trees_per_root", 1, 1, kMaxInteger);
     plan_.tree_gbps = ReadRational(fields, "tree_gbps");
     unroutable_edges_ = fields.Integer("unroutable_edges", 0, 0, kMaxInteger);
@@ -271,6 +272,8 @@ class Parser {
     fields.RequiredString("from");
     fields.RequiredString("to");
     const auto& path = fields.RequiredArray("path");
+    // Follows from the tree: only its form matters.
+    if (plan_.in_network) fields.String(phase.reversed ? "added_at" : "copied_at");
     Keep(fields.Finish());
     const auto from = ReadRank(value, "from");
     const auto to = ReadRank(value, "to");

@@ -324,6 +324,62 @@ TEST_F(ForestCommands, ProvesAnAllreduce) {
   EXPECT_EQ(Run("--prove --topology " + star).code, 2);
 }
 
+TEST_F(ForestCommands, LetsSwitchesCopyAndAddUp) {
+  // A tree of two leaves and a spine, 100 each way: a tree of the forest enters every leaf once.
+  fabric::TopologySpec spec =
+      *fabric::BuildLeafSpine({.spines = 1, .leaves = 2, .hosts_per_leaf = 4});
+  for (fabric::Node& node : spec.nodes) {
+    node.multicast = node.role == fabric::SwitchRole::kLeaf;
+    node.reduce = node.multicast;
+  }
+  const std::string topology = Write("t.json", spec);
+  for (const char* collective : {"allgather", "reduce-scatter", "allreduce"}) {
+    const bool both = std::string_view(collective) == "allreduce";
+    const std::string options = std::string("--multicast --collective ") + collective;
+    const JsonValue forest = Make(topology, options);
+    EXPECT_EQ(TextOf(forest, "achieved", "fraction_of_bound"), "1");
+    std::size_t copied = 0;
+    for (const JsonValue& tree : forest.Find("trees")->items) {
+      for (const JsonValue& edge : tree.Find("edges")->items) {
+        const JsonValue* at = edge.Find("copied_at");
+        if (at == nullptr) at = edge.Find("added_at");
+        copied += at != nullptr ? 1 : 0;
+        EXPECT_TRUE(at == nullptr || at->text.starts_with("leaf"));
+      }
+    }
+    // 7 edges a tree, and only the first begins at a rank.
+    EXPECT_EQ(copied, both ? 96U : 48U) << collective;
+    const Outcome binary =
+        Run("--topology " + topology + " " + options + " --format binary -o " + Path("binary"));
+    EXPECT_EQ(binary.code, 0) << binary.errors;
+    EXPECT_EQ(Run("verify --topology " + topology + " " + Path("binary")).code, 0);
+    const Outcome shown = Run("show --topology " + topology + " " + Path("binary"));
+    EXPECT_THAT(shown.output, HasSubstr("traffic with copies in switches"));
+    const JsonValue figures =
+        Json(Run("show --json --topology " + topology + " " + Path("binary")));
+    std::map<std::string, std::pair<std::string, std::string>> savings;
+    for (const JsonValue& saving : figures.Find("savings")->items) {
+      savings[TextOf(saving, "from") + " to " + TextOf(saving, "to")] = {TextOf(saving, "before"),
+                                                                         TextOf(saving, "after")};
+    }
+    using Counts = std::pair<std::string, std::string>;
+    if (both) continue;
+    // Every rank takes 7 shards in (sends 7), whoever copies (adds up); each tree uses one rank's
+    // link the other way.
+    const bool down = std::string_view(collective) == "allgather";
+    EXPECT_EQ(savings[down ? "LEAF to COMPUTE" : "COMPUTE to LEAF"], Counts("56", "56"));
+    EXPECT_EQ(savings[down ? "COMPUTE to LEAF" : "LEAF to COMPUTE"], Counts("56", "8"));
+    EXPECT_EQ(savings["LEAF to SPINE"], Counts("8", "8"));
+  }
+  // Where no switch can, nothing falls away.
+  const std::string plain =
+      Write("p.json", fabric::BuildLeafSpine({.spines = 1, .leaves = 2, .hosts_per_leaf = 4}));
+  const JsonValue figures = Json(Run("--multicast --format summary --json --topology " + plain));
+  for (const JsonValue& saving : figures.Find("savings")->items) {
+    EXPECT_EQ(TextOf(saving, "before"), TextOf(saving, "after"));
+  }
+}
+
 // What is wrong with a network: the exit code and a part of the message.
 struct BadNetwork {
   int ranks;

@@ -1,0 +1,124 @@
+#include "collective/forest/in_network/in_network.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace espalier::forest {
+
+using fabric::NodeId;
+using fabric::Topology;
+
+namespace {
+
+bool IsCapable(const fabric::Node& node, const Phase& phase) {
+  return node.kind == fabric::NodeKind::kSwitch && (phase.reversed ? node.reduce : node.multicast);
+}
+
+// Whether a pruned tree still reaches every rank: nodes are marked as the data gets to them, in
+// whatever order, until nothing changes.
+class DeliveryCheck {
+ public:
+  DeliveryCheck(const Topology& topology, const Plan& plan, const Phase& phase)
+      : topology_(topology), plan_(plan), phase_(phase), has_data_(topology.nodes().size()) {}
+
+  bool ReachesAll(const RoutedTree& tree, std::span<const std::int32_t> pruned) {
+    std::fill(has_data_.begin(), has_data_.end(), false);
+    has_data_[plan_.ranks[tree.root].Index()] = true;
+    std::vector<bool> done(tree.edges.size(), false);
+    std::size_t left = tree.edges.size();
+    for (bool changed = true; changed && left > 0;) {
+      changed = false;
+      for (std::size_t e = 0; e < tree.edges.size(); ++e) {
+        if (done[e] || !Deliver(tree.edges[e], static_cast<std::size_t>(pruned[e]))) continue;
+        done[e] = changed = true;
+        --left;
+      }
+    }
+    return left == 0;
+  }
+
+ private:
+  // Sends along what is left of the edge's route, if its beginning has the data.
+  bool Deliver(const TreeEdge& edge, std::size_t pruned) {
+    std::vector<NodeId> path = {plan_.ranks[edge.parent]};
+    for (const std::int32_t hop : plan_.forests[phase_.forest].routes.Hops(*edge.route)) {
+      const Channel& channel = phase_.channels[static_cast<std::size_t>(hop)];
+      path.push_back(phase_.reversed ? channel.from : channel.to);
+    }
+    const NodeId begin = path[pruned];
+    if (!has_data_[begin.Index()]) return false;
+    if (pruned > 0 && !IsCapable(topology_.node(begin), phase_)) return false;
+    for (std::size_t i = pruned + 1; i < path.size(); ++i) has_data_[path[i].Index()] = true;
+    return true;
+  }
+
+  const Topology& topology_;
+  const Plan& plan_;
+  const Phase& phase_;
+  std::vector<bool> has_data_;  // by node
+};
+
+}  // namespace
+
+TreePruner::TreePruner(const Topology& topology, const Plan& plan, const Phase& phase)
+    : phase_(phase),
+      routes_(plan.forests[phase.forest].routes),
+      reached_(topology.nodes().size(), 0) {
+  for (const fabric::Node& node : topology.nodes()) capable_.push_back(IsCapable(node, phase));
+}
+
+NodeId TreePruner::FarEnd(std::int32_t hop) const {
+  const Channel& channel = phase_.channels[static_cast<std::size_t>(hop)];
+  return phase_.reversed ? channel.from : channel.to;
+}
+
+NodeId TreePruner::SwitchAt(const TreeEdge& edge, std::int32_t pruned) const {
+  return FarEnd(routes_.Hops(*edge.route)[static_cast<std::size_t>(pruned) - 1]);
+}
+
+std::span<const std::int32_t> TreePruner::Prune(const RoutedTree& tree) {
+  ++tree_;
+  pruned_.clear();
+  // Edges come from the root down, so a switch is reached by an edge that does not need its copy.
+  for (const TreeEdge& edge : tree.edges) {
+    const std::span<const std::int32_t> hops = routes_.Hops(*edge.route);
+    std::size_t begin = hops.size() - 1;
+    while (begin > 0 && reached_[FarEnd(hops[begin - 1]).Index()] != tree_) --begin;
+    pruned_.push_back(static_cast<std::int32_t>(begin));
+    for (std::size_t h = begin; h + 1 < hops.size(); ++h) {
+      const std::size_t node = FarEnd(hops[h]).Index();
+      if (capable_[node]) reached_[node] = tree_;
+    }
+  }
+  return pruned_;
+}
+
+Result<std::vector<std::vector<std::int64_t>>> CountPrunedLoads(const Topology& topology,
+                                                                const Plan& plan) {
+  std::vector<std::vector<std::int64_t>> loads;
+  for (const Phase& phase : plan.phases) {
+    std::vector<std::int64_t>& load = loads.emplace_back(phase.channels.size(), 0);
+    const RoutingTable& routes = plan.forests[phase.forest].routes;
+    TreePruner pruner(topology, plan, phase);
+    DeliveryCheck check(topology, plan, phase);
+    bool sound = true;
+    VisitRoutedTrees(plan.forests[phase.forest], [&](const RoutedTree& tree) {
+      const std::span<const std::int32_t> pruned = pruner.Prune(tree);
+      sound = check.ReachesAll(tree, pruned);
+      for (std::size_t e = 0; e < tree.edges.size(); ++e) {
+        const auto hops = routes.Hops(*tree.edges[e].route);
+        for (const std::int32_t hop : hops.subspan(static_cast<std::size_t>(pruned[e]))) {
+          load[static_cast<std::size_t>(hop)] += tree.count;
+        }
+      }
+      return sound;
+    });
+    if (!sound) {
+      return Fail(ErrorCode::kInternal, "a tree lost ranks when it was pruned, please report this");
+    }
+  }
+  return loads;
+}
+
+}  // namespace espalier::forest

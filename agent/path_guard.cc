@@ -1,7 +1,6 @@
 #include "agent/path_guard.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "common/base/log.h"
@@ -202,16 +201,14 @@ void PathGuard::Redraw(Watch& watch, const std::vector<std::uint16_t>& dead) {
     set.paths.push_back({.source_port = watch.sample.source_port, .encoding = {}});
   }
   set.reason = wire::PathReason::kPathDead;
-  std::optional<wire::FlowPath> left;  // the first path that is replaced
-  std::uint16_t drawn = 0;             // and by which port
+  std::vector<std::pair<wire::FlowPath, std::uint16_t>> left;  // and the port that replaces it
   for (wire::FlowPath& path : set.paths) {
     // A path without a port that we know of is as dead as its flow.
     if (!Contains(dead, path.source_port) && !watch.own_ports.empty()) continue;
-    if (!left) left = path;
-    path = {.source_port = draw(), .weight = path.weight, .path_id = 0, .encoding = {}};
-    if (drawn == 0) drawn = path.source_port;
+    left.emplace_back(path, draw());
+    path = {.source_port = left.back().second, .weight = path.weight, .path_id = 0, .encoding = {}};
   }
-  if (!left) return;  // the controller replaced the path while it was checked
+  if (left.empty()) return;  // the controller replaced the path while it was checked
   if (const Result<void> applied = ports_.Redraw(set); !applied) {
     Log(LogLevel::kWarning, "event=redraw_failed flow={} cause=\"{}\"", set.flow.value(),
         applied.error().message);
@@ -220,12 +217,14 @@ void PathGuard::Redraw(Watch& watch, const std::vector<std::uint16_t>& dead) {
   }
   redraws_.Add();
   watch.verdict = wire::PathVerdict::kRedrawn;
-  wire::FlowHealth health = Health(watch);
-  health.path_id = left->path_id;
-  health.source_port = drawn;
-  news_.flows.push_back(health);
-  Log(LogLevel::kInfo, "event=path_redrawn flow={} port={} left_port={}", set.flow.value(), drawn,
-      left->source_port);
+  for (const auto& [path, port] : left) {
+    wire::FlowHealth health = Health(watch);
+    health.path_id = path.path_id;
+    health.source_port = port;
+    news_.flows.push_back(health);
+    Log(LogLevel::kInfo, "event=path_redrawn flow={} port={} left_port={}", set.flow.value(), port,
+        path.source_port);
+  }
 }
 
 }  // namespace espalier::agent

@@ -34,6 +34,7 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       initial_states_(InitialStates(state_.topology)),
       learner_(state_.topology, state_.paths, state_.path_map, options_.learner, metrics),
       placement_(state_, learner_, options_),
+      rate_planner_(state_),
       publisher_(
           state_, options_,
           [this](AgentId id, wire::Body body) { return Send(id, std::move(body)); }, metrics),
@@ -142,6 +143,7 @@ void Controller::Tick() {
   const TimePoint now = loop_.Now();
   DropSilentAgents();
   TakeFindings(learner_.ExpireOrders(now));
+  if (options_.limit_rates) rate_planner_.Update();
   publisher_.ResendUnacknowledged(now);
   if (options_.verify_interval > Duration::zero() &&
       now - last_verify_ >= options_.verify_interval) {

@@ -15,6 +15,7 @@
 #include "controller/path_learner.h"
 #include "controller/placement.h"
 #include "controller/publisher.h"
+#include "controller/rate_planner.h"
 #include "controller/state.h"
 #include "proto/convert.h"
 
@@ -112,6 +113,7 @@ class Controller {
   std::vector<fabric::LinkState> initial_states_;  // by link, as the topology file has them
   PathLearner learner_;
   Placement placement_;
+  RatePlanner rate_planner_;
   Publisher publisher_;
   wire::Decoder decoder_;
   std::uint64_t instance_;

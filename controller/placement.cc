@@ -95,8 +95,10 @@ void Placement::AddWay(FlowSlot slot, std::uint32_t index) {
 }
 
 void Placement::RemoveWay(FlowWay& way) {
-  if (way.way) state_.live.Remove(*way.way);
+  if (!way.way) return;
+  state_.live.Remove(*way.way);
   way.way.reset();
+  ++state_.path_changes;
 }
 
 void Placement::SetLive(const Flow& flow) {
@@ -123,6 +125,7 @@ std::set<FlowSlot> Placement::FindPaths(std::span<const FlowSlot> slots, std::si
       if (state_.PathOf(way) || way.adopting) continue;
       const auto moves = state_.live.Start(*way.way, options);
       for (const LivePaths::Move& move : moves) others.insert(state_.owners[move.way].slot);
+      ++state_.path_changes;
       if (moves.empty()) RemoveWay(way);
     }
   }
@@ -236,6 +239,7 @@ bool Placement::Adopt(FlowSlot slot) {
       if (fabric::IsUsable(state_.topology, path)) {
         if (!way.way) AddWay(slot, i);
         state_.live.Place(*way.way, entry->path.value());
+        ++state_.path_changes;
       }
     }
     lacks_paths = lacks_paths || !state_.PathOf(way);
@@ -290,12 +294,17 @@ void Placement::RetryUnroutable() {
 
 void Placement::HandleRedraw(FlowSlot slot, std::uint32_t left_path, std::uint16_t port) {
   Flow& flow = state_.flows.At(slot);
-  if (flow.status != FlowStatus::kRouted && flow.status != FlowStatus::kLearning) return;
-  if (!state_.ports.Take(flow.key, port)) return;
-  const auto left = std::ranges::find_if(flow.ways, [&](const FlowWay& way) {
-    return way.port != 0 && static_cast<std::uint32_t>(way.port_path.value()) == left_path;
-  });
-  FlowWay& way = left == flow.ways.end() ? flow.ways.front() : *left;
+  const auto is_left = [&](const FlowWay& way) {
+    return !way.adopting && way.port != 0 &&
+           static_cast<std::uint32_t>(way.port_path.value()) == left_path;
+  };
+  auto left = std::ranges::find_if(flow.ways, is_left);
+  if (left == flow.ways.end()) left = std::ranges::find(flow.ways, false, &FlowWay::adopting);
+  const bool has_paths = flow.status == FlowStatus::kRouted ||
+                         flow.status == FlowStatus::kLearning ||
+                         flow.status == FlowStatus::kAdopting;
+  if (!has_paths || left == flow.ways.end() || !state_.ports.Take(flow.key, port)) return;
+  FlowWay& way = *left;
   RemoveWay(way);
   if (way.port != 0) state_.ports.Release(flow.key, way.port);
   way.port = port;

@@ -132,6 +132,7 @@ Placement::Recomputation Placement::Recompute(bool dry_run) {
     for (std::size_t way = 0; way < flow.ways.size(); ++way) {
       state_.live.Place(*flow.ways[way].way, anew.PathsOf(i)[way]);
     }
+    ++state_.path_changes;
     ChoosePorts(slot, PathReason::kRecomputed);
   }
   return result;

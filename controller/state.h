@@ -43,7 +43,8 @@ struct State {
     FlowSlot slot;
     std::uint32_t index = 0;  // into Flow::ways
   };
-  std::vector<WayOwner> owners;  // by LivePaths::Way
+  std::vector<WayOwner> owners;    // by LivePaths::Way
+  std::uint64_t path_changes = 0;  // grows whenever any way takes, changes or leaves its path
   PortsInUse ports;
   FlowTable flows;
   AgentRegistry agents;

@@ -48,7 +48,8 @@ std::string AgentSocket(const lab::Command& command) {
 }  // namespace
 
 Result<LabDaemons> LabDaemons::Start(const lab::Lab& lab, const std::string& programs,
-                                     const std::string& folder, bool detached) {
+                                     const std::string& folder, bool detached,
+                                     const std::string& controller_fields) {
   LabDaemons daemons(lab, programs, folder, detached);
   Result<void> started =
       WriteText(folder + "/controller.conf",
@@ -57,9 +58,10 @@ Result<LabDaemons> LabDaemons::Start(const lab::Lab& lab, const std::string& pro
                             "state_file: \"{}/intents.json\"\n"
                             "http: \"unix:{}/controller.sock\"\n"
                             "log_level: \"warning\"\n"
-                            "hash_ignores_protocol: true  # TCP stands in for RoCEv2 in a lab\n",
+                            "hash_ignores_protocol: true  # TCP stands in for RoCEv2 in a lab\n"
+                            "{}",
                             lab.topology_file(), lab::LabPlan::ControllerAddress(), kControllerPort,
-                            folder, folder));
+                            folder, folder, controller_fields));
   if (!started) return Propagate(started);
   for (int host = 0; host < lab.plan().HostCount(); ++host) {
     started = daemons.StartAgent(host);

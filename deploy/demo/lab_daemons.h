@@ -23,10 +23,11 @@ class LabDaemons {
   // programs: the folder with espalier-controller and espalier-agent. folder: for configuration,
   // state and the API's socket; must exist, and must be the same for a controller that is to
   // remember; logs go there too. Returns when every agent is connected. Detached daemons live as
-  // long as the lab, not as long as this.
+  // long as the lab, not as long as this. controller_fields: more of its configuration.
   // Errors: kNotFound for the programs, kUnavailable where they do not come up in a minute.
   static Result<LabDaemons> Start(const lab::Lab& lab, const std::string& programs,
-                                  const std::string& folder, bool detached = false);
+                                  const std::string& folder, bool detached = false,
+                                  const std::string& controller_fields = "");
 
   // The controller's API: "unix:...", for --controller.
   std::string api_address() const { return "unix:" + folder_ + "/controller.sock"; }

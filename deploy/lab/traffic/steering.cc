@@ -16,8 +16,11 @@ void SteeredFlow::Refresh() {
   espalier_flow_paths(flow_.get(), &paths);
   version_ = paths.version;
   path_dead_ = paths.reason == ESPALIER_REASON_PATH_DEAD;
-  port_.reset();
-  if (paths.path_count > 0 && paths.source_port[0] != 0) port_ = paths.source_port[0];
+  max_rate_bps_ = paths.max_rate_bps;
+  ports_.clear();
+  for (std::uint32_t i = 0; i < paths.path_count; ++i) {
+    if (paths.source_port[i] != 0) ports_.push_back(paths.source_port[i]);
+  }
 }
 
 void SteeredFlow::Report(std::int64_t remaining, std::int64_t outstanding, std::int64_t sent,
@@ -64,7 +67,7 @@ SteeredFlow Steering::Open(const FlowPlan& plan, const IpAddress& source,
   std::copy(source.bytes().begin(), source.bytes().end(), desc.source);
   std::copy(destination.bytes().begin(), destination.bytes().end(), desc.destination);
   desc.protocol = plan.protocol == Protocol::kTcp ? IPPROTO_TCP : IPPROTO_UDP;
-  desc.max_paths = 1;
+  desc.max_paths = static_cast<std::uint8_t>(plan.paths);
   desc.movable = 1;
   desc.destination_port = 4791;
   desc.source_port = source_port;

@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
+#include <span>
+#include <vector>
 
 #include "agent/local/espalier_agent.h"
 #include "common/base/ip_address.h"
@@ -22,10 +23,12 @@ class SteeredFlow {
 
   // Looks for news; cheap where there are none.
   void Refresh();
-  // The port that the agent has chosen; none: plain ECMP.
-  std::optional<std::uint16_t> port() const { return port_; }
-  // It was chosen because the path of the one before is dead.
+  // The ports that the agent has chosen, one a path; none: plain ECMP.
+  std::span<const std::uint16_t> ports() const { return ports_; }
+  // They were chosen because the path of one before is dead.
   bool is_path_dead() const { return path_dead_; }
+  // What the flow may send over all its paths together, bits a second; 0: no limit.
+  std::uint64_t max_rate_bps() const { return max_rate_bps_; }
 
   void Report(std::int64_t remaining, std::int64_t outstanding, std::int64_t sent,
               std::uint16_t source_port);
@@ -39,8 +42,9 @@ class SteeredFlow {
 
   std::unique_ptr<espalier_flow, Closer> flow_;
   std::uint64_t version_ = 0;
-  std::optional<std::uint16_t> port_;
+  std::vector<std::uint16_t> ports_;
   bool path_dead_ = false;
+  std::uint64_t max_rate_bps_ = 0;
 };
 
 // The connection to this host's agent.

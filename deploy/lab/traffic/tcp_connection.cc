@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <limits>
 #include <utility>
 
 #include "common/base/log.h"
@@ -100,6 +101,16 @@ void TcpConnection::Close() {
   const linger reset{1, 0};
   static_cast<void>(::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset));
   socket_.Close();
+}
+
+void TcpConnection::LimitRate(std::uint64_t rate_bps) {
+  if (rate_bps == max_rate_bps_ || !socket_) return;
+  max_rate_bps_ = rate_bps;
+  const std::uint64_t bytes_per_second =
+      rate_bps == 0 ? std::numeric_limits<std::uint64_t>::max() : (rate_bps + 7) / 8;
+  // A kernel that refuses leaves the rate as it was: a limit is advice.
+  static_cast<void>(::setsockopt(socket_.get(), SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_second,
+                                 sizeof bytes_per_second));
 }
 
 void TcpConnection::HandleWritable() {

@@ -50,6 +50,8 @@ class TcpConnection {
   // Pushed and not acknowledged, in order.
   std::vector<Segment> Unacknowledged() const;
   void Close();
+  // What it may send, bits a second, by the kernel's pacing; 0: no limit.
+  void LimitRate(std::uint64_t rate_bps);
 
   // Of what was pushed and not acknowledged as whole segments, in bytes.
   std::int64_t BytesWithKernel() const { return written_ - completed_; }
@@ -88,6 +90,7 @@ class TcpConnection {
   UniqueFd write_side_;  // the same socket, as a descriptor takes one watch
   TimerPtr readable_;
   TimerPtr writable_;
+  std::uint64_t max_rate_bps_ = 0;
   bool connected_ = false;
   bool any_pushed_ = false;
   std::deque<Writing> writing_;

@@ -40,44 +40,72 @@ void TcpSender::Send(std::int64_t bytes) {
   if (!pause_) pause_ = loop_.After(Duration::zero(), [this] { Pump(); });
 }
 
-TcpSender::PortChoice TcpSender::PortInForce() const {
-  const std::optional<std::uint16_t> chosen = steered_.port();
-  if (chosen && *chosen != avoided_) return {*chosen, true};
-  if (chosen && !connections_.empty()) {
-    const TcpConnection::Options& current = connections_.back()->options();
-    return {current.port, current.steered};
+std::vector<TcpSender::PortChoice> TcpSender::PortsInForce() const {
+  std::vector<PortChoice> choices;
+  for (const std::uint16_t port : steered_.ports()) {
+    if (port != avoided_) choices.push_back({port, true});
   }
-  return {options_.own_port, false};
+  if (!choices.empty()) return choices;
+  if (!steered_.ports().empty() && !connections_.empty()) {
+    const TcpConnection::Options& current = connections_.back()->options();
+    return {{current.port, current.steered}};
+  }
+  for (const std::uint16_t port : options_.own_ports) choices.push_back({port, false});
+  return choices;
+}
+
+bool TcpSender::IsInForce(const TcpConnection& connection) const {
+  return std::ranges::any_of(PortsInForce(), [&](const PortChoice& choice) {
+    return choice.port == connection.options().port;
+  });
 }
 
 void TcpSender::Pump() {
   pause_.reset();
   steered_.Refresh();
+  if (!pending_.empty()) UpdateConnections();
   while (!pending_.empty()) {
-    TcpConnection* connection = CurrentConnection();
-    if (connection == nullptr) return Pause();
-    if (!connection->IsReady()) return;  // it calls when it is
+    TcpConnection* const connection = ReadyConnection();
+    if (connection == nullptr) return;  // those that are busy call when they are ready
     connection->Push(pending_.front());
     pending_.pop_front();
   }
 }
 
-TcpConnection* TcpSender::CurrentConnection() {
-  const PortChoice choice = PortInForce();
-  const auto found = std::find_if(
-      connections_.begin(), connections_.end(),
-      [&](const auto& connection) { return connection->options().port == choice.port; });
-  if (found == connections_.end()) return OpenConnection(choice);
-  TcpConnection* const current = found->get();
-  std::rotate(found, found + 1, connections_.end());
-  // Those that have nothing left to deliver are not needed any more.
-  for (std::size_t i = connections_.size() - 1; i-- > 0;) {
-    if (connections_[i]->Unacknowledged().empty()) Bury(connections_[i].get());
+void TcpSender::UpdateConnections() {
+  for (const PortChoice choice : PortsInForce()) {
+    const bool exists = std::ranges::any_of(connections_, [&](const auto& connection) {
+      return connection->options().port == choice.port;
+    });
+    if (!exists && !OpenConnection(choice)) Pause();
   }
-  return current;
+  LimitRates();
+  for (std::size_t i = connections_.size(); i-- > 0;) {
+    TcpConnection* const connection = connections_[i].get();
+    if (!IsInForce(*connection) && connection->Unacknowledged().empty()) Bury(connection);
+  }
 }
 
-TcpConnection* TcpSender::OpenConnection(PortChoice choice) {
+void TcpSender::LimitRates() {
+  const std::uint64_t all = steered_.max_rate_bps();
+  const std::uint64_t each = all == 0 ? 0 : std::max<std::uint64_t>(1, all / PortsInForce().size());
+  for (const auto& connection : connections_) connection->LimitRate(each);
+}
+
+TcpConnection* TcpSender::ReadyConnection() {
+  auto best = connections_.end();
+  for (auto at = connections_.begin(); at != connections_.end(); ++at) {
+    if (!(*at)->IsReady() || !IsInForce(**at)) continue;
+    const bool is_better =
+        best == connections_.end() || (*at)->BytesWithKernel() < (*best)->BytesWithKernel();
+    if (is_better) best = at;
+  }
+  if (best == connections_.end()) return nullptr;
+  std::rotate(best, best + 1, connections_.end());
+  return connections_.back().get();
+}
+
+bool TcpSender::OpenConnection(PortChoice choice) {
   auto handle = std::make_shared<TcpConnection*>(nullptr);
   Result<std::unique_ptr<TcpConnection>> connection = TcpConnection::Open(
       loop_,
@@ -95,11 +123,11 @@ TcpConnection* TcpSender::OpenConnection(PortChoice choice) {
       ++report_.port_conflicts;
       avoided_ = choice.port;
     }
-    return nullptr;
+    return false;
   }
   *handle = connection->get();
   connections_.push_back(std::move(*connection));
-  return *handle;
+  return true;
 }
 
 void TcpSender::HandleAcknowledged(TcpConnection* connection, const Segment& segment) {
@@ -110,9 +138,7 @@ void TcpSender::HandleAcknowledged(TcpConnection* connection, const Segment& seg
   Use(connection->options()).bytes += segment.length;
   report_.done = to_send_ == 0;
   if (report_.done) ReportProgress();
-  if (connection != connections_.back().get() && connection->Unacknowledged().empty()) {
-    Bury(connection);
-  }
+  if (!IsInForce(*connection) && connection->Unacknowledged().empty()) Bury(connection);
   on_acknowledged_(report_.bytes);
 }
 
@@ -144,11 +170,11 @@ void TcpSender::Pause() {
 
 void TcpSender::HandleNews() {
   steered_.Refresh();
+  LimitRates();
   if (!steered_.is_path_dead()) return;
-  const std::uint16_t port = PortInForce().port;
   std::vector<TcpConnection*> dead;
   for (const auto& connection : connections_) {
-    if (connection->options().port != port) dead.push_back(connection.get());
+    if (!IsInForce(*connection)) dead.push_back(connection.get());
   }
   for (TcpConnection* connection : dead) {
     report_.abandoned += static_cast<std::int64_t>(connection->Unacknowledged().size());
@@ -164,11 +190,10 @@ void TcpSender::HandleTick() {
   ReportProgress();
   if (++ticks_ % kTicksPerTransportReport == 0) ReportTransport();
   const TimePoint now = loop_.Now();
-  const std::uint16_t port = PortInForce().port;
   std::vector<TcpConnection*> stuck;
   for (const auto& connection : connections_) {
     connection->Watch();
-    if (connection->options().port != port && now - connection->last_progress() >= kStall) {
+    if (!IsInForce(*connection) && now - connection->last_progress() >= kStall) {
       stuck.push_back(connection.get());
     }
   }
@@ -211,7 +236,7 @@ void TcpSender::ReportProgress() {
     remaining = std::max<std::int64_t>(0, std::max(to_send_, rest) - arrived - outstanding);
   }
   const std::uint16_t port =
-      connections_.empty() ? PortInForce().port : connections_.back()->options().port;
+      connections_.empty() ? PortsInForce().front().port : connections_.back()->options().port;
   steered_.Report(remaining, outstanding, report_.bytes + arrived, port);
 }
 

@@ -21,6 +21,9 @@ namespace espalier::traffic {
 // no progress, its segments are cut off and sent again over the port in force. The receiver drops
 // what it had already.
 //
+// A flow over several paths has a connection for each; a segment goes over the one that has least
+// on its way. All together keep to the rate that the agent names (SO_MAX_PACING_RATE).
+//
 // Thread safety: the loop's thread.
 class TcpSender {
  public:
@@ -28,7 +31,7 @@ class TcpSender {
     std::uint32_t flow = 0;  // FlowPlan::index
     IpAddress source;
     IpAddress destination;
-    std::uint16_t own_port = 0;  // without an agent's word
+    std::vector<std::uint16_t> own_ports;  // one a path, without an agent's word
     std::int64_t segment_bytes = 1'000'000;
     std::int64_t epoch_bytes = 0;  // announced_bytes of its plan: what one epoch sends
   };
@@ -54,11 +57,17 @@ class TcpSender {
     bool steered;
   };
 
-  PortChoice PortInForce() const;
+  // At least one.
+  std::vector<PortChoice> PortsInForce() const;
+  // One of them is its port.
+  bool IsInForce(const TcpConnection& connection) const;
   void Pump();
-  // The connection that takes the next segment; none for now.
-  TcpConnection* CurrentConnection();
-  TcpConnection* OpenConnection(PortChoice choice);
+  // Opens connections that are missing, and closes those that are needed no more.
+  void UpdateConnections();
+  void LimitRates();
+  // Of the connections in force, the one that takes the next segment; none for now.
+  TcpConnection* ReadyConnection();
+  bool OpenConnection(PortChoice choice);
   void HandleAcknowledged(TcpConnection* connection, const Segment& segment);
   void HandleBroken(TcpConnection* connection);
   // Takes back what it has not delivered and closes it.
@@ -77,7 +86,8 @@ class TcpSender {
   std::uint64_t next_sequence_ = 0;
   std::deque<Segment> pending_;  // not with any connection, ascending
   std::int64_t to_send_ = 0;     // bytes given and not acknowledged
-  // The last one is current; those before it have segments left to deliver.
+  // Those in force, and those before them that have segments left to deliver; the last one took
+  // the last segment.
   std::vector<std::unique_ptr<TcpConnection>> connections_;
   std::vector<std::unique_ptr<TcpConnection>> buried_;  // closed inside their own handlers
   TimerPtr pause_;

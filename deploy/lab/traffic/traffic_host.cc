@@ -95,8 +95,14 @@ Result<void> TrafficHost::Listen(const std::vector<FlowPlan>& plans, const IpAdd
 
 void TrafficHost::AddFlow(const FlowPlan& plan, const IpAddress& source,
                           const IpAddress& destination) {
-  outgoing_.push_back({plan, source, destination,
-                       plan.port != 0 ? plan.port : DrawPort(options_.seed, plan.index)});
+  // So far from the flows' own indices that few workloads draw a port twice.
+  constexpr std::uint32_t kPathStride = kSourcePortCount / kMaxPaths;
+  std::vector<std::uint16_t> ports;
+  for (std::uint32_t path = 0; path < static_cast<std::uint32_t>(plan.paths); ++path) {
+    ports.push_back(DrawPort(options_.seed, plan.index + path * kPathStride));
+  }
+  if (plan.port != 0) ports.front() = plan.port;
+  outgoing_.push_back({plan, source, destination, std::move(ports)});
   if (plan.job_index >= 0) MemberOf(plan).flow = plan.index;
 }
 
@@ -128,12 +134,12 @@ void TrafficHost::Start(std::function<void()> on_done) {
 void TrafficHost::Open(const Outgoing& flow) {
   const FlowPlan& plan = flow.plan;
   SteeredFlow steered;
-  if (steering_) steered = steering_->Open(plan, flow.source, flow.destination, flow.port);
+  if (steering_) steered = steering_->Open(plan, flow.source, flow.destination, flow.ports.front());
   if (plan.protocol == Protocol::kUdp) {
     const UdpSender::Options options{.flow = plan.index,
                                      .source = flow.source,
                                      .destination = flow.destination,
-                                     .own_port = flow.port,
+                                     .own_port = flow.ports.front(),
                                      .bytes = plan.bytes,
                                      .rate = plan.rate};
     udp_senders_[plan.index] =
@@ -143,7 +149,7 @@ void TrafficHost::Open(const Outgoing& flow) {
   const TcpSender::Options options{.flow = plan.index,
                                    .source = flow.source,
                                    .destination = flow.destination,
-                                   .own_port = flow.port,
+                                   .own_ports = flow.ports,
                                    .segment_bytes = workload_.segment_bytes,
                                    .epoch_bytes = plan.announced_bytes};
   const bool of_ring = plan.job_index >= 0;

@@ -64,7 +64,7 @@ class TrafficHost {
     FlowPlan plan;
     IpAddress source;
     IpAddress destination;
-    std::uint16_t port;
+    std::vector<std::uint16_t> ports;  // its own, one a path
   };
 
   TrafficHost(io::AsioEventLoop& loop, const TrafficHostOptions& options, const Workload& workload);

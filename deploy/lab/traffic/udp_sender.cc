@@ -37,7 +37,8 @@ void UdpSender::Burst() {
   const double seconds = std::chrono::duration<double>(now - start_).count();
   const double due = seconds * static_cast<double>(options_.rate.value) / 8;
   const std::int64_t end = std::min(options_.bytes, static_cast<std::int64_t>(due));
-  const std::uint16_t port = steered_.port().value_or(options_.own_port);
+  const std::span<const std::uint16_t> chosen = steered_.ports();
+  const std::uint16_t port = chosen.empty() ? options_.own_port : chosen.front();
   if (port != port_ || !socket_) {
     port_ = port;
     // A port that is taken is tried again at the next burst.
@@ -77,7 +78,7 @@ bool UdpSender::SendOne() {
 void UdpSender::CountOne() {
   report_.bytes += kDatagramBytes;
   ++report_.segments;
-  const bool steered = steered_.port() == port_;
+  const bool steered = !steered_.ports().empty() && steered_.ports().front() == port_;
   const auto found = std::find_if(report_.ports.begin(), report_.ports.end(), [&](const auto& use) {
     return use.port == port_ && use.steered == steered;
   });

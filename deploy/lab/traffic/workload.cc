@@ -60,12 +60,14 @@ class Reader {
     flow.destination = fields.RequiredString("destination");
     flow.bytes = fields.Integer("bytes", 0, 1, kMaxBytes);
     flow.port = static_cast<std::uint16_t>(fields.Integer("port", 0, 0, 65'535));
+    flow.paths = static_cast<int>(fields.Integer("paths", 1, 1, kMaxPaths));
     const std::string protocol = fields.String("protocol", "tcp");
     if (protocol != "tcp" && protocol != "udp") fields.AddError("protocol", "must be tcp or udp");
     if (protocol == "udp") {
       flow.protocol = Protocol::kUdp;
       flow.rate.value = fields.Integer("rate_bps", 0, 1'000, 10'000'000'000);
       if (!fields.Has("rate_bps")) fields.AddError("protocol", "UDP needs rate_bps");
+      if (flow.paths > 1) fields.AddError("paths", "UDP takes one");
     }
     if (!fields.Has("bytes")) fields.AddError("id", "has no bytes");
     if (flow.source == flow.destination) fields.AddError("destination", "is the source");
@@ -125,6 +127,7 @@ void WriteFlow(io::JsonWriter& json, const SingleFlow& flow) {
     json.Key("protocol").String("udp");
     json.Key("rate_bps").Integer(flow.rate.value);
   }
+  if (flow.paths > 1) json.Key("paths").Integer(flow.paths);
   json.EndObject();
 }
 
@@ -182,7 +185,8 @@ std::vector<FlowPlan> PlanFlows(const Workload& workload) {
          .bytes = flow.bytes,
          .announced_bytes = flow.bytes,
          .port = flow.port,
-         .rate = flow.rate});
+         .rate = flow.rate,
+         .paths = flow.paths});
   }
   for (std::size_t j = 0; j < workload.jobs.size(); ++j) {
     const Job& job = workload.jobs[j];

@@ -22,7 +22,9 @@ struct SingleFlow {
   std::uint16_t port = 0;  // its own source port; 0: drawn from the seed
   Protocol protocol = Protocol::kTcp;
   BitsPerSecond rate;  // of UDP
+  int paths = 1;       // connections that share it, each from a port of its own; TCP only
 };
+inline constexpr int kMaxPaths = 16;
 
 // Hosts in ring order, each sending to the next; together they reduce `bytes` of data.
 struct Ring {
@@ -62,6 +64,7 @@ struct FlowPlan {
   std::int64_t announced_bytes = 0;  // known of at its start: one epoch's of a ring
   std::uint16_t port = 0;
   BitsPerSecond rate;
+  int paths = 1;
   int job_index = -1;  // of a ring's edge
   int ring_index = -1;
   int position = -1;  // of its source in the ring

@@ -63,7 +63,7 @@ class Transfer : public testing::Test {
     return {.flow = flow,
             .source = source_,
             .destination = destination_,
-            .own_port = kOwnPort,
+            .own_ports = {kOwnPort},
             .segment_bytes = 100'000,
             .epoch_bytes = 1'000'000};
   }
@@ -155,6 +155,49 @@ TEST_F(Transfer, LosesAndDoublesNothingWhileThePortChanges) {
   EXPECT_LE(received.duplicates, sent.abandoned);
 }
 
+TEST_F(Transfer, SharesAFlowOverAsManyConnectionsAsItHasPaths) {
+  constexpr std::int64_t kBytes = 20'000'000;
+  FakeAgent agent(Socket(), [&](const agent::FlowSample& flow) -> std::optional<wire::PathSet> {
+    EXPECT_EQ(flow.max_paths, 2);
+    if (flow.sent_bytes < 1'000'000 || flow.source_port >= kOtherPort + 10) return std::nullopt;
+    wire::PathSet set = OnePath(flow, kOtherPort + 10, wire::PathReason::kAssigned);
+    set.paths.push_back(set.paths[0]);
+    set.paths[1].source_port = kOtherPort + 11;
+    return set;
+  });
+  const auto steering = ConnectToAgent();
+  const auto receiver = Receive();
+  TcpSender::Options options = SenderOptions();
+  options.own_ports = {kOwnPort, kOtherPort};
+  FlowPlan plan = Plan();
+  plan.paths = 2;
+  std::int64_t given = kBytes;
+  TcpSender sender(loop_, options, steering->Open(plan, source_, destination_, kOwnPort),
+                   [&](std::int64_t total) {
+                     if (total < given) return;
+                     if (sender.Report().ports.size() >= 4) return loop_.Stop();
+                     given += 1'000'000;
+                     sender.Send(1'000'000);
+                   });
+  senders_ = {&sender};
+  sender.Send(given);
+  Tick();
+  Run();
+  sender.Finish();
+  std::map<std::uint16_t, bool> steered;
+  for (const PortUse& use : sender.Report().ports) {
+    EXPECT_GT(use.bytes, 0);
+    steered[use.port] = use.steered;
+  }
+  EXPECT_EQ(steered, (std::map<std::uint16_t, bool>{{kOwnPort, false},
+                                                    {kOtherPort, false},
+                                                    {kOtherPort + 10, true},
+                                                    {kOtherPort + 11, true}}));
+  const ReceivedFlow received = receiver->Report().at(0);
+  EXPECT_EQ(received.bytes, given);
+  EXPECT_EQ(received.duplicates, 0);
+}
+
 // A listener that accepts and never reads: what a dead path looks like to its sender.
 class Silence {
  public:
@@ -227,7 +270,7 @@ TEST_F(Transfer, StaysOnItsPortWhereAnotherFlowOfThePairHasTheNewOne) {
   const auto steering = ConnectToAgent();
   const auto receiver = Receive();
   TcpSender::Options first_options = SenderOptions(0);
-  first_options.own_port = kOtherPort;
+  first_options.own_ports = {kOtherPort};
   std::int64_t first_given = 100'000;
   TcpSender first(loop_, first_options, SteeredFlow(), [&](std::int64_t) {});
   first.Send(first_given);

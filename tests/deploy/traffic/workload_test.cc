@@ -24,14 +24,15 @@ std::vector<std::string> Hosts(int count) {
 TEST(Workload, SurvivesWritingAndReading) {
   Workload workload;
   workload.segment_bytes = 250'000;
-  workload.flows = {{.id = "a", .job = "j", .source = "h0", .destination = "h1", .bytes = 7},
-                    {.id = "b",
-                     .source = "h1",
-                     .destination = "h0",
-                     .bytes = 9,
-                     .port = 50'000,
-                     .protocol = Protocol::kUdp,
-                     .rate = BitsPerSecond{5'000'000}}};
+  workload.flows = {
+      {.id = "a", .job = "j", .source = "h0", .destination = "h1", .bytes = 7, .paths = 4},
+      {.id = "b",
+       .source = "h1",
+       .destination = "h0",
+       .bytes = 9,
+       .port = 50'000,
+       .protocol = Protocol::kUdp,
+       .rate = BitsPerSecond{5'000'000}}};
   workload.jobs = {{.id = "A",
                     .epochs = 3,
                     .compute_seconds = 0.25,
@@ -39,6 +40,8 @@ TEST(Workload, SurvivesWritingAndReading) {
   const Result<Workload> read = ParseWorkload(FormatWorkload(workload), "w.json");
   ASSERT_TRUE(read.has_value()) << read.error().message;
   EXPECT_EQ(FormatWorkload(*read), FormatWorkload(workload));
+  EXPECT_EQ(read->flows[0].paths, 4);
+  EXPECT_EQ(read->flows[1].paths, 1);
   EXPECT_EQ(read->flows[1].port, 50'000);
   EXPECT_EQ(read->flows[1].protocol, Protocol::kUdp);
   EXPECT_EQ(read->flows[1].rate.value, 5'000'000);
@@ -62,6 +65,11 @@ TEST(Workload, NamesThePlaceOfWhatIsWrong) {
       HasSubstr("twice"));
   EXPECT_THAT(error_of("{\"flows\": [{\"id\": \"f\", " + flow + ", \"protocol\": \"udp\"}]}"),
               HasSubstr("rate_bps"));
+  EXPECT_THAT(error_of("{\"flows\": [{\"id\": \"f\", " + flow + ", \"paths\": 17}]}"),
+              HasSubstr("paths"));
+  EXPECT_THAT(error_of("{\"flows\": [{\"id\": \"f\", " + flow +
+                       ", \"protocol\": \"udp\", \"rate_bps\": 5000, \"paths\": 2}]}"),
+              HasSubstr("UDP takes one"));
   EXPECT_THAT(error_of("{\"flows\": [{\"id\": \"f\", " + flow + ", \"port\": 70000}]}"),
               HasSubstr("port"));
   EXPECT_THAT(error_of(R"({"flows": [{"id": "f", "source": "a", "destination": "b"}]})"),

@@ -1,0 +1,168 @@
+// Flows over two paths each on a live fabric, and the rates that their hosts are told.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <map>
+#include <optional>
+#include <regex>
+
+#include "deploy/demo/lab_daemons.h"
+#include "deploy/lab/command.h"
+#include "deploy/lab/judges.h"
+#include "deploy/lab/run_traffic.h"
+#include "tests/temporary_folder.h"
+
+namespace espalier::demo {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Three hosts under a leaf with two uplinks, each sending to its place under the other leaf.
+traffic::Workload ThreeFlows(int paths) {
+  traffic::Workload workload;
+  workload.segment_bytes = 100'000;
+  for (int i = 0; i < 3; ++i) {
+    workload.flows.push_back({.id = fmt::format("f{}", i),
+                              .source = fmt::format("h{}", i),
+                              .destination = fmt::format("h{}", 3 + i),
+                              .bytes = 12'000'000,
+                              .paths = paths});
+  }
+  return workload;
+}
+
+class SplitTest : public testing::Test {
+ protected:
+  static constexpr std::int64_t kLinkBps = 50'000'000;
+
+  void SetUp() override {
+    auto lab = lab::Lab::Start({.name = fmt::format("test-split-{}", getpid()),
+                                .spines = 2,
+                                .leaves = 2,
+                                .hosts_per_leaf = 3,
+                                .link_rate = BitsPerSecond{kLinkBps},
+                                .die_with_caller = true});
+    if (!lab && (lab.error().code == ErrorCode::kPermissionDenied ||
+                 lab.error().code == ErrorCode::kUnsupported)) {
+      GTEST_SKIP() << "no network namespaces here: " << lab.error().message;
+    }
+    ASSERT_TRUE(lab.has_value()) << lab.error().message;
+    lab_.emplace(std::move(*lab));
+  }
+  void TearDown() override {
+    daemons_.reset();
+    if (lab_) {
+      EXPECT_TRUE(lab::Lab::Stop(lab_->record().options.name).has_value());
+    }
+  }
+  void StartDaemons(const std::string& controller_fields) {
+    auto daemons =
+        LabDaemons::Start(*lab_, ESPALIER_PROGRAMS, folder_.path(), false, controller_fields);
+    ASSERT_TRUE(daemons.has_value()) << daemons.error().message;
+    daemons_.emplace(std::move(*daemons));
+  }
+
+  // What `ready` wants to hear of the controller's status; none within half a minute.
+  std::optional<io::JsonValue> AwaitStatus(const std::function<bool(const io::JsonValue&)>& ready) {
+    const auto deadline = std::chrono::steady_clock::now() + 30s;
+    while (std::chrono::steady_clock::now() < deadline) {
+      auto status = daemons_->Get("/api/v1/status");
+      if (status && ready(*status)) return std::move(*status);
+    }
+    return std::nullopt;
+  }
+
+  // The limits of the kernel's pacing of h0's connections to others' port 4791, bits a second.
+  std::vector<double> PacingLimits() const {
+    auto command = lab_->MakeCommand("h0", {"ss", "-tinH", "dport", "=", ":4791"});
+    const auto output = lab::RunOrFail(command.value());
+    EXPECT_TRUE(output.has_value()) << output.error().message;
+    std::vector<double> limits;
+    const std::regex limit("pacing_rate [0-9]+bps/([0-9]+)bps");
+    for (std::sregex_iterator at(output->begin(), output->end(), limit), end; at != end; ++at) {
+      limits.push_back(std::stod((*at)[1]));
+    }
+    return limits;
+  }
+
+  // The part of a flow's bytes that each spine counted.
+  std::map<std::string, double> SharesOf(const traffic::FlowPlan& plan,
+                                         const std::vector<lab::FlowCount>& counts) const {
+    std::map<std::string, double> shares;
+    double sum = 0;
+    const auto address = [&](const std::string& host) {
+      return lab_->topology().node(*lab_->topology().FindNode(host)).addresses.front();
+    };
+    for (const lab::FlowCount& count : counts) {
+      if (count.source != address(plan.source) || count.destination != address(plan.destination)) {
+        continue;
+      }
+      shares[count.spine] += static_cast<double>(count.bytes);
+      sum += static_cast<double>(count.bytes);
+    }
+    for (auto& [spine, share] : shares) share /= sum;
+    return shares;
+  }
+
+  std::optional<lab::Lab> lab_;
+  TemporaryFolder folder_;
+  std::optional<LabDaemons> daemons_;
+};
+
+TEST_F(SplitTest, TwoPathsAFlowLoadBothUplinksEvenly) {
+  StartDaemons("");
+  for (const int paths : {1, 2}) {
+    const auto before = lab::ReadFlowCounts(*lab_);
+    ASSERT_TRUE(before.has_value());
+    std::optional<io::JsonValue> status;
+    lab::TrafficOptions options{.use_agents = true, .time_limit = 120s};
+    options.on_running = [&](std::chrono::nanoseconds) {
+      if (status) return;
+      status = AwaitStatus([](const io::JsonValue& now) {
+        return now.Find("flows_by_status")->Find("ROUTED")->text == "3";
+      });
+      ASSERT_TRUE(status.has_value());
+    };
+    const auto result = lab::RunTraffic(*lab_, ThreeFlows(paths), options);
+    ASSERT_TRUE(result.has_value()) << result.error().message;
+    EXPECT_TRUE(result->completed);
+    ASSERT_TRUE(status.has_value());
+    EXPECT_EQ(status->Find("max_load")->text, paths == 1 ? "2" : "3/2");
+    EXPECT_TRUE(status->Find("optimal")->boolean);
+    const auto counts = lab::Difference(*before, *lab::ReadFlowCounts(*lab_));
+    for (const lab::FlowOutcome& flow : result->flows) {
+      EXPECT_TRUE(flow.IsWhole()) << flow.plan.id;
+      const auto shares = SharesOf(flow.plan, counts);
+      if (paths == 1) continue;
+      ASSERT_EQ(shares.size(), 2U) << flow.plan.id;
+      for (const auto& [spine, share] : shares) EXPECT_GT(share, 0.25) << flow.plan.id << spine;
+    }
+    fmt::print("3 flows of 12 MB over 2 spines of 50 Mbit/s, {} path(s) each: slowest {:.2f} s\n",
+               paths, result->SlowestFlowSeconds());
+  }
+}
+
+TEST_F(SplitTest, SendersAreHeldToTheRateThatFlowsSettleAt) {
+  StartDaemons("limit_rates: true\n");
+  // Three flows share two links, and each flow's two connections its part.
+  const double expected = 2.0 * kLinkBps / 3 / 2;
+  std::vector<double> limits;
+  const auto held = [&] {
+    return limits.size() == 2 && std::ranges::all_of(limits, [&](double limit) {
+             return std::abs(limit - expected) < 0.01 * expected;
+           });
+  };
+  lab::TrafficOptions options{.use_agents = true, .time_limit = 120s};
+  options.on_running = [&](std::chrono::nanoseconds) {
+    if (!held()) limits = PacingLimits();
+  };
+  const auto result = lab::RunTraffic(*lab_, ThreeFlows(2), options);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_TRUE(result->completed);
+  EXPECT_TRUE(held()) << testing::PrintToString(limits);
+}
+
+}  // namespace
+}  // namespace espalier::demo

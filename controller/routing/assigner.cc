@@ -39,7 +39,8 @@ void Assigner::Start(std::span<const Commodity> commodities) {
   result_.max_load = result_.lower_bound = {};
 }
 
-std::int32_t Assigner::ChooseLeastLoaded(const CandidatePaths& paths) const {
+std::int32_t Assigner::ChooseLeastLoaded(const Commodity& commodity) {
+  const CandidatePaths& paths = view_.Candidates(commodity.source, commodity.destination);
   std::int32_t best = kNoPath;
   Ratio least;
   for (std::size_t path = 0; path < paths.size(); ++path) {
@@ -55,18 +56,42 @@ std::int32_t Assigner::ChooseLeastLoaded(const CandidatePaths& paths) const {
   return best;
 }
 
-void Assigner::AssignGreedily(std::span<const Commodity> commodities) {
+std::int32_t Assigner::ChooseLeastLoadedSpine(const Clos& clos, const Commodity& commodity) const {
+  const auto capacities = view_.capacities();
+  std::int32_t best = -1;
+  Ratio least;
+  for (std::uint32_t spine = 0; spine < clos.spines; ++spine) {
+    const std::uint32_t up = clos.up[std::size_t{commodity.source} * clos.spines + spine];
+    const std::uint32_t down = clos.down[std::size_t{commodity.destination} * clos.spines + spine];
+    if (up == kNoLink || down == kNoLink || capacities[up] == 0 || capacities[down] == 0) continue;
+    const Ratio busiest =
+        std::max(Ratio{loads_[up], capacities[up]}, Ratio{loads_[down], capacities[down]});
+    if (best >= 0 && !(busiest < least)) continue;
+    best = static_cast<std::int32_t>(spine);
+    least = busiest;
+  }
+  return best;
+}
+
+void Assigner::AssignGreedily(std::span<const Commodity> commodities,
+                              std::span<const std::uint32_t> order) {
   loads_.assign(view_.capacities().size(), 0);
-  for (std::size_t i = 0; i < commodities.size(); ++i) {
+  const Clos* const clos = view_.clos() ? &*view_.clos() : nullptr;
+  for (std::size_t place = 0; place < commodities.size(); ++place) {
+    const std::size_t i = order.empty() ? place : order[place];
     const Commodity& commodity = commodities[i];
     if (commodity.source == commodity.destination) continue;
-    const CandidatePaths& paths = view_.Candidates(commodity.source, commodity.destination);
     for (std::uint32_t way = 0; way < commodity.ways; ++way) {
-      const std::int32_t best = ChooseLeastLoaded(paths);
-      if (best == kNoPath) break;
-      for (const std::uint32_t link : paths.Hops(static_cast<std::size_t>(best))) {
-        loads_[link] += kLoadUnit / commodity.ways;
+      std::int32_t best =
+          clos != nullptr ? ChooseLeastLoadedSpine(*clos, commodity) : ChooseLeastLoaded(commodity);
+      if (best < 0) break;
+      if (clos != nullptr) {
+        best = clos->PathThrough(commodity.source, commodity.destination,
+                                 static_cast<std::uint32_t>(best));
       }
+      hops_.clear();
+      view_.AppendHops(commodity.source, commodity.destination, best, hops_);
+      for (const std::uint32_t link : hops_) loads_[link] += kLoadUnit / commodity.ways;
       result_.paths[result_.first[i] + way] = best;
     }
   }
@@ -75,7 +100,7 @@ void Assigner::AssignGreedily(std::span<const Commodity> commodities) {
 
 const Assignment& Assigner::Greedy(std::span<const Commodity> commodities) {
   Start(commodities);
-  AssignGreedily(commodities);
+  AssignGreedily(commodities, {});
   result_.lower_bound = ComputeLowerBound(view_, commodities);
   return result_;
 }
@@ -85,7 +110,7 @@ const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
   std::int64_t steps = options.step_budget;
   Start(commodities);
   if (!equitable_.Assign(commodities, result_)) {
-    AssignGreedily(commodities);
+    AssignGreedily(commodities, {});
     result_.lower_bound = ComputeLowerBound(view_, commodities);
     if (result_.max_load > result_.lower_bound && steps > 0) {
       Occupy(commodities);
@@ -93,8 +118,10 @@ const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
       TakePathsFromOccupancy();
     }
   }
-  // Where no link has more than one flow's worth, all are as fast as they can be.
-  if (result_.max_load > Load{1, 1} && steps > 0) ChooseFairest(commodities, options, steps);
+  // Where no link has more than one flow's worth, all are as fast as they can be; and a budget that
+  // does not pay for looking at each flow twice buys nothing.
+  const auto looks = 2 * static_cast<std::int64_t>(commodities.size());
+  if (result_.max_load > Load{1, 1} && steps > looks) ChooseFairest(commodities, options, steps);
   return result_;
 }
 
@@ -180,10 +207,12 @@ void Assigner::ChooseFairest(std::span<const Commodity> commodities, const Assig
     best = result_.paths;
   };
 
-  std::fill(result_.paths.begin(), result_.paths.end(), kNoPath);
-  AssignGreedily(commodities);
-  if (result_.max_load == most) keep_if_better();
-  result_.max_load = most;
+  const auto try_greedy = [&](std::span<const std::uint32_t> order) {
+    std::fill(result_.paths.begin(), result_.paths.end(), kNoPath);
+    AssignGreedily(commodities, order);
+    return std::exchange(result_.max_load, most) == most;
+  };
+  if (try_greedy({})) keep_if_better();
 
   // Groups by size: the fewer flows, the cheaper to shield.
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> by_key;
@@ -207,8 +236,12 @@ void Assigner::ChooseFairest(std::span<const Commodity> commodities, const Assig
   }
   TakePathsFromOccupancy();
   keep_if_better();
+  // The sum of rates says little about when jobs end: not for it is greedy given up.
+  if (try_greedy(PaperOrder(commodities))) {
+    best_score.total_rate = 0;
+    if (!IsBetter(best_score, score())) best = result_.paths;
+  }
   result_.paths = std::move(best);
-  result_.max_load = most;
   result_.lower_bound = bound;
 }
 

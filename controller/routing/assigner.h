@@ -47,13 +47,18 @@ class Assigner {
   // mean); elsewhere the best found within the budget, with lower_bound telling the gap. Among
   // assignments of that load the one with the lexicographically greatest vector of jobs'
   // slowest rates that is found within the budget. Never worse than Greedy in maximum load.
+  // Where nothing that is found makes jobs (or their phases, if asked for) faster than Greedy in
+  // the order of the paper's authors does at the same load, that is what is returned.
   const Assignment& Optimal(std::span<const Commodity> commodities,
                             const AssignOptions& options = {});
 
  private:
   void Start(std::span<const Commodity> commodities);
-  void AssignGreedily(std::span<const Commodity> commodities);
-  std::int32_t ChooseLeastLoaded(const CandidatePaths& paths) const;
+  // In the order of these indices; empty: as they come.
+  void AssignGreedily(std::span<const Commodity> commodities, std::span<const std::uint32_t> order);
+  std::int32_t ChooseLeastLoaded(const Commodity& commodity);
+  // The same in a Clos, where no candidates need to be listed: the spine.
+  std::int32_t ChooseLeastLoadedSpine(const Clos& clos, const Commodity& commodity) const;
   // The occupancy holds the result's ways: ways_ by entry of result_.paths.
   void Occupy(std::span<const Commodity> commodities);
   void TakePathsFromOccupancy();
@@ -72,6 +77,7 @@ class Assigner {
   FabricView& view_;
   Assignment result_;
   std::vector<std::int64_t> loads_;
+  std::vector<std::uint32_t> hops_;
   EquitablePaths equitable_;
   Occupancy occupancy_;
   RatePredictor rates_;

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "common/base/check.h"
 
@@ -21,6 +23,26 @@ Wide GreatestCommonDivisor(Wide a, Wide b) {
 }
 
 }  // namespace
+
+std::vector<std::uint32_t> PaperOrder(std::span<const Commodity> commodities) {
+  const auto by_leaves = [&](std::uint32_t a, std::uint32_t b) {
+    return std::pair(commodities[a].source, commodities[a].destination) <
+           std::pair(commodities[b].source, commodities[b].destination);
+  };
+  std::vector<std::uint32_t> order(commodities.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::stable_sort(order, by_leaves);
+  std::vector<std::uint32_t> size_of_group(commodities.size());
+  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    while (end < order.size() && !by_leaves(order[begin], order[end])) ++end;
+    for (std::size_t i = begin; i < end; ++i) {
+      size_of_group[order[i]] = static_cast<std::uint32_t>(end - begin);
+    }
+  }
+  std::ranges::stable_sort(
+      order, [&](std::uint32_t a, std::uint32_t b) { return size_of_group[a] > size_of_group[b]; });
+  return order;
+}
 
 std::strong_ordering Load::operator<=>(const Load& other) const {
   return Wide{numerator} * other.denominator <=> Wide{other.numerator} * denominator;

@@ -25,6 +25,10 @@ struct Commodity {
 };
 constexpr std::uint32_t kMaxWays = 16;
 
+// The order in which the paper's authors feed their greedy: commodities grouped by their leaves,
+// the groups by falling size and then by source and destination. Returns indices. O(n log n).
+std::vector<std::uint32_t> PaperOrder(std::span<const Commodity> commodities);
+
 constexpr std::int32_t kNoPath = -1;
 
 // An exact load: flows per unit link (a unit link is the fabric's fastest). A flow split k ways

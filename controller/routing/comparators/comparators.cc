@@ -215,20 +215,6 @@ class Annealing {
 
 }  // namespace
 
-std::vector<std::uint32_t> PaperOrder(std::span<const Commodity> commodities) {
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> sizes;
-  for (const Commodity& commodity : commodities) ++sizes[Leaves(commodity)];
-  std::vector<std::uint32_t> order(commodities.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::ranges::stable_sort(order, [&](std::uint32_t a, std::uint32_t b) {
-    const auto leaves_a = Leaves(commodities[a]);
-    const auto leaves_b = Leaves(commodities[b]);
-    if (sizes[leaves_a] != sizes[leaves_b]) return sizes[leaves_a] > sizes[leaves_b];
-    return leaves_a < leaves_b;
-  });
-  return order;
-}
-
 Assignment AssignByHash(FabricView& view, std::span<const Commodity> commodities,
                         std::span<const std::uint64_t> keys, std::uint64_t seed) {
   ESPALIER_CHECK(keys.size() == commodities.size());

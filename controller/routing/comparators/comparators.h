@@ -12,10 +12,6 @@ namespace espalier::controller {
 // All: deterministic; commodities within one leaf take no path, unreachable ones are reported
 // (kNoPath); only usable paths are taken. Thread: one (the view fills its cache).
 
-// The order in which the paper's authors feed their greedy: commodities grouped by their leaves,
-// the groups by falling size and then by source and destination. Returns indices.
-std::vector<std::uint32_t> PaperOrder(std::span<const Commodity> commodities);
-
 // Plain ECMP: every way of every commodity on a path that a hash picks among the usable ones.
 // `keys` stand for the packets' five-tuples, one a commodity; with the seed they are the hash's
 // input, so that a flow keeps its path whatever else is live. O(commodities x ways).

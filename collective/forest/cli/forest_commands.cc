@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "collective/forest/cli/option_files.h"
+#include "collective/forest/cli/plan_program.h"
 #include "collective/forest/cli/stage_watch.h"
 #include "collective/forest/files/forest_binary.h"
 #include "collective/forest/files/forest_file.h"
@@ -127,6 +128,8 @@ Result<std::string> FormatPlan(const Topology& topology, const Plan& plan, const
            (plan.in_network ? SummariseSavings(savings) : "");
   }
   if (format == "dot") return FormatTreeAsDot(topology, plan, tree);
+  if (format == "program") return FormatAsProgramJson(plan);
+  if (format == "msccl-xml") return FormatAsMscclXml(plan);
   return FormatForestJson(topology, plan, seconds, proof);
 }
 
@@ -363,8 +366,10 @@ int Show(const ReadRequest& request) {
 }
 
 void AddFormat(CLI::App& command, std::string& format, std::string& output, std::size_t& tree) {
-  command.add_option("--format", format, "json (small forests), binary, summary or dot (one tree)")
-      ->check(CLI::IsMember({"json", "binary", "summary", "dot"}))
+  command
+      .add_option("--format", format,
+                  "json (small forests), binary, summary, dot (one tree), program or msccl-xml")
+      ->check(CLI::IsMember({"json", "binary", "summary", "dot", "program", "msccl-xml"}))
       ->capture_default_str();
   command.add_option("--tree", tree, "Which class of trees dot draws")->capture_default_str();
   command.add_option("-o,--output", output, "File to write (default: standard output)");

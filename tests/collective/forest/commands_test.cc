@@ -296,6 +296,17 @@ TEST_F(ForestCommands, DrawsATree) {
   EXPECT_THAT(none.errors, HasSubstr("the classes of trees are 0 to 7"));
 }
 
+TEST_F(ForestCommands, WritesPrograms) {
+  const std::string topology = Write("t.json", fabric::BuildA100({1}));
+  const std::string allreduce = "--topology " + topology + " --collective allreduce --format ";
+  const JsonValue program = Json(Run(allreduce + "program"));
+  EXPECT_EQ(program.Find("collective")->Find("kind")->text, "allreduce");
+  EXPECT_EQ(program.Find("ranks")->items.size(), 8U);
+  const Outcome xml = Run(allreduce + "msccl-xml");
+  EXPECT_EQ(xml.code, 0) << xml.errors;
+  EXPECT_THAT(xml.output, StartsWith("<algo name=\"forest-allreduce\""));
+}
+
 TEST_F(ForestCommands, LeavesStructureAsideWhereAskedTo) {
   const std::string topology =
       Write("t.json", fabric::BuildTorus(std::vector{3, 3}, BitsPerSecond{1'000'000'000}));

@@ -36,8 +36,8 @@ class Tracker {
     if (ReadsDestination(instruction.op)) Read(id, instruction, instruction.destination);
     if (WritesDestination(instruction.op)) Write(id, instruction);
     std::ranges::sort(instruction.after);
-    const auto repeated = std::ranges::unique(instruction.after);
-    instruction.after.erase(repeated.begin(), repeated.end());
+    instruction.after.erase(std::unique(instruction.after.begin(), instruction.after.end()),
+                            instruction.after.end());
   }
 
  private:

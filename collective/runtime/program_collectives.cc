@@ -46,7 +46,7 @@ Result<Interpreter*> ProgramCollectives::Find(std::string_view algorithm, int ro
       algorithms::MakeAlgorithm(algorithm, {.ranks = transport_->size(),
                                             .root = std::max(root, 0),
                                             .instances = instances,
-                                            .fifo_slots = std::min(2, transport_->slots())});
+                                            .fifo_slots = transport_->slots()});
   if (!program) return Propagate(program);
   const program::Verdict verdict = program::Verify(*program, {.fifo_slots = transport_->slots()});
   if (verdict.violation) {

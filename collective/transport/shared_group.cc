@@ -27,7 +27,8 @@ constexpr std::uint32_t kMagic = 0x45535031;
 constexpr int kMaxRanks = 1024;
 // Spinning pays only while every rank has a core of its own; some 5 us.
 constexpr int kSpins = 200;
-constexpr int kYields = 100;
+// Giving way costs nothing on an idle core; on a busy one it may cost many times this.
+constexpr std::chrono::microseconds kYieldTime{50};
 // How long a sleeper sleeps before it looks whether its peers are alive.
 constexpr milliseconds kNap{20};
 constexpr std::size_t kHeaderBytes = 64 << 10;
@@ -221,10 +222,11 @@ Result<void> SharedGroup::Await(Signal& signal, std::uint32_t seen, Deadline dea
     if (changed()) return {};
     PauseCore();
   }
-  for (int i = 0; i < kYields; ++i) {
+  const auto patience = steady_clock::now() + kYieldTime;
+  do {
     if (changed()) return {};
     ::sched_yield();
-  }
+  } while (steady_clock::now() < patience);
   while (true) {
     signal.sleepers.fetch_add(1);
     if (!changed()) {

@@ -187,7 +187,7 @@ TEST(Interpreter, RunsEveryAlgorithmAsTheReference) {
   std::size_t draw = 0;
   int programs = 0;
   for (const algorithms::Algorithm& algorithm : algorithms::Algorithms()) {
-    for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17}) {
+    for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 12, 17}) {
       algorithms::AlgorithmOptions options = {
           .ranks = ranks, .root = (ranks * 2) / 3, .fifo_slots = kSlots};
       if (algorithm.takes.find("ranks-per-node") != std::string_view::npos) {
@@ -209,7 +209,7 @@ TEST(Interpreter, RunsEveryAlgorithmAsTheReference) {
       ++programs;
     }
   }
-  EXPECT_GT(programs, 150);
+  EXPECT_GT(programs, 100);
 }
 
 TEST(Interpreter, RunsProgramsWithParallelInstancesAndManyTiles) {

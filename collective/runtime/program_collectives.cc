@@ -42,11 +42,10 @@ Result<Interpreter*> ProgramCollectives::Find(std::string_view algorithm, int ro
   std::unique_ptr<Interpreter>& found =
       interpreters_[{fmt::format("{}/{}", algorithm, instances), root}];
   if (found != nullptr) return found.get();
-  auto program =
-      algorithms::MakeAlgorithm(algorithm, {.ranks = transport_->size(),
-                                            .root = std::max(root, 0),
-                                            .instances = instances,
-                                            .fifo_slots = transport_->slots()});
+  auto program = algorithms::MakeAlgorithm(algorithm, {.ranks = transport_->size(),
+                                                       .root = std::max(root, 0),
+                                                       .instances = instances,
+                                                       .fifo_slots = transport_->slots()});
   if (!program) return Propagate(program);
   const program::Verdict verdict = program::Verify(*program, {.fifo_slots = transport_->slots()});
   if (verdict.violation) {

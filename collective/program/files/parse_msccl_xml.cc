@@ -65,14 +65,17 @@ class Reader {
     return found;
   }
 
-  // A whole number from min to max; required without a fallback.
+  // A whole number from min to max, which must be there.
   std::int64_t Number(const pugi::xml_node& node, const char* key, std::int64_t min,
-                      std::int64_t max, std::optional<std::int64_t> fallback = std::nullopt) {
+                      std::int64_t max) {
+    if (!Find(node, key)) AddError(node, fmt::format("<{}> without {}", node.name(), key));
+    return NumberOr(min, node, key, min, max);
+  }
+
+  std::int64_t NumberOr(std::int64_t fallback, const pugi::xml_node& node, const char* key,
+                        std::int64_t min, std::int64_t max) {
     const auto text = Find(node, key);
-    if (!text) {
-      if (!fallback) AddError(node, fmt::format("<{}> without {}", node.name(), key));
-      return fallback.value_or(min);
-    }
+    if (!text) return fallback;
     std::int64_t value = 0;
     const auto [end, failure] = std::from_chars(text->data(), text->data() + text->size(), value);
     if (failure == std::errc() && end == text->data() + text->size() && value >= min &&
@@ -84,8 +87,13 @@ class Reader {
   }
 
   std::int32_t Small(const pugi::xml_node& node, const char* key, std::int64_t min,
-                     std::int64_t max, std::optional<std::int64_t> fallback = std::nullopt) {
-    return static_cast<std::int32_t>(Number(node, key, min, max, fallback));
+                     std::int64_t max) {
+    return static_cast<std::int32_t>(Number(node, key, min, max));
+  }
+
+  std::int32_t SmallOr(std::int64_t fallback, const pugi::xml_node& node, const char* key,
+                       std::int64_t min, std::int64_t max) {
+    return static_cast<std::int32_t>(NumberOr(fallback, node, key, min, max));
   }
 
   // The children, all of one kind, by their dense number.
@@ -125,16 +133,16 @@ class Reader {
       return AddError(node, fmt::format("proto=\"{}\" is none of Simple, LL, LL128", protocol));
     }
     program_.protocol = known->first;
-    channels_ = Small(node, "nchannels", 1, kMscclChannels, kMscclChannels);
+    channels_ = SmallOr(kMscclChannels, node, "nchannels", 1, kMscclChannels);
     CollectiveSpec& spec = program_.collective;
     spec.ranks = Small(node, "ngpus", 1, kMaxRanks);
     spec.chunks = Small(node, "nchunksperloop", 1, kMaxChunks);
-    program_.min_bytes = Number(node, "minBytes", 0, std::numeric_limits<std::int64_t>::max(), 0);
+    program_.min_bytes = NumberOr(0, node, "minBytes", 0, std::numeric_limits<std::int64_t>::max());
     program_.max_bytes =
-        Number(node, "maxBytes", 0, std::numeric_limits<std::int64_t>::max(), kMscclMaxBytes);
-    const bool in_place = Number(node, "inplace", 0, 1, 0) == 1;
+        NumberOr(kMscclMaxBytes, node, "maxBytes", 0, std::numeric_limits<std::int64_t>::max());
+    const bool in_place = NumberOr(0, node, "inplace", 0, 1) == 1;
     program_.placement = {.in_place = in_place,
-                          .out_of_place = Number(node, "outofplace", 0, 1, !in_place) == 1};
+                          .out_of_place = NumberOr(!in_place, node, "outofplace", 0, 1) == 1};
     ReadCollective(node);
     const auto ranks = Children(node, "gpu", "id", kMaxRanks);
     if (!error_ && ranks.size() != At(spec.ranks)) {
@@ -157,9 +165,9 @@ class Reader {
 
   void ReadRank(const pugi::xml_node& node) {
     RankProgram& rank = program_.ranks.emplace_back();
-    rank.input_chunks = Small(node, "i_chunks", 0, kMaxChunks, 0);
-    rank.output_chunks = Small(node, "o_chunks", 0, kMaxChunks, 0);
-    rank.scratch_chunks = Small(node, "s_chunks", 0, kMaxChunks, 0);
+    rank.input_chunks = SmallOr(0, node, "i_chunks", 0, kMaxChunks);
+    rank.output_chunks = SmallOr(0, node, "o_chunks", 0, kMaxChunks);
+    rank.scratch_chunks = SmallOr(0, node, "s_chunks", 0, kMaxChunks);
     if (program_.collective.kind == CollectiveKind::kCustom) {
       // Buffers of another size than the data are what some custom collectives are about.
       program_.collective.chunks =
@@ -172,10 +180,10 @@ class Reader {
       if (error_) return;
       const std::int64_t last_rank = program_.collective.ranks - 1;
       ThreadBlock& made = rank.blocks.emplace_back();
-      made.send_peer = Small(block, "send", kNoPeer, last_rank, kNoPeer);
-      made.receive_peer = Small(block, "recv", kNoPeer, last_rank, kNoPeer);
+      made.send_peer = SmallOr(kNoPeer, block, "send", kNoPeer, last_rank);
+      made.receive_peer = SmallOr(kNoPeer, block, "recv", kNoPeer, last_rank);
       const bool is_local = made.send_peer == kNoPeer && made.receive_peer == kNoPeer;
-      made.channel = std::max(0, Small(block, "chan", is_local ? -1 : 0, channels_ - 1, 0));
+      made.channel = std::max(0, SmallOr(0, block, "chan", is_local ? -1 : 0, channels_ - 1));
       steps.push_back(Children(block, "step", "s", kMscclSteps));
       for (const pugi::xml_node& step : steps.back()) made.steps.push_back(ReadStep(step, blocks));
     }
@@ -206,7 +214,7 @@ class Reader {
     if (!WritesDestination(*op)) step.destination = step.source;
     step.count = *op == OpCode::kNop ? 1 : Small(node, "cnt", 1, kMscclChunksInStep);
     const auto last_block = static_cast<std::int64_t>(blocks.size()) - 1;
-    const auto block = Small(node, "depid", -1, last_block, -1);
+    const auto block = SmallOr(-1, node, "depid", -1, last_block);
     if (block >= 0) step.after.push_back({block, Small(node, "deps", 0, kMscclSteps - 1)});
     return step;
   }
@@ -219,7 +227,7 @@ class Reader {
                                           on.step, on.block));
       }
       const pugi::xml_node& other = steps[At(on.block)][At(on.step)];
-      if (Number(other, "hasdep", 0, 1, 0) == 0) {
+      if (NumberOr(0, other, "hasdep", 0, 1) == 0) {
         return AddError(node, fmt::format("waits for step {} of block {}, which does not say that "
                                           "it is waited for (hasdep)",
                                           on.step, on.block));

@@ -37,7 +37,7 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   Configuration config;
   config.topology_file = file.topology_file();
   config.listen = Or(file.listen(), "tcp://127.0.0.1:7400");
-  config.state_file = Or(file.state_file(), "/var/lib/espalier/intents.json");
+  config.state_file = Or(file.state_file(), "/var/lib/espalier/store.db");
   config.http.assign(file.http().begin(), file.http().end());
   if (config.http.empty()) config.http.emplace_back("unix:/run/espalier/controller.sock");
   config.log_level = *level;

@@ -25,7 +25,7 @@ std::vector<fabric::LinkState> InitialStates(const fabric::Topology& topology) {
 }  // namespace
 
 Controller::Controller(fabric::Topology topology, ControllerOptions options, EventLoop& loop,
-                       Bus& bus, IntentStore& store, Metrics& metrics)
+                       Bus& bus, Store& store, Metrics& metrics)
     : options_(options),
       loop_(loop),
       bus_(bus),
@@ -53,6 +53,8 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
                                        "Live flows that moved to make room for new ones")),
       recomputations_(metrics.MakeCounter("espalier_controller_recomputations_total",
                                           "Assignments of all flows on the operator's word")),
+      commit_seconds_(metrics.MakeLatency("espalier_controller_commit_seconds",
+                                          "Until an operator's action was durable")),
       flows_open_(metrics.MakeGauge("espalier_controller_flows_open", "Elephant flows open now")),
       flows_unroutable_(metrics.MakeGauge("espalier_controller_flows_unroutable",
                                           "Open flows without a usable path or a known end")),
@@ -65,18 +67,25 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       topology_version_(metrics.MakeGauge("espalier_controller_topology_version",
                                           "Grows with every change of a link's state")) {}
 
-Controller::~Controller() = default;
+Controller::~Controller() { StoreEvents(); }
 
 Result<void> Controller::Start() {
-  Result<Intents> stored = store_.Load();
+  Result<StoredState> stored = store_.Begin();
   if (!stored) return Propagate(stored);
-  state_.intents = std::move(*stored);
-  Result<void> raised = RaiseEpoch(state_.intents.epoch);
-  if (!raised) return Propagate(raised);
+  state_.epoch = stored->epoch;
+  state_.revision = stored->revision;
+  state_.intents = std::move(stored->intents);
+  RestoreHistory(stored->events);
   const auto changed = ApplyIntents();
-  state_.history.Record(loop_.Now(), "controller_started",
-                        fmt::format("epoch={} links_not_up={} topology={}", state_.intents.epoch,
-                                    changed.size(), state_.topology.name()));
+  state_.history.Record(
+      loop_.Now(), "controller_started",
+      fmt::format("epoch={} revision={} links_not_up={} topology={}", state_.epoch, state_.revision,
+                  changed.size(), state_.topology.name()));
+  if (!stored->topology.name.empty() && stored->topology.name != state_.topology.name()) {
+    state_.history.Record(
+        loop_.Now(), "topology_is_another",
+        fmt::format("intents_of={} topology={}", stored->topology.name, state_.topology.name()));
+  }
   bus_.SetHandlers(
       {.on_message = [this](PeerId peer, std::string_view bytes) { HandleMessage(peer, bytes); },
        .on_peer_gone =
@@ -87,21 +96,6 @@ Result<void> Controller::Start() {
            }});
   last_heartbeat_ = last_verify_ = loop_.Now();
   tick_ = loop_.After(kTickInterval, [this] { Tick(); });
-  return {};
-}
-
-Result<void> Controller::RaiseEpoch(std::uint64_t at_least) {
-  Intents raised = state_.intents;
-  raised.epoch = std::max(raised.epoch, at_least) + 1;
-  Result<void> saved = store_.Save(raised);
-  if (!saved) return Propagate(saved);
-  state_.intents = std::move(raised);
-  for (std::size_t i = 0; i < state_.agents.size(); ++i) {
-    const AgentId id(static_cast<std::int32_t>(i));
-    Agent& agent = state_.agents.At(id);
-    agent.generation = agent.acked_generation = 0;
-    state_.agents.QueueFullPush(id);
-  }
   return {};
 }
 
@@ -145,6 +139,8 @@ void Controller::Tick() {
   TakeFindings(learner_.ExpireOrders(now));
   if (options_.limit_rates) rate_planner_.Update();
   publisher_.ResendUnacknowledged(now);
+  EndExpiredIntents();
+  StoreEvents();
   if (options_.verify_interval > Duration::zero() &&
       now - last_verify_ >= options_.verify_interval) {
     last_verify_ = now;
@@ -155,7 +151,7 @@ void Controller::Tick() {
     ++heartbeats_;
     for (std::size_t i = 0; i < state_.agents.size(); ++i) {
       const AgentId id(static_cast<std::int32_t>(i));
-      Send(id, wire::Heartbeat{heartbeats_, state_.intents.epoch, state_.agents.At(id).generation});
+      Send(id, wire::Heartbeat{heartbeats_, state_.epoch, state_.agents.At(id).generation});
     }
   }
   RequestTurn();

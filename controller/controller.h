@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,14 +25,23 @@ namespace espalier::controller {
 
 // What an operator's action did, or (dry run) would do.
 struct ActionOutcome {
-  std::int64_t version = 0;  // of the topology, afterwards
+  std::int64_t version = 0;    // of the topology, afterwards
+  std::uint64_t revision = 0;  // of the intents, afterwards
   std::vector<FlowMove> moves;
   LoadSummary before;
   LoadSummary after;  // of a dry run of a failure: as before
 };
+using ActionDone = std::function<void(Result<ActionOutcome>)>;
 
-enum class LinkAction { kFail, kRestore, kDrain, kUndrain };
-enum class NodeAction { kFail, kRestore };
+// On whose word, why and how something is done.
+struct OperatorRequest {
+  std::string actor;
+  std::string reason;
+  std::optional<WallTime> until;  // what is failed or drained is so until then
+  bool dry_run = false;           // only tell
+};
+
+enum class IntentAction { kFail, kRestore, kDrain, kUndrain };
 
 // The controller of one cluster: hears of elephant flows from the agents, assigns paths, learns
 // which source port takes which path, and pushes the ports (ARCHITECTURE flow A); takes the
@@ -43,21 +54,29 @@ enum class NodeAction { kFail, kRestore };
 class Controller {
  public:
   Controller(fabric::Topology topology, ControllerOptions options, EventLoop& loop, Bus& bus,
-             IntentStore& store, Metrics& metrics);
+             Store& store, Metrics& metrics);
   ~Controller();
 
-  // Loads the operator's intents, raises the epoch and starts to listen; call once.
-  // Errors: the store's.
+  // Takes over from the controller before it: its intents, a higher epoch, its events; then
+  // listens. Call once. Waits for the store. Errors: the store's.
   Result<void> Start();
 
-  // Operator's actions. An intent is durable before anything moves.
-  // Errors: kNotFound (no such link or node), kAlreadyExists (it is in that state already),
-  // the store's.
-  Result<ActionOutcome> ChangeLink(const std::string& link, LinkAction action,
-                                   const std::string& reason, bool dry_run);
-  Result<ActionOutcome> ChangeNode(const std::string& node, NodeAction action,
-                                   const std::string& reason, bool dry_run);
-  ActionOutcome Recompute(bool dry_run);
+  // Operators' actions, one after the other. An intent is durable before anything moves, each is
+  // in the audit log, and `done` (called inside the call only for dry runs and for what is refused
+  // unseen) comes after that. The loop goes on meanwhile.
+  // Errors: kNotFound (no such link, node or revision), kAlreadyExists (it is in that state
+  // already), kInvalidArgument (`until` is past, or makes no sense there), kResourceExhausted (too
+  // many wait), the store's.
+  void ChangeLink(const std::string& link, IntentAction action, OperatorRequest request,
+                  ActionDone done);
+  void ChangeNode(const std::string& node, IntentAction action, OperatorRequest request,
+                  ActionDone done);
+  // Assigns all flows anew.
+  void Recompute(OperatorRequest request, ActionDone done);
+  // Back to the intents of an earlier revision (none: the one before the present), as a new one.
+  void RollBack(std::optional<std::uint64_t> revision, OperatorRequest request, ActionDone done);
+  // The latest `most` entries after `since`, oldest first.
+  void ReadAudit(std::uint64_t since, std::size_t most, Store::Done<std::vector<AuditEntry>> done);
 
   // For views (controller/api); valid until the next callback of the loop.
   State& state() { return state_; }
@@ -65,6 +84,7 @@ class Controller {
   TimePoint Now() const { return loop_.Now(); }
   // Sets the metrics that nobody counts along: O(flows + links), for whoever reads them.
   void RefreshMetrics();
+  WallTime WallNow() const { return options_.wall_clock(); }
   // Flows that are decided but not yet acknowledged by their agents.
   std::size_t UnacknowledgedFlows();
 
@@ -95,10 +115,33 @@ class Controller {
   fabric::LinkState EffectiveState(fabric::LinkId link, const Intents& intents) const;
   // Brings every link to the state that intents and reports give it; the links that changed.
   std::vector<fabric::LinkId> ApplyIntents();
-  Result<ActionOutcome> ApplyIntentChange(Intents changed, const std::string& event, bool dry_run);
   std::vector<FlowMove> ReactToLinkChanges(const std::vector<fabric::LinkId>& changed);
   std::vector<FlowMove> WouldMove(const Intents& intents);
-  Result<void> RaiseEpoch(std::uint64_t at_least);
+
+  // Operators' actions and what is stored (controller/operations.cc).
+  struct Operation {
+    std::string action;  // "fail link", for the audit log
+    std::string target;
+    OperatorRequest request;
+    std::string event;                        // "link_failed"
+    std::string subject;                      // "link=leaf0--spine1"
+    std::function<Result<Intents>()> change;  // what the intents become; none: they stay
+    ActionDone done;
+  };
+  void Submit(Operation operation);
+  void TellDryRun(const Operation& operation);
+  void StartOperation();
+  void HandleCommit(Result<Committed> committed, const std::optional<Intents>& changed);
+  void FinishOperation(Result<ActionOutcome> outcome);
+  AuditEntry AuditOf(const Operation& operation) const;
+  ActionOutcome Apply(const Intents& changed);
+  ActionOutcome Reassign(bool dry_run);
+  Result<Intents> ChangedIntents(const std::string& id, bool is_link, IntentAction action,
+                                 const OperatorRequest& request) const;
+  void EndExpiredIntents();
+  void RaiseEpoch(std::uint64_t at_least, std::function<void(Result<void>)> done);
+  void RestoreHistory(const std::vector<StoredEvent>& events);
+  void StoreEvents();
 
   // The agent that can send probes from this NIC, if it is connected.
   std::optional<AgentId> ProbeAgent(fabric::NodeId nic) const;
@@ -108,7 +151,7 @@ class Controller {
   ControllerOptions options_;
   EventLoop& loop_;
   Bus& bus_;
-  IntentStore& store_;
+  Store& store_;
   State state_;
   std::vector<fabric::LinkState> initial_states_;  // by link, as the topology file has them
   PathLearner learner_;
@@ -123,6 +166,10 @@ class Controller {
   TimePoint last_heartbeat_;
   TimePoint last_verify_;
   std::uint32_t verify_cursor_ = 0;
+  std::deque<Operation> operations_;  // the first is being done
+  std::vector<std::function<void(Result<void>)>> epoch_waiters_;
+  std::uint64_t stored_event_ = 0;  // the latest that was given to the store
+  TimePoint next_expiry_check_;
 
   Counter& messages_;
   Counter& bad_messages_;
@@ -131,6 +178,7 @@ class Controller {
   LatencyHistogram& assignment_seconds_;
   Counter& flows_moved_;
   Counter& recomputations_;
+  LatencyHistogram& commit_seconds_;
   Gauge& flows_open_;
   Gauge& flows_unroutable_;
   Gauge& max_link_load_;

@@ -1,6 +1,7 @@
 #include "controller/event_history.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "common/base/log.h"
 
@@ -10,6 +11,13 @@ void EventHistory::Record(TimePoint time, std::string kind, std::string text) {
   Log(LogLevel::kInfo, "event={} {}", kind, text);
   events_.push_back({next_++, time, std::move(kind), std::move(text)});
   if (events_.size() > limit_) events_.pop_front();
+}
+
+void EventHistory::Restore(std::vector<HistoryEvent> events) {
+  if (events.empty()) return;
+  next_ = events.back().sequence + limit_;
+  events_.assign(std::make_move_iterator(events.begin()), std::make_move_iterator(events.end()));
+  while (events_.size() > limit_) events_.pop_front();
 }
 
 std::vector<HistoryEvent> EventHistory::Since(std::uint64_t sequence, std::size_t most) const {

@@ -25,6 +25,9 @@ class EventHistory {
 
   // Also written to the log.
   void Record(TimePoint time, std::string kind, std::string text);
+  // What an earlier controller recorded, oldest first, before anything else. Numbers go on well
+  // above: of those that it gave last some may not have been stored.
+  void Restore(std::vector<HistoryEvent> events);
   // Those after `sequence`, at most `most`.
   std::vector<HistoryEvent> Since(std::uint64_t sequence, std::size_t most) const;
   std::uint64_t last_sequence() const { return next_ - 1; }

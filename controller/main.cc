@@ -15,7 +15,7 @@
 #include "controller/api/operator_api.h"
 #include "controller/configuration.h"
 #include "controller/controller.h"
-#include "controller/store/intent_store.h"
+#include "controller/store/sqlite_store.h"
 
 namespace espalier::controller {
 namespace {
@@ -30,8 +30,9 @@ int Run(const Configuration& config, fabric::Topology topology) {
   Metrics metrics;
   auto bus = io::ZmqRouterBus::Bind(loop, {.endpoint = config.listen});
   if (!bus) return Complain(bus.error());
-  const auto store = MakeFileIntentStore(config.state_file);
-  Controller controller(std::move(topology), config.options, loop, **bus, *store, metrics);
+  const auto store = OpenSqliteStore(config.state_file, loop, config.options.wall_clock);
+  if (!store) return Complain(store.error());
+  Controller controller(std::move(topology), config.options, loop, **bus, **store, metrics);
   const Result<void> started = controller.Start();
   if (!started) return Complain(started.error());
 
@@ -39,7 +40,9 @@ int Run(const Configuration& config, fabric::Topology topology) {
   std::vector<std::unique_ptr<io::HttpServer>> servers;
   for (const std::string& address : config.http) {
     auto server = io::HttpServer::Listen(
-        loop, address, [&](const io::HttpRequest& request) { return api.Handle(request); });
+        loop, address, [&](const io::HttpRequest& request, io::HttpServer::Respond respond) {
+          api.Handle(request, std::move(respond));
+        });
     if (!server) return Complain(server.error());
     servers.push_back(std::move(*server));
   }

@@ -67,7 +67,7 @@ void Controller::Refuse(PeerId peer, const std::string& name, const std::string&
   wire::Welcome welcome;
   welcome.accepted = false;
   welcome.reason = reason;
-  welcome.epoch = state_.intents.epoch;
+  welcome.epoch = state_.epoch;
   SendTo(peer, std::move(welcome));
   if (name.empty()) return;
   state_.history.Record(loop_.Now(), "agent_refused",
@@ -89,12 +89,11 @@ void Controller::HandleHello(PeerId peer, std::uint64_t instance, const wire::He
     Refuse(peer, hello.name, "another agent of this name is connected (names must be unique)");
     return;
   }
-  if (hello.highest_epoch >= state_.intents.epoch && agent.instance != instance) {
-    const Result<void> raised = RaiseEpoch(hello.highest_epoch);
-    if (!raised) {
+  if (hello.highest_epoch >= state_.epoch && agent.instance != instance) {
+    return RaiseEpoch(hello.highest_epoch, [this, peer, instance, hello](Result<void> raised) {
+      if (raised) return HandleHello(peer, instance, hello);
       Refuse(peer, hello.name, "the controller cannot save its epoch: " + raised.error().message);
-      return;
-    }
+    });
   }
   if (agent.instance != instance) {
     for (const FlowSlot slot : state_.flows.OfAgent(id)) CloseFlow(slot);
@@ -111,7 +110,7 @@ void Controller::HandleHello(PeerId peer, std::uint64_t instance, const wire::He
   agent.hold_until = now + options_.adoption_timeout;
   wire::Welcome welcome;
   welcome.accepted = true;
-  welcome.epoch = state_.intents.epoch;
+  welcome.epoch = state_.epoch;
   welcome.heartbeat_interval_us = Microseconds(options_.heartbeat_interval);
   SendTo(peer, std::move(welcome));
   state_.history.Record(now, "agent_up",

@@ -1,8 +1,10 @@
-// What the controller does on the word of the operator.
+// What the controller does on the word of operators, and what it stores of it.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "common/base/check.h"
 #include "controller/controller.h"
 
 namespace espalier::controller {
@@ -12,46 +14,64 @@ using fabric::LinkState;
 
 namespace {
 
+constexpr std::size_t kMostOperations = 64;  // those that wait, the one at hand included
+constexpr std::size_t kEventsAtOnce = 1'000;
+constexpr Duration kExpiryCheckInterval = std::chrono::seconds(1);
+
 struct ActionWords {
   bool add;  // an intent is added, or taken back
-  std::string_view event;
+  std::string_view verb;
+  std::string_view past;
   std::string_view already;
 };
 
-ActionWords WordsFor(LinkAction action) {
+ActionWords WordsFor(IntentAction action) {
   switch (action) {
-    case LinkAction::kFail:
-      return {true, "link_failed", "is failed already"};
-    case LinkAction::kRestore:
-      return {false, "link_restored", "is not failed"};
-    case LinkAction::kDrain:
-      return {true, "link_drained", "is drained already"};
-    case LinkAction::kUndrain:
-      return {false, "link_undrained", "is not drained"};
+    case IntentAction::kFail:
+      return {true, "fail", "failed", "is failed already"};
+    case IntentAction::kRestore:
+      return {false, "restore", "restored", "is not failed"};
+    case IntentAction::kDrain:
+      return {true, "drain", "drained", "is drained already"};
+    case IntentAction::kUndrain:
+      return {false, "undrain", "undrained", "is not drained"};
   }
   return {};
 }
 
 // True if the set of intents changed.
-bool Change(std::map<std::string, std::string>& intents, const std::string& id, bool add,
-            const std::string& reason) {
-  return add ? intents.emplace(id, reason).second : intents.erase(id) > 0;
+bool Change(IntentById& intents, const std::string& id, bool add, const Intent& intent) {
+  return add ? intents.emplace(id, intent).second : intents.erase(id) > 0;
+}
+
+// Takes out what held until then; true if there was any.
+bool DropExpired(Intents& intents, WallTime now) {
+  std::size_t dropped = 0;
+  for (IntentById* members : {&intents.failed_links, &intents.failed_nodes, &intents.drained_links,
+                              &intents.drained_nodes, &intents.restored_links}) {
+    dropped += std::erase_if(*members, [&](const auto& member) {
+      return member.second.until && *member.second.until <= now;
+    });
+  }
+  return dropped > 0;
 }
 
 }  // namespace
 
 LinkState Controller::EffectiveState(LinkId id, const Intents& intents) const {
   const fabric::Link& link = state_.topology.link(id);
-  const auto node_failed = [&](fabric::NodeId node) {
-    return intents.failed_nodes.contains(state_.topology.node(node).id);
+  const auto has_end = [&](const IntentById& nodes) {
+    return nodes.contains(state_.topology.node(link.a).id) ||
+           nodes.contains(state_.topology.node(link.b).id);
   };
   const LinkState in_file =
       intents.restored_links.contains(link.id) ? LinkState::kUp : initial_states_[id.Index()];
-  if (intents.failed_links.contains(link.id) || node_failed(link.a) || node_failed(link.b) ||
+  if (intents.failed_links.contains(link.id) || has_end(intents.failed_nodes) ||
       state_.reported_down.contains(id) || in_file == LinkState::kDown) {
     return LinkState::kDown;
   }
-  return intents.drained_links.contains(link.id) ? LinkState::kDrained : in_file;
+  const bool drained = intents.drained_links.contains(link.id) || has_end(intents.drained_nodes);
+  return drained ? LinkState::kDrained : in_file;
 }
 
 std::vector<LinkId> Controller::ApplyIntents() {
@@ -104,82 +124,278 @@ std::vector<FlowMove> Controller::WouldMove(const Intents& intents) {
   return moves;
 }
 
-Result<ActionOutcome> Controller::ApplyIntentChange(Intents changed, const std::string& event,
-                                                    bool dry_run) {
+void Controller::Submit(Operation operation) {
+  if (operation.request.dry_run) return TellDryRun(operation);
+  if (operations_.size() >= kMostOperations) {
+    return operation.done(
+        Fail(ErrorCode::kResourceExhausted,
+             fmt::format("{} actions wait already (try again)", kMostOperations)));
+  }
+  operations_.push_back(std::move(operation));
+  if (operations_.size() == 1) StartOperation();
+}
+
+void Controller::TellDryRun(const Operation& operation) {
   ActionOutcome outcome;
-  if (dry_run) {
-    outcome.version = state_.topology.version();
-    outcome.moves = WouldMove(changed);
+  if (operation.change) {
+    Result<Intents> changed = operation.change();
+    if (!changed) return operation.done(Propagate(changed));
+    outcome.moves = WouldMove(*changed);
     outcome.before = outcome.after = Summarize(state_);
-    return outcome;
+  } else {
+    outcome = Reassign(/*dry_run=*/true);
   }
-  Result<void> saved = store_.Save(changed);
-  if (!saved) return Propagate(saved);
-  state_.intents = std::move(changed);
-  outcome.before = Summarize(state_);
-  outcome.moves = ReactToLinkChanges(ApplyIntents());
-  outcome.after = Summarize(state_);
   outcome.version = state_.topology.version();
-  state_.history.Record(loop_.Now(), event.substr(0, event.find(' ')),
-                        fmt::format("{} version={} moved={}", event.substr(event.find(' ') + 1),
-                                    outcome.version, outcome.moves.size()));
+  outcome.revision = state_.revision;
+  operation.done(std::move(outcome));
+}
+
+AuditEntry Controller::AuditOf(const Operation& operation) const {
+  AuditEntry entry;
+  entry.time = WallNow();
+  entry.actor = operation.request.actor;
+  entry.action = operation.action;
+  entry.target = operation.target;
+  entry.reason = operation.request.reason;
+  entry.until = operation.request.until;
+  return entry;
+}
+
+void Controller::StartOperation() {
+  const Operation& operation = operations_.front();
+  StoreChange change;
+  change.audit = AuditOf(operation);
+  if (operation.change) {
+    Result<Intents> changed = operation.change();
+    if (!changed) {
+      change.audit->result = AuditResult::kRefused;
+      change.audit->detail = changed.error().message;
+      // Not having written the refusal down does not make it less of one.
+      return store_.Commit(std::move(change), [this, error = changed.error()](const auto&) {
+        FinishOperation(tl::unexpected<Error>(error));
+      });
+    }
+    change.intents = std::move(*changed);
+    change.topology = {state_.topology.name(), state_.topology.version()};
+  }
+  std::optional<Intents> changed = change.intents;
+  store_.Commit(std::move(change), [this, changed = std::move(changed),
+                                    start = loop_.Now()](Result<Committed> done) {
+    commit_seconds_.ObserveSeconds(std::chrono::duration<double>(loop_.Now() - start).count());
+    HandleCommit(std::move(done), changed);
+  });
+}
+
+// It is durable: now it may move flows.
+void Controller::HandleCommit(Result<Committed> committed, const std::optional<Intents>& changed) {
+  if (!committed) return FinishOperation(Propagate(committed));
+  state_.revision = committed->revision;
+  ActionOutcome outcome = changed ? Apply(*changed) : Reassign(/*dry_run=*/false);
+  outcome.version = state_.topology.version();
+  outcome.revision = state_.revision;
+  const Operation& operation = operations_.front();
+  state_.history.Record(
+      loop_.Now(), operation.event,
+      changed
+          ? fmt::format("{}{}version={} moved={}", operation.subject,
+                        operation.subject.empty() ? "" : " ", outcome.version, outcome.moves.size())
+          : fmt::format("moved={} max_load={} bound={}", outcome.moves.size(),
+                        outcome.after.max_load.ToString(), outcome.after.lower_bound.ToString()));
   Turn();  // now, not when the loop comes to it: flows on a dead path wait for this
-  return outcome;
+  std::vector<AuditMove> moves;
+  for (const FlowMove& move : outcome.moves) {
+    moves.push_back({move.flow, move.job, move.from, move.to});
+  }
+  store_.FinishAudit(
+      committed->audit_sequence, std::move(moves), [this, outcome](const Result<void>& finished) {
+        if (!finished) {
+          state_.history.Record(loop_.Now(), "audit_unfinished", finished.error().message);
+        }
+        FinishOperation(outcome);  // which has been done, and is durable
+      });
 }
 
-Result<ActionOutcome> Controller::ChangeLink(const std::string& link, LinkAction action,
-                                             const std::string& reason, bool dry_run) {
-  const auto id = state_.topology.FindLink(link);
-  if (!id) {
-    return Fail(ErrorCode::kNotFound,
-                fmt::format("there is no link \"{}\" (`espalier links` lists them)", link));
-  }
-  const ActionWords words = WordsFor(action);
-  Intents changed = state_.intents;
-  const bool drains = action == LinkAction::kDrain || action == LinkAction::kUndrain;
-  auto& intents = drains ? changed.drained_links : changed.failed_links;
-  const LinkState meant = drains ? LinkState::kDrained : LinkState::kDown;
-  const bool in_file = initial_states_[id->Index()] == meant;
-  const bool is_news = in_file ? Change(changed.restored_links, link, !words.add, reason)
-                               : Change(intents, link, words.add, reason);
-  if (!is_news) {
-    return Fail(ErrorCode::kAlreadyExists, fmt::format("link {} {}", link, words.already));
-  }
-  return ApplyIntentChange(std::move(changed), fmt::format("{} link={}", words.event, link),
-                           dry_run);
-}
-
-Result<ActionOutcome> Controller::ChangeNode(const std::string& node, NodeAction action,
-                                             const std::string& reason, bool dry_run) {
-  if (!state_.topology.FindNode(node)) {
-    return Fail(ErrorCode::kNotFound, fmt::format("there is no node \"{}\"", node));
-  }
-  Intents changed = state_.intents;
-  const bool fail = action == NodeAction::kFail;
-  if (!Change(changed.failed_nodes, node, fail, reason)) {
-    return Fail(ErrorCode::kAlreadyExists,
-                fmt::format("node {} {}", node, fail ? "is failed already" : "is not failed"));
-  }
-  return ApplyIntentChange(std::move(changed),
-                           fmt::format("{} node={}", fail ? "node_failed" : "node_restored", node),
-                           dry_run);
-}
-
-ActionOutcome Controller::Recompute(bool dry_run) {
-  ActionOutcome outcome;
-  outcome.version = state_.topology.version();
+ActionOutcome Controller::Reassign(bool dry_run) {
   Placement::Recomputation recomputed = placement_.Recompute(dry_run);
+  if (!dry_run) recomputations_.Add();
+  ActionOutcome outcome;
   outcome.moves = std::move(recomputed.moves);
   outcome.before = recomputed.before;
   outcome.after = recomputed.after;
-  if (dry_run) return outcome;
-  recomputations_.Add();
-  state_.history.Record(
-      loop_.Now(), "recomputed",
-      fmt::format("moved={} max_load={} bound={}", outcome.moves.size(),
-                  outcome.after.max_load.ToString(), outcome.after.lower_bound.ToString()));
-  Turn();
   return outcome;
+}
+
+ActionOutcome Controller::Apply(const Intents& changed) {
+  state_.intents = changed;
+  ActionOutcome outcome;
+  outcome.before = Summarize(state_);
+  outcome.moves = ReactToLinkChanges(ApplyIntents());
+  outcome.after = Summarize(state_);
+  return outcome;
+}
+
+void Controller::FinishOperation(Result<ActionOutcome> outcome) {
+  ESPALIER_CHECK(!operations_.empty());
+  const ActionDone done = std::move(operations_.front().done);
+  operations_.pop_front();
+  if (!operations_.empty()) StartOperation();
+  done(std::move(outcome));
+}
+
+Result<Intents> Controller::ChangedIntents(const std::string& id, bool is_link, IntentAction action,
+                                           const OperatorRequest& request) const {
+  const auto link = is_link ? state_.topology.FindLink(id) : std::nullopt;
+  if (is_link && !link) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("there is no link \"{}\" (`espalier links` lists them)", id));
+  }
+  if (!is_link && !state_.topology.FindNode(id)) {
+    return Fail(ErrorCode::kNotFound, fmt::format("there is no node \"{}\"", id));
+  }
+  const ActionWords words = WordsFor(action);
+  if (request.until && !words.add) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("only what is failed or drained can have an end: {} takes no time",
+                            words.verb));
+  }
+  if (request.until && *request.until <= WallNow()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} is past: the clock says {}", FormatWallTime(*request.until),
+                            FormatWallTime(WallNow())));
+  }
+  Intents changed = state_.intents;
+  const bool drains = action == IntentAction::kDrain || action == IntentAction::kUndrain;
+  IntentById& of_links = drains ? changed.drained_links : changed.failed_links;
+  IntentById& of_nodes = drains ? changed.drained_nodes : changed.failed_nodes;
+  const Intent intent{request.reason, request.actor, WallNow(), request.until};
+  // What the topology file has as failed or drained is so without an intent.
+  const LinkState meant = drains ? LinkState::kDrained : LinkState::kDown;
+  const bool in_file = is_link && initial_states_[link->Index()] == meant;
+  const bool is_news = in_file ? Change(changed.restored_links, id, !words.add, intent)
+                               : Change(is_link ? of_links : of_nodes, id, words.add, intent);
+  if (!is_news) {
+    return Fail(ErrorCode::kAlreadyExists,
+                fmt::format("{} {} {}", is_link ? "link" : "node", id, words.already));
+  }
+  return changed;
+}
+
+void Controller::ChangeLink(const std::string& link, IntentAction action, OperatorRequest request,
+                            ActionDone done) {
+  const ActionWords words = WordsFor(action);
+  Submit({fmt::format("{} link", words.verb), link, request, fmt::format("link_{}", words.past),
+          fmt::format("link={}", link),
+          [this, link, action, request] { return ChangedIntents(link, true, action, request); },
+          std::move(done)});
+}
+
+void Controller::ChangeNode(const std::string& node, IntentAction action, OperatorRequest request,
+                            ActionDone done) {
+  const ActionWords words = WordsFor(action);
+  Submit({fmt::format("{} node", words.verb), node, request, fmt::format("node_{}", words.past),
+          fmt::format("node={}", node),
+          [this, node, action, request] { return ChangedIntents(node, false, action, request); },
+          std::move(done)});
+}
+
+void Controller::Recompute(OperatorRequest request, ActionDone done) {
+  Submit({"recompute", "", std::move(request), "recomputed", "", nullptr, std::move(done)});
+}
+
+void Controller::RollBack(std::optional<std::uint64_t> revision, OperatorRequest request,
+                          ActionDone done) {
+  const std::uint64_t target =
+      revision.value_or(state_.revision - std::min<std::uint64_t>(state_.revision, 1));
+  const auto submit = [this, target, request = std::move(request),
+                       done = std::move(done)](Result<Intents> found) {
+    Submit({"rollback", fmt::format("revision {}", target), request, "rolled_back",
+            fmt::format("to_revision={}", target),
+            [this, found]() -> Result<Intents> {
+              if (!found) return found;
+              Intents intents = *found;
+              DropExpired(intents, WallNow());
+              if (intents == state_.intents) {
+                return Fail(ErrorCode::kAlreadyExists, "the intents are as they were then");
+              }
+              return intents;
+            },
+            done});
+  };
+  if (target == 0) return submit(Intents{});  // before the first
+  store_.ReadIntents(target, submit);
+}
+
+void Controller::ReadAudit(std::uint64_t since, std::size_t most,
+                           Store::Done<std::vector<AuditEntry>> done) {
+  store_.ReadAudit(since, most, std::move(done));
+}
+
+void Controller::EndExpiredIntents() {
+  if (loop_.Now() < next_expiry_check_ || !operations_.empty()) return;
+  next_expiry_check_ = loop_.Now() + kExpiryCheckInterval;
+  Intents remaining = state_.intents;
+  if (!DropExpired(remaining, WallNow())) return;
+  Submit({"expire",
+          "",
+          {.actor = "espalier", .reason = "the time given with it is over"},
+          "intents_expired",
+          "",
+          [this]() -> Result<Intents> {
+            Intents intents = state_.intents;
+            DropExpired(intents, WallNow());
+            return intents;
+          },
+          [this](const Result<ActionOutcome>& outcome) {
+            if (outcome) return;
+            state_.history.Record(loop_.Now(), "expiry_not_stored", outcome.error().message);
+          }});
+}
+
+void Controller::RaiseEpoch(std::uint64_t at_least, std::function<void(Result<void>)> done) {
+  epoch_waiters_.push_back(std::move(done));
+  if (epoch_waiters_.size() > 1) return;  // each asks again where the one at hand is not enough
+  const std::uint64_t epoch = std::max(state_.epoch, at_least) + 1;
+  StoreChange change;
+  change.epoch = epoch;
+  store_.Commit(std::move(change), [this, epoch](Result<Committed> committed) {
+    if (committed) {
+      state_.epoch = epoch;
+      for (std::size_t i = 0; i < state_.agents.size(); ++i) {
+        const AgentId id(static_cast<std::int32_t>(i));
+        Agent& agent = state_.agents.At(id);
+        agent.generation = agent.acked_generation = 0;
+        state_.agents.QueueFullPush(id);
+      }
+    }
+    for (const auto& waiter : std::exchange(epoch_waiters_, {})) {
+      waiter(committed ? Result<void>() : Result<void>(tl::unexpected(committed.error())));
+    }
+  });
+}
+
+void Controller::RestoreHistory(const std::vector<StoredEvent>& events) {
+  // The history counts in the loop's time, the store in the calendar's.
+  const WallTime wall_now = WallNow();
+  std::vector<HistoryEvent> restored;
+  for (const StoredEvent& event : events) {
+    restored.push_back(
+        {event.sequence, loop_.Now() - (wall_now - event.time), event.kind, event.text});
+  }
+  state_.history.Restore(std::move(restored));
+  stored_event_ = state_.history.last_sequence();
+}
+
+void Controller::StoreEvents() {
+  const TimePoint now = loop_.Now();
+  const WallTime wall_now = WallNow();
+  std::vector<StoredEvent> events;
+  for (const HistoryEvent& event : state_.history.Since(stored_event_, kEventsAtOnce)) {
+    const auto age = std::chrono::duration_cast<WallTime::duration>(now - event.time);
+    events.push_back({event.sequence, wall_now - age, event.kind, event.text});
+  }
+  if (events.empty()) return;
+  stored_event_ = events.back().sequence;
+  store_.AppendEvents(std::move(events));
 }
 
 }  // namespace espalier::controller

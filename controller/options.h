@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "common/base/event_loop.h"
+#include "common/base/wall_time.h"
 #include "controller/path_learner.h"
 
 namespace espalier::controller {
@@ -43,6 +44,8 @@ struct ControllerOptions {
   bool limit_rates = false;
   std::size_t max_flows_per_agent = 16'384;
   PathLearnerOptions learner;
+  // Stamps what is stored, and ends intents that hold until a time.
+  WallClock wall_clock = SystemWallTime;
 };
 
 }  // namespace espalier::controller

@@ -49,7 +49,7 @@ void Publisher::Push(AgentId id, TimePoint now) {
   agent.dirty.clear();
   // An agent that was never given anything needs no empty first push.
   if (push.sets.empty() && push.withdrawn.empty() && !push.full) return;
-  push.epoch = state_.intents.epoch;
+  push.epoch = state_.epoch;
   push.generation = ++agent.generation;
   for (const wire::PathSet& set : push.sets) {
     state_.flows.At(*state_.flows.Find(id, set.flow)).generation = agent.generation;
@@ -115,7 +115,7 @@ void Publisher::Record(AgentId id, const Flow& flow, const FlowWay& way, TimePoi
 
 void Publisher::HandleAck(AgentId id, const wire::Ack& ack, TimePoint now) {
   Agent& agent = state_.agents.At(id);
-  if (ack.epoch == state_.intents.epoch && ack.generation <= agent.generation) {
+  if (ack.epoch == state_.epoch && ack.generation <= agent.generation) {
     agent.acked_generation = std::max(agent.acked_generation, ack.generation);
     if (ack.generation == agent.generation) {
       ack_latency_.ObserveSeconds(std::chrono::duration<double>(now - agent.last_push).count());
@@ -135,7 +135,7 @@ void Publisher::HandleAck(AgentId id, const wire::Ack& ack, TimePoint now) {
     case wire::AckStatus::kStaleEpoch:
       state_.history.Record(
           now, "stale_epoch",
-          fmt::format("agent={} ours={} its={}", agent.name, state_.intents.epoch, ack.epoch));
+          fmt::format("agent={} ours={} its={}", agent.name, state_.epoch, ack.epoch));
       return;
   }
 }

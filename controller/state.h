@@ -18,7 +18,7 @@
 #include "controller/routing/fabric_view.h"
 #include "controller/routing/live_paths.h"
 #include "controller/routing/port_chooser.h"
-#include "controller/store/intent_store.h"
+#include "controller/store/store.h"
 
 namespace espalier::controller {
 
@@ -50,6 +50,8 @@ struct State {
   AgentRegistry agents;
   EventHistory history;
   PlanLog plans;
+  std::uint64_t epoch = 0;     // of this controller
+  std::uint64_t revision = 0;  // of the intents
   Intents intents;
   std::set<fabric::LinkId> reported_down;  // by agents, of their own NICs
   std::map<fabric::PortKey, std::set<FlowSlot>> by_key;

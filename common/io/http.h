@@ -17,6 +17,7 @@ struct HttpRequest {
   std::map<std::string, std::string> query;  // decoded; of a key given twice the last
   std::string body;
   bool from_unix_socket = false;
+  std::string peer;  // who asks, as the system knows it: "user root" on a unix socket, else its IP
 };
 
 struct HttpResponse {
@@ -31,11 +32,17 @@ struct HttpResponse {
 class HttpServer {
  public:
   using Handler = std::function<HttpResponse(const HttpRequest&)>;
+  // Answers now or later, once, on the loop's thread; an answer to a connection that is gone by
+  // then is dropped.
+  using Respond = std::function<void(HttpResponse)>;
+  using LateHandler = std::function<void(const HttpRequest&, Respond)>;
 
   virtual ~HttpServer() = default;
   // address: "127.0.0.1:9180", "[::1]:9180", port 0 for any, or "unix:/path" (made with mode 0660;
   // a stale socket file is replaced, one that answers is kUnavailable).
   // Errors: kInvalidArgument for another form; kUnavailable, kPermissionDenied from the system.
+  static Result<std::unique_ptr<HttpServer>> Listen(AsioEventLoop& loop, const std::string& address,
+                                                    LateHandler handler);
   static Result<std::unique_ptr<HttpServer>> Listen(AsioEventLoop& loop, const std::string& address,
                                                     Handler handler);
   // The address with the port that it got.

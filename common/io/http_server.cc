@@ -1,9 +1,11 @@
 #include <fmt/format.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
@@ -36,7 +38,7 @@ class Session;
 
 // What the sessions of one server share.
 struct ServerState {
-  HttpServer::Handler handler;
+  HttpServer::LateHandler handler;
   bool is_unix = false;
   std::unordered_set<Session*> sessions;
 };
@@ -44,6 +46,31 @@ struct ServerState {
 HttpResponse PlainError(http::status status) {
   return {static_cast<int>(status), "text/plain",
           fmt::format("{}\n", http::obsolete_reason(status).to_string())};
+}
+
+// The user at the other end of a unix socket.
+std::string UserOf(int descriptor) {
+  ucred credentials{};
+  socklen_t size = sizeof(credentials);
+  if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return "unknown";
+  std::array<char, 4096> buffer{};
+  passwd entry{};
+  passwd* found = nullptr;
+  getpwuid_r(credentials.uid, &entry, buffer.data(), buffer.size(), &found);
+  return found != nullptr ? fmt::format("user {}", found->pw_name)
+                          : fmt::format("user {}", credentials.uid);
+}
+
+std::string PeerOf(stream_protocol::socket& socket, bool is_unix) {
+  if (is_unix) return UserOf(socket.native_handle());
+  error_code error;
+  const stream_protocol::endpoint remote = socket.remote_endpoint(error);
+  if (error) return "unknown";
+  SocketAddress address;
+  std::memcpy(&address.storage, remote.data(), remote.size());
+  address.size = static_cast<socklen_t>(remote.size());
+  const std::string text = FormatSocketAddress(address);
+  return text.substr(0, text.rfind(':'));
 }
 
 // One connection: requests and their responses, one after the other.
@@ -83,11 +110,12 @@ class Session : public std::enable_shared_from_this<Session> {
                error.category() == http::make_error_code(http::error::bad_method).category()) {
       Write(PlainError(http::status::bad_request), false);
     } else if (!error) {
-      Write(Answer(parser_->get()), parser_->get().keep_alive());
+      Answer(parser_->get());
     }
   }
 
-  HttpResponse Answer(http::request<http::string_body>& message) const {
+  void Answer(http::request<http::string_body>& message) {
+    const bool keep_alive = message.keep_alive();
     switch (message.method()) {
       case http::verb::get:
       case http::verb::post:
@@ -95,18 +123,21 @@ class Session : public std::enable_shared_from_this<Session> {
       case http::verb::delete_:
         break;
       default:
-        return PlainError(http::status::not_implemented);
+        return Write(PlainError(http::status::not_implemented), keep_alive);
     }
     const beast::string_view target = message.target();
     std::optional<Url> url = ParseUrl({target.data(), target.size()});
-    if (!url) return PlainError(http::status::bad_request);
+    if (!url) return Write(PlainError(http::status::bad_request), keep_alive);
     HttpRequest request;
     request.method = message.method_string().to_string();
     request.path = std::move(url->path);
     request.query = std::move(url->query);
     request.body = std::move(message.body());
     request.from_unix_socket = server_->is_unix;
-    return server_->handler(request);
+    request.peer = PeerOf(stream_.socket(), server_->is_unix);
+    server_->handler(request, [self = shared_from_this(), keep_alive](HttpResponse answer) {
+      if (!self->closed_) self->Write(std::move(answer), keep_alive);
+    });
   }
 
   void Write(HttpResponse answer, bool keep_alive) {
@@ -164,7 +195,7 @@ Result<void> RemoveStaleSocket(asio::io_context& context, const SocketAddress& a
 
 class Server : public HttpServer {
  public:
-  Server(AsioEventLoop& loop, Handler handler)
+  Server(AsioEventLoop& loop, LateHandler handler)
       : loop_(loop), acceptor_(*static_cast<asio::io_context*>(loop.context())) {
     state_->handler = std::move(handler);
   }
@@ -231,7 +262,7 @@ class Server : public HttpServer {
 
 Result<std::unique_ptr<HttpServer>> HttpServer::Listen(AsioEventLoop& loop,
                                                        const std::string& address,
-                                                       Handler handler) {
+                                                       LateHandler handler) {
   Result<SocketAddress> parsed = ParseSocketAddress(address);
   if (!parsed) return Propagate(parsed);
   if (parsed->IsUnix()) {
@@ -243,6 +274,15 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Listen(AsioEventLoop& loop,
   auto server = std::make_unique<Server>(loop, std::move(handler));
   if (Result<void> opened = server->Open(*parsed); !opened) return Propagate(opened);
   return server;
+}
+
+Result<std::unique_ptr<HttpServer>> HttpServer::Listen(AsioEventLoop& loop,
+                                                       const std::string& address,
+                                                       Handler handler) {
+  return Listen(loop, address,
+                [handler = std::move(handler)](const HttpRequest& request, const Respond& respond) {
+                  respond(handler(request));
+                });
 }
 
 }  // namespace espalier::io

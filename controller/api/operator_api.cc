@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -31,6 +32,8 @@ int StatusOf(ErrorCode code) {
       return 409;
     case ErrorCode::kPermissionDenied:
       return 403;
+    case ErrorCode::kResourceExhausted:
+      return 429;
     default:
       return 500;
   }
@@ -62,26 +65,52 @@ Result<bool> DryRun(const HttpRequest& request) {
   return Fail(ErrorCode::kInvalidArgument, "dry_run is true or false");
 }
 
-std::optional<LinkAction> ParseLinkAction(std::string_view path) {
-  if (path == "links/fail") return LinkAction::kFail;
-  if (path == "links/restore") return LinkAction::kRestore;
-  if (path == "links/drain") return LinkAction::kDrain;
-  if (path == "links/undrain") return LinkAction::kUndrain;
-  return std::nullopt;
+// A number that may be absent.
+Result<std::optional<std::uint64_t>> Number(const HttpRequest& request, const std::string& name) {
+  const std::string text = Query(request, name);
+  if (text.empty()) return std::nullopt;
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is a number from 0", name));
+  }
+  return number;
 }
 
-std::optional<NodeAction> ParseNodeAction(std::string_view path) {
-  if (path == "nodes/fail") return NodeAction::kFail;
-  if (path == "nodes/restore") return NodeAction::kRestore;
+// What an action is asked with, whatever it is.
+Result<OperatorRequest> ParseRequest(const HttpRequest& request, WallTime now) {
+  const Result<bool> dry_run = DryRun(request);
+  if (!dry_run) return tl::unexpected<Error>(dry_run.error());
+  OperatorRequest asked{request.peer, Query(request, "reason"), std::nullopt, *dry_run};
+  if (const std::string until = Query(request, "until"); !until.empty()) {
+    Result<WallTime> time = ParseWallTime(until, now);
+    if (!time) {
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("until: {}", time.error().message));
+    }
+    asked.until = *time;
+  }
+  return asked;
+}
+
+// "fail" of "links/fail", ...
+std::optional<IntentAction> ParseIntentAction(std::string_view verb) {
+  if (verb == "fail") return IntentAction::kFail;
+  if (verb == "restore") return IntentAction::kRestore;
+  if (verb == "drain") return IntentAction::kDrain;
+  if (verb == "undrain") return IntentAction::kUndrain;
   return std::nullopt;
 }
 
 }  // namespace
 
-HttpResponse OperatorApi::Handle(const HttpRequest& request) {
-  if (request.method == "GET") return HandleGet(request);
-  if (request.method == "POST") return HandlePost(request);
-  return NoSuchPath(request);
+void OperatorApi::Handle(const HttpRequest& request, io::HttpServer::Respond respond) {
+  if (request.method == "GET" && request.path == "/api/v1/audit") {
+    return HandleAudit(request, std::move(respond));
+  }
+  if (request.method == "GET") return respond(HandleGet(request));
+  if (request.method == "POST") return HandlePost(request, std::move(respond));
+  respond(NoSuchPath(request));
 }
 
 HttpResponse OperatorApi::HandleGet(const HttpRequest& request) {
@@ -98,15 +127,12 @@ HttpResponse OperatorApi::HandleGet(const HttpRequest& request) {
   if (view == "flows") return Ok(FlowsView(controller_));
   if (view == "links") return Ok(LinksView(controller_));
   if (view == "agents") return Ok(AgentsView(controller_));
+  if (view == "intents") return Ok(IntentsView(controller_));
   if (view == "events" || view == "plans") {
-    const std::string since = Query(request, "since");
-    std::uint64_t sequence = 0;
-    const auto parsed = std::from_chars(since.data(), since.data() + since.size(), sequence);
-    if (!since.empty() && (parsed.ec != std::errc() || parsed.ptr != since.data() + since.size())) {
-      return Failed({ErrorCode::kInvalidArgument, "since is a sequence number"});
-    }
-    return Ok(view == "events" ? EventsView(controller_, sequence)
-                               : PlansView(controller_, sequence));
+    const auto since = Number(request, "since");
+    if (!since) return Failed(since.error());
+    return Ok(view == "events" ? EventsView(controller_, since->value_or(0))
+                               : PlansView(controller_, since->value_or(0)));
   }
   if (view == "flows/explain") {
     Result<std::string> explained = ExplainView(controller_, Query(request, "flow"));
@@ -115,24 +141,39 @@ HttpResponse OperatorApi::HandleGet(const HttpRequest& request) {
   return NoSuchPath(request);
 }
 
-HttpResponse OperatorApi::HandlePost(const HttpRequest& request) {
-  if (!request.path.starts_with(kPrefix)) return NoSuchPath(request);
+void OperatorApi::HandleAudit(const HttpRequest& request, io::HttpServer::Respond respond) {
+  constexpr std::size_t kMostEntries = 1'000;
+  const auto since = Number(request, "since");
+  if (!since) return respond(Failed(since.error()));
+  controller_.ReadAudit(since->value_or(0), kMostEntries,
+                        [respond = std::move(respond)](const auto& entries) {
+                          respond(entries ? Ok(AuditView(*entries)) : Failed(entries.error()));
+                        });
+}
+
+void OperatorApi::HandlePost(const HttpRequest& request, io::HttpServer::Respond respond) {
+  if (!request.path.starts_with(kPrefix)) return respond(NoSuchPath(request));
   const std::string_view action = std::string_view(request.path).substr(kPrefix.size());
-  const Result<bool> dry_run = DryRun(request);
-  if (!dry_run) return Failed(dry_run.error());
+  const std::string_view kind = action.substr(0, action.find('/'));
+  const auto verb = ParseIntentAction(action.substr(std::min(kind.size() + 1, action.size())));
+  Result<OperatorRequest> asked = ParseRequest(request, controller_.WallNow());
+  if (!asked) return respond(Failed(asked.error()));
+  const ActionDone done = [respond, dry_run = asked->dry_run](const auto& outcome) {
+    respond(outcome ? Ok(OutcomeView(*outcome, dry_run)) : Failed(outcome.error()));
+  };
   const std::string id = Query(request, "id");
-  const std::string reason = Query(request, "reason");
-  Result<ActionOutcome> outcome = ActionOutcome{};
-  if (action == "recompute") {
-    outcome = controller_.Recompute(*dry_run);
-  } else if (const auto link_action = ParseLinkAction(action)) {
-    outcome = controller_.ChangeLink(id, *link_action, reason, *dry_run);
-  } else if (const auto node_action = ParseNodeAction(action)) {
-    outcome = controller_.ChangeNode(id, *node_action, reason, *dry_run);
-  } else {
-    return NoSuchPath(request);
+  if (kind == "links" && verb) return controller_.ChangeLink(id, *verb, std::move(*asked), done);
+  if (kind == "nodes" && verb) return controller_.ChangeNode(id, *verb, std::move(*asked), done);
+  if (asked->until) {
+    return respond(Failed({ErrorCode::kInvalidArgument, "only fail and drain take until"}));
   }
-  return outcome ? Ok(OutcomeView(*outcome, *dry_run)) : Failed(outcome.error());
+  if (action == "recompute") return controller_.Recompute(std::move(*asked), done);
+  if (action == "rollback") {
+    const auto revision = Number(request, "to");
+    if (!revision) return respond(Failed(revision.error()));
+    return controller_.RollBack(*revision, std::move(*asked), done);
+  }
+  respond(NoSuchPath(request));
 }
 
 }  // namespace espalier::controller

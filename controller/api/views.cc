@@ -1,6 +1,5 @@
 #include "controller/api/views.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,14 +44,9 @@ std::string_view TrustName(fabric::PortTrust trust) {
 
 double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-// "2026-11-21T09:38:58.907Z"
-std::string WallTime(const Controller& controller, TimePoint time) {
-  using std::chrono::milliseconds;
-  const auto age = std::chrono::duration_cast<milliseconds>(controller.Now() - time);
-  const auto wall =
-      std::chrono::time_point_cast<milliseconds>(std::chrono::system_clock::now() - age);
-  const auto seconds = std::chrono::time_point_cast<std::chrono::seconds>(wall);
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(seconds), (wall - seconds).count());
+std::string TimeOf(const Controller& controller, TimePoint time) {
+  return FormatWallTime(controller.WallNow() -
+                        std::chrono::duration_cast<WallTime::duration>(controller.Now() - time));
 }
 
 std::string NicName(const State& state, const IpAddress& address) {
@@ -121,6 +115,29 @@ void WriteFlow(JsonWriter& json, State& state, FlowSlot slot, TimePoint now) {
   json.EndObject();
 }
 
+std::string_view ResultName(AuditResult result) {
+  switch (result) {
+    case AuditResult::kRefused:
+      return "REFUSED";
+    case AuditResult::kDone:
+      return "DONE";
+    case AuditResult::kUnfinished:
+      return "UNFINISHED";
+  }
+  return "?";
+}
+
+// Of a FlowMove, or one in the audit log.
+template <typename Move>
+void WriteMove(JsonWriter& json, const Move& move) {
+  json.BeginObject();
+  json.Key("flow").String(move.flow);
+  json.Key("job").String(move.job);
+  json.Key("from").String(move.from);
+  json.Key("to").String(move.to);
+  json.EndObject();
+}
+
 }  // namespace
 
 std::string StatusView(Controller& controller) {
@@ -137,7 +154,8 @@ std::string StatusView(Controller& controller) {
   json.BeginObject();
   json.Key("topology").String(state.topology.name());
   json.Key("version").Integer(state.topology.version());
-  json.Key("epoch").Integer(static_cast<std::int64_t>(state.intents.epoch));
+  json.Key("revision").Integer(static_cast<std::int64_t>(state.revision));
+  json.Key("epoch").Integer(static_cast<std::int64_t>(state.epoch));
   json.Key("agents_connected").Integer(connected);
   json.Key("flows").Integer(static_cast<std::int64_t>(state.flows.size()));
   json.Key("flows_by_status").BeginObject();
@@ -155,6 +173,7 @@ std::string StatusView(Controller& controller) {
   json.Key("failed_links").Integer(static_cast<std::int64_t>(state.intents.failed_links.size()));
   json.Key("drained_links").Integer(static_cast<std::int64_t>(state.intents.drained_links.size()));
   json.Key("failed_nodes").Integer(static_cast<std::int64_t>(state.intents.failed_nodes.size()));
+  json.Key("drained_nodes").Integer(static_cast<std::int64_t>(state.intents.drained_nodes.size()));
   json.EndObject();
   return json.Text();
 }
@@ -183,9 +202,9 @@ std::string LinksView(Controller& controller) {
   for (std::size_t i = 0; i < state.topology.links().size(); ++i) {
     const LinkId id(static_cast<std::int32_t>(i));
     const fabric::Link& link = state.topology.link(id);
-    const auto reason = [&](const std::map<std::string, std::string>& intents) {
+    const auto reason = [&](const IntentById& intents) {
       const auto found = intents.find(link.id);
-      return found == intents.end() ? std::string() : found->second;
+      return found == intents.end() ? std::string() : found->second.reason;
     };
     json.BeginObject();
     json.Key("id").String(link.id);
@@ -240,7 +259,7 @@ std::string PlansView(Controller& controller, std::uint64_t since) {
     const auto paths = state.paths.Between(from->leaf, to->leaf);
     json.BeginObject();
     json.Key("sequence").Integer(static_cast<std::int64_t>(entry.sequence));
-    json.Key("time").String(WallTime(controller, entry.time));
+    json.Key("time").String(TimeOf(controller, entry.time));
     json.Key("flow").String(state.agents.At(entry.agent).name + ":" +
                             std::to_string(entry.flow.value()));
     json.Key("job").String(state.flows.JobName(entry.job));
@@ -263,7 +282,7 @@ std::string EventsView(Controller& controller, std::uint64_t since) {
   for (const HistoryEvent& event : state.history.Since(since, kMostEvents)) {
     json.BeginObject();
     json.Key("sequence").Integer(static_cast<std::int64_t>(event.sequence));
-    json.Key("time").String(WallTime(controller, event.time));
+    json.Key("time").String(TimeOf(controller, event.time));
     json.Key("kind").String(event.kind);
     json.Key("text").String(event.text);
     json.EndObject();
@@ -330,23 +349,68 @@ Result<std::string> ExplainView(Controller& controller, const std::string& name)
   return json.Text();
 }
 
+std::string IntentsView(Controller& controller) {
+  const State& state = controller.state();
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("revision").Integer(static_cast<std::int64_t>(state.revision));
+  json.Key("intents").BeginArray();
+  const auto write = [&](std::string_view what, const IntentById& intents) {
+    for (const auto& [id, intent] : intents) {
+      json.BeginObject();
+      json.Key("what").String(what);
+      json.Key("id").String(id);
+      json.Key("actor").String(intent.actor);
+      json.Key("since").String(FormatWallTime(intent.since));
+      json.Key("until").String(intent.until ? FormatWallTime(*intent.until) : "");
+      json.Key("reason").String(intent.reason);
+      json.EndObject();
+    }
+  };
+  write("failed link", state.intents.failed_links);
+  write("failed node", state.intents.failed_nodes);
+  write("drained link", state.intents.drained_links);
+  write("drained node", state.intents.drained_nodes);
+  write("restored link", state.intents.restored_links);
+  json.EndArray().EndObject();
+  return json.Text();
+}
+
+std::string AuditView(const std::vector<AuditEntry>& entries) {
+  JsonWriter json;
+  json.BeginObject().Key("audit").BeginArray();
+  for (const AuditEntry& entry : entries) {
+    json.BeginObject();
+    json.Key("sequence").Integer(static_cast<std::int64_t>(entry.sequence));
+    json.Key("time").String(FormatWallTime(entry.time));
+    json.Key("actor").String(entry.actor);
+    json.Key("action").String(entry.action);
+    json.Key("target").String(entry.target);
+    json.Key("reason").String(entry.reason);
+    json.Key("until").String(entry.until ? FormatWallTime(*entry.until) : "");
+    json.Key("result").String(ResultName(entry.result));
+    json.Key("detail").String(entry.detail);
+    json.Key("revision").Integer(static_cast<std::int64_t>(entry.revision));
+    json.Key("moved").Integer(static_cast<std::int64_t>(entry.moves.size()));
+    json.Key("moves").BeginArray();
+    for (const AuditMove& move : entry.moves) WriteMove(json, move);
+    json.EndArray().EndObject();
+  }
+  json.EndArray().EndObject();
+  return json.Text();
+}
+
 std::string OutcomeView(const ActionOutcome& outcome, bool dry_run) {
   JsonWriter json;
   json.BeginObject();
   json.Key("dry_run").Bool(dry_run);
   json.Key("version").Integer(outcome.version);
+  json.Key("revision").Integer(static_cast<std::int64_t>(outcome.revision));
   json.Key("moved").Integer(static_cast<std::int64_t>(outcome.moves.size()));
   json.Key("max_load_before").String(outcome.before.max_load.ToString());
   WriteLoads(json, outcome.after);
   json.Key("moves").BeginArray();
-  for (const FlowMove& move : outcome.moves) {
-    json.BeginObject();
-    json.Key("flow").String(move.flow);
-    json.Key("job").String(move.job);
-    json.Key("from").String(move.from);
-    json.Key("to").String(move.to);
-    json.EndObject();
-  }
+  for (const FlowMove& move : outcome.moves) WriteMove(json, move);
   json.EndArray().EndObject();
   return json.Text();
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 #include "controller/controller.h"
@@ -18,6 +19,9 @@ std::string EventsView(Controller& controller, std::uint64_t since);
 // Why a flow is on its path: what every path of its pair carries, and what the map knows.
 // Errors: kNotFound.
 Result<std::string> ExplainView(Controller& controller, const std::string& flow);
+// What operators have said and is in force.
+std::string IntentsView(Controller& controller);
+std::string AuditView(const std::vector<AuditEntry>& entries);
 std::string OutcomeView(const ActionOutcome& outcome, bool dry_run);
 
 }  // namespace espalier::controller

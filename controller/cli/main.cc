@@ -8,6 +8,7 @@
 #include "controller/cli/operator_commands.h"
 #include "controller/cli/simulate_commands.h"
 #include "controller/cli/solver.h"
+#include "controller/cli/store_commands.h"
 #include "controller/cli/topology_commands.h"
 #include "deploy/lab/lab_commands.h"
 
@@ -19,6 +20,7 @@ int main(int argc, char** argv) {
   espalier::cli::AddOperatorCommands(app, exit_code);
   espalier::cli::AddAssignCommand(app, exit_code);
   espalier::cli::AddSimulateCommands(app, exit_code);
+  espalier::cli::AddStoreCommands(app, exit_code);
   espalier::cli::AddTopologyCommands(app, exit_code);
   espalier::forest::AddForestCommands(app, exit_code, espalier::cli::SolveWithCbc);
   espalier::program::AddProgramCommands(app, exit_code);

@@ -28,6 +28,7 @@ struct Session {
   bool json = false;
   bool dry_run = false;
   std::string reason;
+  std::string until;
   std::string id;
   int& exit_code;
 };
@@ -155,22 +156,29 @@ void PrintMoves(const Session& session, const io::JsonValue& answer) {
 
 void Act(Session& session, const std::string& action) {
   std::string target = "/api/v1/" + action + "?dry_run=" + (session.dry_run ? "true" : "false");
-  if (!session.id.empty()) target += "&id=" + UrlEncode(session.id);
+  if (!session.id.empty()) {
+    target += (action == "rollback" ? "&to=" : "&id=") + UrlEncode(session.id);
+  }
   if (!session.reason.empty()) target += "&reason=" + UrlEncode(session.reason);
+  if (!session.until.empty()) target += "&until=" + UrlEncode(session.until);
   const auto answer = Ask(session, "POST", target);
   if (answer && !session.json) PrintMoves(session, *answer);
 }
 
 // "fail link ID", "fail node ID", ...
 void AddAction(CLI::App& app, const SessionPtr& session, const std::string& verb,
-               const std::string& help, const std::vector<std::string>& kinds) {
+               const std::string& help, bool can_end) {
   CLI::App* group = app.add_subcommand(verb, help);
   group->require_subcommand(1);
-  for (const std::string& kind : kinds) {
+  for (const std::string kind : {"link", "node"}) {
     CLI::App* command = AddCommand(*group, session, kind, help);
     command->add_option("ID", session->id, "The " + kind + "'s id in the topology")->required();
     command->add_flag("--dry-run", session->dry_run, "Only tell which flows would move");
     command->add_option("--reason", session->reason, "Kept with it, and shown to others");
+    if (can_end) {
+      command->add_option("--until", session->until,
+                          "It ends by itself then: +30m, +2h, +3d or 2026-11-21T18:00Z");
+    }
     command->callback([session, action = kind + "s/" + verb] { Act(*session, action); });
   }
 }
@@ -178,7 +186,18 @@ void AddAction(CLI::App& app, const SessionPtr& session, const std::string& verb
 void AddRecompute(CLI::App& app, const SessionPtr& session) {
   CLI::App* command = AddCommand(app, session, "recompute", "Assign all flows anew");
   command->add_flag("--dry-run", session->dry_run, "Only tell which flows would move");
+  command->add_option("--reason", session->reason, "Kept in the audit log");
   command->callback([session] { Act(*session, "recompute"); });
+}
+
+void AddRollBack(CLI::App& app, const SessionPtr& session) {
+  CLI::App* command = AddCommand(app, session, "rollback",
+                                 "Back to what operators had said at an earlier revision");
+  command->add_option("--to", session->id,
+                      "The revision (default: the one before the last change)");
+  command->add_flag("--dry-run", session->dry_run, "Only tell which flows would move");
+  command->add_option("--reason", session->reason, "Kept in the audit log");
+  command->callback([session] { Act(*session, "rollback"); });
 }
 
 void PrintExplanation(const io::JsonValue& answer) {
@@ -277,11 +296,29 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
            {"REASON", "reason"}});
   AddExplain(app, session);
   AddEvents(app, session);
-  AddAction(app, session, "fail", "Take it as failed: its flows move at once", {"link", "node"});
-  AddAction(app, session, "restore", "It works again: new flows may use it", {"link", "node"});
-  AddAction(app, session, "drain", "Move its flows away at their next message", {"link"});
-  AddAction(app, session, "undrain", "Use it again", {"link"});
+  AddAction(app, session, "fail", "Take it as failed: its flows move at once", true);
+  AddAction(app, session, "restore", "It works again: new flows may use it", false);
+  AddAction(app, session, "drain", "Move its flows away at their next message", true);
+  AddAction(app, session, "undrain", "Use it again", false);
   AddRecompute(app, session);
+  AddRollBack(app, session);
+  AddList(app, session, "intents", "What operators have said and is in force",
+          {{"WHAT", "what"},
+           {"ID", "id"},
+           {"ACTOR", "actor"},
+           {"SINCE", "since"},
+           {"UNTIL", "until"},
+           {"REASON", "reason"}});
+  AddList(app, session, "audit", "Who did what, when, and what it moved",
+          {{"TIME", "time"},
+           {"ACTOR", "actor"},
+           {"ACTION", "action"},
+           {"TARGET", "target"},
+           {"RESULT", "result"},
+           {"MOVED", "moved"},
+           {"REVISION", "revision"},
+           {"REASON", "reason"},
+           {"DETAIL", "detail"}});
 }
 
 }  // namespace espalier::cli

@@ -55,7 +55,7 @@ Result<LabDaemons> LabDaemons::Start(const lab::Lab& lab, const std::string& pro
       WriteText(folder + "/controller.conf",
                 fmt::format("topology_file: \"{}\"\n"
                             "listen: \"tcp://{}:{}\"\n"
-                            "state_file: \"{}/intents.json\"\n"
+                            "state_file: \"{}/store.db\"\n"
                             "http: \"unix:{}/controller.sock\"\n"
                             "log_level: \"warning\"\n"
                             "hash_ignores_protocol: true  # TCP stands in for RoCEv2 in a lab\n"

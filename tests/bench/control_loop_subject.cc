@@ -25,6 +25,7 @@
 #include "controller/controller.h"
 #include "proto/convert.h"
 #include "tests/bench/control_loop_fabric.h"
+#include "tests/controller/memory_store.h"
 
 namespace espalier::bench {
 namespace {
@@ -104,23 +105,12 @@ void ServeBus() {
   loop.Run();
 }
 
-class MemoryStore : public controller::IntentStore {
- public:
-  Result<controller::Intents> Load() override { return saved_; }
-  Result<void> Save(const controller::Intents& intents) override {
-    saved_ = intents;
-    return {};
-  }
-
- private:
-  controller::Intents saved_;
-};
-
 void ServeController(int agents) {
   SetLogLevel(LogLevel::kWarning);
   io::AsioEventLoop loop;
   const auto bus = io::ZmqRouterBus::Bind(loop, {.endpoint = kAnyEndpoint}).value();
-  MemoryStore store;
+  controller::MemoryDisk disk;
+  controller::MemoryStore store(disk, loop);
   Metrics metrics;
   // On a machine that is busy with other things the agents must not seem dead.
   const controller::ControllerOptions options{.heartbeat_interval = std::chrono::seconds(10)};

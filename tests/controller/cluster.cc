@@ -50,10 +50,11 @@ Cluster::Cluster(fabric::TopologySpec spec, ControllerOptions options)
 void Cluster::StartController() {
   controller_.reset();
   controller_loop_ = world_.MakeLoop();
+  store_ = std::make_unique<MemoryStore>(disk, *controller_loop_);
   metrics_ = std::make_unique<Metrics>();
   controller_ =
       std::make_unique<Controller>(*fabric::Topology::Build(spec_), options_, *controller_loop_,
-                                   static_cast<Bus&>(*this), store, *metrics_);
+                                   static_cast<Bus&>(*this), *store_, *metrics_);
   const auto started = controller_->Start();
   ESPALIER_CHECK(started.has_value(), "{}", started.error().message);
 }
@@ -62,6 +63,40 @@ void Cluster::RestartController() {
   in_flight_.clear();
   StartController();
   for (Host& host : hosts_) host.peer = PeerId(0);
+}
+
+Result<ActionOutcome> Cluster::AwaitOutcome(const std::function<void(ActionDone)>& ask) {
+  std::optional<Result<ActionOutcome>> outcome;
+  ask([&](Result<ActionOutcome> done) { outcome = std::move(done); });
+  Settle();
+  ESPALIER_CHECK(outcome.has_value(), "the action has no outcome");
+  return *outcome;
+}
+
+Result<ActionOutcome> Cluster::ChangeLink(const std::string& link, IntentAction action,
+                                          OperatorRequest request) {
+  return AwaitOutcome([&](ActionDone done) {
+    controller_->ChangeLink(link, action, std::move(request), std::move(done));
+  });
+}
+
+Result<ActionOutcome> Cluster::ChangeNode(const std::string& node, IntentAction action,
+                                          OperatorRequest request) {
+  return AwaitOutcome([&](ActionDone done) {
+    controller_->ChangeNode(node, action, std::move(request), std::move(done));
+  });
+}
+
+Result<ActionOutcome> Cluster::Recompute(OperatorRequest request) {
+  return AwaitOutcome(
+      [&](ActionDone done) { controller_->Recompute(std::move(request), std::move(done)); });
+}
+
+Result<ActionOutcome> Cluster::RollBack(std::optional<std::uint64_t> revision,
+                                        OperatorRequest request) {
+  return AwaitOutcome([&](ActionDone done) {
+    controller_->RollBack(revision, std::move(request), std::move(done));
+  });
 }
 
 void Cluster::ConnectAll() {

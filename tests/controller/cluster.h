@@ -13,20 +13,9 @@
 #include "common/sim/sim_world.h"
 #include "controller/controller.h"
 #include "proto/convert.h"
+#include "tests/controller/memory_store.h"
 
 namespace espalier::controller {
-
-class MemoryStore : public IntentStore {
- public:
-  Result<Intents> Load() override { return saved; }
-  Result<void> Save(const Intents& intents) override {
-    if (broken) return Fail(ErrorCode::kUnavailable, "the disk is full");
-    saved = intents;
-    return {};
-  }
-  Intents saved;
-  bool broken = false;
-};
 
 // A controller and hosts with as much of an agent as its messages: each says Hello, opens flows,
 // answers probes as its fabric would, applies and acknowledges pushes.
@@ -99,7 +88,16 @@ class Cluster : private Bus {
   IpAddress Address(int host) const;
   int hosts() const { return static_cast<int>(hosts_.size()); }
 
-  MemoryStore store;
+  // Operators' actions, and what came of them.
+  Result<ActionOutcome> ChangeLink(const std::string& link, IntentAction action,
+                                   OperatorRequest request = {});
+  Result<ActionOutcome> ChangeNode(const std::string& node, IntentAction action,
+                                   OperatorRequest request = {});
+  Result<ActionOutcome> Recompute(OperatorRequest request = {});
+  Result<ActionOutcome> RollBack(std::optional<std::uint64_t> revision,
+                                 OperatorRequest request = {});
+
+  MemoryDisk disk;
 
  private:
   void SetHandlers(Handlers handlers) override { handlers_ = std::move(handlers); }
@@ -108,6 +106,8 @@ class Cluster : private Bus {
   void HandleAtHost(Host& host, const wire::Message& message);
   void AnswerProbes(Host& host, const wire::ProbeOrder& order);
   void StartController();
+  // The answer to what `ask` asks, with all that it takes until then.
+  Result<ActionOutcome> AwaitOutcome(const std::function<void(ActionDone)>& ask);
 
   fabric::TopologySpec spec_;
   fabric::Topology topology_;
@@ -116,6 +116,7 @@ class Cluster : private Bus {
   sim::SimWorld world_{1};
   std::unique_ptr<EventLoop> host_loop_ = world_.MakeLoop();
   std::unique_ptr<EventLoop> controller_loop_;
+  std::unique_ptr<MemoryStore> store_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<Controller> controller_;
   Handlers handlers_;

@@ -96,8 +96,7 @@ TEST(Controller, MovesExactlyTheFlowsOfAFailedFarLink) {
   OpenFourFlows(cluster);
   std::vector<std::size_t> pushes;
   for (int i = 0; i < 4; ++i) pushes.push_back(cluster.host(i).pushes.size());
-  const auto outcome =
-      cluster.controller().ChangeLink("leaf1--spine2", LinkAction::kFail, "", false);
+  const auto outcome = cluster.ChangeLink("leaf1--spine2", IntentAction::kFail);
   ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
   ASSERT_EQ(outcome->moves.size(), 1U);
   EXPECT_EQ(outcome->moves[0].flow, "h2:1");
@@ -116,11 +115,11 @@ TEST(Controller, NeverPlacesAFlowOnALinkThatIsFailedAlready) {
   Cluster cluster(kShape);
   cluster.ConnectAll();
   for (const char* link : {"leaf1--spine0", "leaf0--spine1", "leaf1--spine3"}) {
-    ASSERT_TRUE(cluster.controller().ChangeLink(link, LinkAction::kFail, "", false).has_value());
+    ASSERT_TRUE(cluster.ChangeLink(link, IntentAction::kFail).has_value());
   }
   OpenFourFlows(cluster);
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{2}));
-  cluster.controller().Recompute(false);
+  cluster.Recompute();
   cluster.Settle();
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{2}));
 }
@@ -128,14 +127,11 @@ TEST(Controller, NeverPlacesAFlowOnALinkThatIsFailedAlready) {
 TEST(Controller, PlacesUnroutableFlowsWhenALinkIsRestored) {
   Cluster cluster({.spines = 1, .leaves = 2, .hosts_per_leaf = 1});
   cluster.ConnectAll();
-  ASSERT_TRUE(
-      cluster.controller().ChangeLink("leaf0--spine0", LinkAction::kFail, "", false).has_value());
+  ASSERT_TRUE(cluster.ChangeLink("leaf0--spine0", IntentAction::kFail).has_value());
   cluster.Open(0, {{.id = 1, .to = 1}});
   cluster.Settle();
   EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kUnroutable);
-  ASSERT_TRUE(cluster.controller()
-                  .ChangeLink("leaf0--spine0", LinkAction::kRestore, "", false)
-                  .has_value());
+  ASSERT_TRUE(cluster.ChangeLink("leaf0--spine0", IntentAction::kRestore).has_value());
   EXPECT_TRUE(cluster.state().HasPaths(cluster.FlowOf(0, 1)));
 }
 
@@ -143,29 +139,27 @@ TEST(Controller, DryRunsChangeNothing) {
   Cluster cluster(kShape);
   cluster.ConnectAll();
   OpenFourFlows(cluster);
-  const Intents before = cluster.store.saved;
-  const auto outcome =
-      cluster.controller().ChangeLink("leaf1--spine2", LinkAction::kFail, "", true);
+  const std::uint64_t before = cluster.disk.revision;
+  const auto outcome = cluster.ChangeLink("leaf1--spine2", IntentAction::kFail, {.dry_run = true});
   ASSERT_EQ(outcome->moves.size(), 1U);
   EXPECT_EQ(outcome->version, 1);
-  cluster.controller().Recompute(true);
+  cluster.Recompute({.dry_run = true});
   cluster.Settle();
-  EXPECT_EQ(cluster.store.saved, before);
+  EXPECT_EQ(cluster.disk.revision, before);
+  EXPECT_TRUE(cluster.disk.audit.empty());
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
 }
 
 TEST(Controller, RefusesOperatorCommandsThatMakeNoSense) {
   Cluster cluster(kShape);
-  Controller& controller = cluster.controller();
-  EXPECT_EQ(controller.ChangeLink("leaf9--spine9", LinkAction::kFail, "", false).error().code,
+  EXPECT_EQ(cluster.ChangeLink("leaf9--spine9", IntentAction::kFail).error().code,
             ErrorCode::kNotFound);
-  EXPECT_EQ(controller.ChangeLink("leaf0--spine0", LinkAction::kRestore, "", false).error().code,
+  EXPECT_EQ(cluster.ChangeLink("leaf0--spine0", IntentAction::kRestore).error().code,
             ErrorCode::kAlreadyExists);
-  EXPECT_TRUE(controller.ChangeLink("leaf0--spine0", LinkAction::kFail, "", false).has_value());
-  EXPECT_EQ(controller.ChangeLink("leaf0--spine0", LinkAction::kFail, "", false).error().code,
+  EXPECT_TRUE(cluster.ChangeLink("leaf0--spine0", IntentAction::kFail).has_value());
+  EXPECT_EQ(cluster.ChangeLink("leaf0--spine0", IntentAction::kFail).error().code,
             ErrorCode::kAlreadyExists);
-  EXPECT_EQ(controller.ChangeNode("spine77", NodeAction::kFail, "", false).error().code,
-            ErrorCode::kNotFound);
+  EXPECT_EQ(cluster.ChangeNode("spine77", IntentAction::kFail).error().code, ErrorCode::kNotFound);
 }
 
 TEST(Controller, RestoresALinkThatTheTopologyFileSaysIsDown) {
@@ -175,20 +169,19 @@ TEST(Controller, RestoresALinkThatTheTopologyFileSaysIsDown) {
     if (link.id == "leaf0--spine1") link.state = fabric::LinkState::kDrained;
   }
   Cluster cluster(spec, {});
-  Controller& controller = cluster.controller();
   const auto state_of = [&](const char* id) {
-    const fabric::Topology& topology = controller.state().topology;
+    const fabric::Topology& topology = cluster.state().topology;
     return topology.link(*topology.FindLink(id)).state;
   };
-  EXPECT_EQ(controller.ChangeLink("leaf0--spine0", LinkAction::kFail, "", false).error().code,
+  EXPECT_EQ(cluster.ChangeLink("leaf0--spine0", IntentAction::kFail).error().code,
             ErrorCode::kAlreadyExists);
-  EXPECT_TRUE(controller.ChangeLink("leaf0--spine0", LinkAction::kRestore, "", false).has_value());
-  EXPECT_TRUE(controller.ChangeLink("leaf0--spine1", LinkAction::kUndrain, "", false).has_value());
+  EXPECT_TRUE(cluster.ChangeLink("leaf0--spine0", IntentAction::kRestore).has_value());
+  EXPECT_TRUE(cluster.ChangeLink("leaf0--spine1", IntentAction::kUndrain).has_value());
   EXPECT_EQ(state_of("leaf0--spine0"), fabric::LinkState::kUp);
   EXPECT_EQ(state_of("leaf0--spine1"), fabric::LinkState::kUp);
-  EXPECT_EQ(controller.ChangeLink("leaf0--spine0", LinkAction::kRestore, "", false).error().code,
+  EXPECT_EQ(cluster.ChangeLink("leaf0--spine0", IntentAction::kRestore).error().code,
             ErrorCode::kAlreadyExists);
-  EXPECT_TRUE(controller.ChangeLink("leaf0--spine0", LinkAction::kFail, "", false).has_value());
+  EXPECT_TRUE(cluster.ChangeLink("leaf0--spine0", IntentAction::kFail).has_value());
   EXPECT_EQ(state_of("leaf0--spine0"), fabric::LinkState::kDown);
 }
 
@@ -196,10 +189,9 @@ TEST(Controller, MovesNothingWhenTheIntentCannotBeSaved) {
   Cluster cluster(kShape);
   cluster.ConnectAll();
   OpenFourFlows(cluster);
-  cluster.store.broken = true;
-  const auto outcome =
-      cluster.controller().ChangeLink("leaf1--spine2", LinkAction::kFail, "", false);
-  EXPECT_EQ(outcome.error().code, ErrorCode::kUnavailable);
+  cluster.disk.is_full = true;
+  const auto outcome = cluster.ChangeLink("leaf1--spine2", IntentAction::kFail);
+  EXPECT_EQ(outcome.error().code, ErrorCode::kResourceExhausted);
   cluster.Settle();
   EXPECT_EQ(cluster.state().topology.version(), 1);
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
@@ -209,7 +201,7 @@ TEST(Controller, FailsAllLinksOfANode) {
   Cluster cluster(kShape);
   cluster.ConnectAll();
   OpenFourFlows(cluster);
-  const auto outcome = cluster.controller().ChangeNode("spine1", NodeAction::kFail, "", false);
+  const auto outcome = cluster.ChangeNode("spine1", IntentAction::kFail);
   EXPECT_EQ(outcome->moves.size(), 1U);
   EXPECT_EQ(outcome->version, 1 + 4);
   cluster.Settle();
@@ -221,9 +213,8 @@ TEST(Controller, DrainsAtAMessageBoundary) {
   Cluster cluster(kShape);
   cluster.ConnectAll();
   OpenFourFlows(cluster);
-  ASSERT_TRUE(cluster.controller()
-                  .ChangeLink("leaf0--spine3", LinkAction::kDrain, "optics", false)
-                  .has_value());
+  ASSERT_TRUE(
+      cluster.ChangeLink("leaf0--spine3", IntentAction::kDrain, {.reason = "optics"}).has_value());
   cluster.Settle();
   EXPECT_EQ(cluster.host(3).pushes.back().sets[0].reason, wire::PathReason::kRecomputed);
   EXPECT_FALSE(SpinesOfFourFlows(cluster).contains(3));
@@ -232,14 +223,13 @@ TEST(Controller, DrainsAtAMessageBoundary) {
 TEST(Controller, RecomputesAllFlowsOnTheOperatorsWord) {
   Cluster cluster(kShape);
   cluster.ConnectAll();
-  ASSERT_TRUE(cluster.controller().ChangeNode("spine0", NodeAction::kFail, "", false).has_value());
+  ASSERT_TRUE(cluster.ChangeNode("spine0", IntentAction::kFail).has_value());
   OpenFourFlows(cluster);
   EXPECT_EQ(cluster.state().live.MaxLoad(), (Load{2, 1}));
-  ASSERT_TRUE(
-      cluster.controller().ChangeNode("spine0", NodeAction::kRestore, "", false).has_value());
+  ASSERT_TRUE(cluster.ChangeNode("spine0", IntentAction::kRestore).has_value());
   cluster.Settle();
   EXPECT_EQ(cluster.state().live.MaxLoad(), (Load{2, 1}));  // live flows stay
-  EXPECT_GT(cluster.controller().Recompute(false).moves.size(), 0U);
+  EXPECT_GT(cluster.Recompute()->moves.size(), 0U);
   cluster.Settle();
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
 }
@@ -248,10 +238,9 @@ TEST(Controller, RestartMovesNothingAndForgetsNoFailedLink) {
   Cluster cluster(kShape);
   cluster.ConnectAll();
   OpenFourFlows(cluster);
-  ASSERT_TRUE(
-      cluster.controller().ChangeLink("leaf1--spine2", LinkAction::kFail, "", false).has_value());
+  ASSERT_TRUE(cluster.ChangeLink("leaf1--spine2", IntentAction::kFail).has_value());
   cluster.Settle();
-  const std::uint64_t epoch = cluster.store.saved.epoch;
+  const std::uint64_t epoch = cluster.disk.epoch;
   std::vector<std::map<std::uint64_t, std::uint16_t>> before;
   for (int i = 0; i < 4; ++i) before.push_back(cluster.host(i).ports);
 
@@ -261,6 +250,7 @@ TEST(Controller, RestartMovesNothingAndForgetsNoFailedLink) {
     hello.name = cluster.host(i).name;
     hello.highest_epoch = cluster.host(i).epoch;
     cluster.SayHello(i, hello);
+    cluster.Settle();  // agents wait for their Welcome
     cluster.Report(
         i, Cluster::Opening(
                cluster, i,
@@ -272,7 +262,7 @@ TEST(Controller, RestartMovesNothingAndForgetsNoFailedLink) {
     EXPECT_EQ(cluster.host(i).ports, before[static_cast<std::size_t>(i)]) << i;
     EXPECT_EQ(cluster.FlowOf(i, 1).status, FlowStatus::kRouted);
   }
-  EXPECT_GT(cluster.store.saved.epoch, epoch);
+  EXPECT_GT(cluster.disk.epoch, epoch);
   const auto link = *cluster.state().topology.FindLink("leaf1--spine2");
   EXPECT_EQ(cluster.state().topology.link(link).state, fabric::LinkState::kDown);
 }
@@ -283,7 +273,9 @@ TEST(Controller, RaisesItsEpochAboveThatOfAnyAgent) {
   hello.name = "h0";
   hello.highest_epoch = 41;
   cluster.SayHello(0, hello);
-  EXPECT_EQ(cluster.store.saved.epoch, 42U);
+  cluster.Settle();
+  EXPECT_EQ(cluster.disk.epoch, 42U);
+  EXPECT_EQ(cluster.host(0).welcome->epoch, 42U);
 }
 
 TEST(Controller, PlacesFlowsThatNoProbeCouldAdopt) {
@@ -293,6 +285,7 @@ TEST(Controller, PlacesFlowsThatNoProbeCouldAdopt) {
   hello.name = "h0";
   hello.highest_epoch = 1;
   cluster.SayHello(0, hello);
+  cluster.Settle();  // agents wait for their Welcome
   cluster.Report(0,
                  Cluster::Opening(cluster, 0, {{.id = 1, .to = 4, .port = 50'000, .steered = true}},
                                   /*full=*/true));
@@ -507,15 +500,14 @@ TEST(Controller, LeavesFlowsOfALeafThatIsGoneOnEcmp) {
   Cluster cluster(kShape);
   cluster.ConnectAll();
   OpenFourFlows(cluster);
-  const auto gone = cluster.controller().ChangeNode("leaf1", NodeAction::kFail, "power", false);
+  const auto gone = cluster.ChangeNode("leaf1", IntentAction::kFail, {.reason = "power"});
   ASSERT_TRUE(gone.has_value());
   EXPECT_EQ(gone->moves.size(), 4U);
   cluster.Settle();
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{-1}));
   EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kUnroutable);
   EXPECT_EQ(cluster.state().live.MaxLoad(), (Load{0, 1}));
-  ASSERT_TRUE(
-      cluster.controller().ChangeNode("leaf1", NodeAction::kRestore, "", false).has_value());
+  ASSERT_TRUE(cluster.ChangeNode("leaf1", IntentAction::kRestore).has_value());
   cluster.Settle();
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
 }

@@ -74,7 +74,7 @@ TEST_F(Corner, AFlowThatCannotMoveStaysForStartsAndForTheOperator) {
   Open(0, {.id = 2, .to = 3});
   EXPECT_EQ(MaxLoad(), (Load{1, 1}));
   EXPECT_EQ(cluster_->AppliedSpine(2, 2, 3), 1);
-  cluster_->controller().Recompute(false);
+  cluster_->Recompute();
   cluster_->Settle();
   EXPECT_EQ(cluster_->AppliedSpine(2, 2, 3), 1);
 }
@@ -92,9 +92,7 @@ TEST_F(Corner, AMovedFlowKeepsItsPortUntilOneOfItsNewPathIsKnown) {
   ASSERT_EQ(cluster_->AppliedSpine(2, 2, 0), 1);
   const std::uint16_t port = cluster_->host(2).ports.at(2);
   cluster_->host(2).answers_probes = false;
-  ASSERT_TRUE(cluster_->controller()
-                  .ChangeLink("leaf0--spine1", LinkAction::kDrain, "", false)
-                  .has_value());
+  ASSERT_TRUE(cluster_->ChangeLink("leaf0--spine1", IntentAction::kDrain).has_value());
   cluster_->Settle();
   EXPECT_EQ(cluster_->FlowOf(2, 2).status, FlowStatus::kLearning);
   EXPECT_EQ(cluster_->host(2).ports.at(2), port);
@@ -108,7 +106,7 @@ TEST_F(Corner, AMovedFlowKeepsItsPortUntilOneOfItsNewPathIsKnown) {
 TEST_F(Corner, RecomputeSaysHowFarFromTheBoundItIsAndMovesNothingInVain) {
   Build({.moves_per_start = 0});
   Open(0, {.id = 2, .to = 3});
-  const ActionOutcome dry = cluster_->controller().Recompute(true);
+  const ActionOutcome dry = cluster_->Recompute({.dry_run = true}).value();
   EXPECT_GE(dry.moves.size(), 1U);
   EXPECT_EQ(dry.before.max_load, (Load{2, 1}));
   EXPECT_EQ(dry.after.max_load, (Load{1, 1}));
@@ -117,12 +115,12 @@ TEST_F(Corner, RecomputeSaysHowFarFromTheBoundItIsAndMovesNothingInVain) {
   EXPECT_THAT(cluster_->MetricsText(), HasSubstr("espalier_controller_max_link_load 2"));
   EXPECT_THAT(cluster_->MetricsText(), HasSubstr("espalier_controller_max_link_load_bound 1"));
 
-  const ActionOutcome outcome = cluster_->controller().Recompute(false);
+  const ActionOutcome outcome = cluster_->Recompute().value();
   cluster_->Settle();
   EXPECT_EQ(outcome.moves.size(), dry.moves.size());
   EXPECT_TRUE(outcome.after.IsOptimal());
   EXPECT_EQ(MaxLoad(), (Load{1, 1}));
-  EXPECT_THAT(cluster_->controller().Recompute(false).moves, SizeIs(0));
+  EXPECT_THAT(cluster_->Recompute()->moves, SizeIs(0));
   EXPECT_THAT(cluster_->state().history.Since(0, 1'000).back().text,
               HasSubstr("max_load=1 bound=1"));
 }
@@ -130,14 +128,14 @@ TEST_F(Corner, RecomputeSaysHowFarFromTheBoundItIsAndMovesNothingInVain) {
 TEST_F(Corner, FlowsWithoutAPathAreToldAndOthersPlaced) {
   Build({});
   for (const char* link : {"leaf1--spine0", "leaf1--spine1"}) {
-    ASSERT_TRUE(cluster_->controller().ChangeLink(link, LinkAction::kFail, "", false).has_value());
+    ASSERT_TRUE(cluster_->ChangeLink(link, IntentAction::kFail).has_value());
   }
   Open(0, {.id = 2, .to = 3});
   Open(3, {.id = 3, .to = 1});
   EXPECT_EQ(cluster_->FlowOf(0, 1).status, FlowStatus::kUnroutable);
   EXPECT_EQ(cluster_->FlowOf(3, 3).status, FlowStatus::kUnroutable);
   EXPECT_EQ(cluster_->FlowOf(0, 2).status, FlowStatus::kRouted);
-  const ActionOutcome outcome = cluster_->controller().Recompute(false);
+  const ActionOutcome outcome = cluster_->Recompute().value();
   EXPECT_EQ(outcome.after.max_load, (Load{1, 1}));
   EXPECT_TRUE(outcome.after.IsOptimal());
   cluster_->controller().RefreshMetrics();
@@ -172,7 +170,7 @@ TEST_F(Split, OverTwoPathsEachLinkCarriesOneAndAHalf) {
     EXPECT_NE(set.paths[0].source_port, set.paths[1].source_port);
   }
   EXPECT_TRUE(Summarize(cluster_.state()).IsOptimal());
-  EXPECT_THAT(cluster_.controller().Recompute(false).moves, SizeIs(0));
+  EXPECT_THAT(cluster_.Recompute()->moves, SizeIs(0));
 }
 
 TEST(Rates, AreThoseThatFlowsSettleAtAndFollowThem) {
@@ -209,8 +207,7 @@ TEST_F(Split, NeverHasMorePathsThanThereAre) {
 
 TEST_F(Split, SharesThePathsThatAreLeftAndComesBack) {
   Start(2);
-  ASSERT_TRUE(
-      cluster_.controller().ChangeLink("leaf0--spine1", LinkAction::kFail, "", false).has_value());
+  ASSERT_TRUE(cluster_.ChangeLink("leaf0--spine1", IntentAction::kFail).has_value());
   cluster_.Settle();
   for (int host = 0; host < 3; ++host) {
     EXPECT_THAT(Spines(host), ElementsAre(0, 0));
@@ -219,11 +216,9 @@ TEST_F(Split, SharesThePathsThatAreLeftAndComesBack) {
     EXPECT_NE(set.paths[0].source_port, set.paths[1].source_port);
   }
   EXPECT_EQ(cluster_.state().live.MaxLoad(), (Load{3, 1}));
-  ASSERT_TRUE(cluster_.controller()
-                  .ChangeLink("leaf0--spine1", LinkAction::kRestore, "", false)
-                  .has_value());
+  ASSERT_TRUE(cluster_.ChangeLink("leaf0--spine1", IntentAction::kRestore).has_value());
   cluster_.Settle();
-  EXPECT_THAT(cluster_.controller().Recompute(false).moves, SizeIs(3));
+  EXPECT_THAT(cluster_.Recompute()->moves, SizeIs(3));
   cluster_.Settle();
   EXPECT_EQ(cluster_.state().live.MaxLoad(), (Load{3, 2}));
 }

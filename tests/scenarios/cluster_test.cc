@@ -13,7 +13,7 @@ namespace espalier::scenarios {
 namespace {
 
 using namespace std::chrono_literals;
-using controller::LinkAction;
+using controller::IntentAction;
 using fabric::LinkState;
 using FlowRef = SimCluster::FlowRef;
 
@@ -93,8 +93,7 @@ TEST(Cluster, ALinkThatTheOperatorFailsIsLeftByTheFlowsOnItAndNoOther) {
   SimCluster& cluster = steady.cluster;
   const auto on_link = FlowsOn(cluster, steady.flows, "leaf2--spine1");
   ASSERT_FALSE(on_link.empty());
-  const auto outcome =
-      cluster.controller().ChangeLink("leaf2--spine1", LinkAction::kFail, "test", false);
+  const auto outcome = cluster.ChangeLink("leaf2--spine1", IntentAction::kFail, {.reason = "test"});
   ASSERT_TRUE(outcome);
   EXPECT_EQ(outcome->moves.size(), on_link.size());
   cluster.world().RunFor(5s);
@@ -109,7 +108,7 @@ TEST(Cluster, AFarLinkThatDiesIsLeftWhenTheOperatorSaysSo) {
   cluster.fabric().SetLink(*cluster.fabric().topology().FindLink("leaf2--spine1"),
                            LinkState::kDown);
   EXPECT_TRUE(AnyStandsStill(cluster, steady.flows));
-  ASSERT_TRUE(cluster.controller().ChangeLink("leaf2--spine1", LinkAction::kFail, "test", false));
+  ASSERT_TRUE(cluster.ChangeLink("leaf2--spine1", IntentAction::kFail, {.reason = "test"}));
   ASSERT_TRUE(cluster.RunUntil([&] { return !AnyStandsStill(cluster, steady.flows); }, 100ms));
   cluster.world().RunFor(5s);
   EXPECT_FALSE(AnyStandsStill(cluster, steady.flows));
@@ -136,7 +135,7 @@ TEST(Cluster, AgentsLeaveADeadFarLinkByThemselves) {
 TEST(Cluster, NothingMovesWhenTheControllerDiesAndComesBack) {
   SteadyCluster steady({});
   SimCluster& cluster = steady.cluster;
-  ASSERT_TRUE(cluster.controller().ChangeLink("leaf0--spine3", LinkAction::kFail, "broken", false));
+  ASSERT_TRUE(cluster.ChangeLink("leaf0--spine3", IntentAction::kFail, {.reason = "broken"}));
   ASSERT_TRUE(cluster.RunUntil(
       [&] {
         return cluster.AllRouted(steady.flows) &&
@@ -144,7 +143,7 @@ TEST(Cluster, NothingMovesWhenTheControllerDiesAndComesBack) {
       },
       10s));
   const auto ports = cluster.PortsOf(steady.flows);
-  const std::uint64_t epoch = cluster.saved_intents().epoch;
+  const std::uint64_t epoch = cluster.disk().epoch;
   cluster.KillController();
   cluster.world().RunFor(30s);
   EXPECT_EQ(cluster.PortsOf(steady.flows), ports);
@@ -152,7 +151,7 @@ TEST(Cluster, NothingMovesWhenTheControllerDiesAndComesBack) {
     EXPECT_EQ(cluster.agent(i).state(), agent::AgentState::kOrphan);
   }
   cluster.StartController();
-  EXPECT_GT(cluster.saved_intents().epoch, epoch);
+  EXPECT_GT(cluster.disk().epoch, epoch);
   ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllRouted(steady.flows); }, 60s));
   cluster.world().RunFor(10s);
   EXPECT_EQ(cluster.PortsOf(steady.flows), ports);
@@ -292,7 +291,7 @@ TEST(LargeCluster, SteersAThousandFlowsApart) {
   EXPECT_EQ(cluster.MaxLinkFlows(), 1);
   const auto ports = cluster.PortsOf(flows);
   const auto on_link = FlowsOn(cluster, flows, "leaf9--spine4");
-  ASSERT_TRUE(cluster.controller().ChangeLink("leaf9--spine4", LinkAction::kFail, "", false));
+  ASSERT_TRUE(cluster.ChangeLink("leaf9--spine4", IntentAction::kFail, {}));
   cluster.world().RunFor(1s);
   EXPECT_EQ(Changed(ports, cluster.PortsOf(flows)), on_link);
   EXPECT_TRUE(cluster.AllRouted(flows));

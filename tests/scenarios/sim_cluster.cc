@@ -1,6 +1,7 @@
 #include "tests/scenarios/sim_cluster.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "common/base/check.h"
@@ -22,20 +23,10 @@ fabric::Topology MakeTopology(const ClusterOptions& options, bool with_hash) {
 
 }  // namespace
 
-// A disk: it survives the controller.
-class SimCluster::Store : public controller::IntentStore {
- public:
-  Result<controller::Intents> Load() override { return saved; }
-  Result<void> Save(const controller::Intents& intents) override {
-    saved = intents;
-    return {};
-  }
-  controller::Intents saved;
-};
-
 struct SimCluster::ControllerProcess {
   std::unique_ptr<EventLoop> loop;
   std::unique_ptr<Bus> bus;
+  std::unique_ptr<controller::MemoryStore> store;
   Metrics metrics;
   std::unique_ptr<controller::Controller> controller;
 };
@@ -54,8 +45,7 @@ SimCluster::SimCluster(const ClusterOptions& options)
       network_(world_),
       hardware_loop_(world_.MakeLoop()),
       fabric_(sim::SimFabric::Build(*hardware_loop_, MakeTopology(options, /*with_hash=*/true))
-                  .value()),
-      store_(std::make_unique<Store>()) {
+                  .value()) {
   SetLogLevel(LogLevel::kError);
   network_.SetFaults(options.faults);
   const int hosts = options.shape.leaves * options.shape.hosts_per_leaf;
@@ -77,11 +67,12 @@ void SimCluster::StartController() {
   controller_ = std::make_unique<ControllerProcess>();
   controller_->loop = world_.MakeLoop();
   controller_->bus = network_.MakeController(*controller_->loop);
+  controller_->store = std::make_unique<controller::MemoryStore>(disk_, *controller_->loop);
   controller::ControllerOptions options = options_.controller;
   options.instance = random_.Next();
   controller_->controller = std::make_unique<controller::Controller>(
       MakeTopology(options_, options_.controller_knows_hash), options, *controller_->loop,
-      *controller_->bus, *store_, controller_->metrics);
+      *controller_->bus, *controller_->store, controller_->metrics);
   const Result<void> started = controller_->controller->Start();
   ESPALIER_CHECK(started, "error={}", started.error().message);
 }
@@ -111,7 +102,16 @@ void SimCluster::StartAll() {
   for (int i = 0; i < host_count(); ++i) StartAgent(i);
 }
 
-const controller::Intents& SimCluster::saved_intents() const { return store_->saved; }
+Result<controller::ActionOutcome> SimCluster::ChangeLink(const std::string& link,
+                                                         controller::IntentAction action,
+                                                         controller::OperatorRequest request) {
+  std::optional<Result<controller::ActionOutcome>> outcome;
+  controller().ChangeLink(link, action, std::move(request),
+                          [&](Result<controller::ActionOutcome> done) { outcome = done; });
+  RunUntil([&] { return outcome.has_value(); }, std::chrono::seconds(1));
+  ESPALIER_CHECK(outcome.has_value(), "link={}", link);
+  return *outcome;
+}
 
 std::vector<SimCluster::FlowRef> SimCluster::StartPermutation(int shift, std::uint64_t bytes) {
   std::vector<FlowRef> flows;

@@ -13,6 +13,7 @@
 #include "common/sim/sim_network.h"
 #include "common/sim/sim_world.h"
 #include "controller/controller.h"
+#include "tests/controller/memory_store.h"
 
 namespace espalier::scenarios {
 
@@ -50,8 +51,12 @@ class SimCluster {
   void KillAgent(int host);
   void StartAll();
 
-  // What the stored intents are, whether a controller runs or not.
-  const controller::Intents& saved_intents() const;
+  // An operator's action, with all that it takes until it is answered.
+  Result<controller::ActionOutcome> ChangeLink(const std::string& link,
+                                               controller::IntentAction action,
+                                               controller::OperatorRequest request);
+  // What is stored, whether a controller runs or not.
+  const controller::MemoryDisk& disk() const { return disk_; }
 
   struct FlowRef {
     int host = 0;
@@ -72,7 +77,6 @@ class SimCluster {
   bool RunUntil(const std::function<bool()>& done, Duration limit);
 
  private:
-  class Store;
   struct ControllerProcess;
   struct AgentProcess;
 
@@ -84,7 +88,7 @@ class SimCluster {
   sim::SimNetwork network_;
   std::unique_ptr<EventLoop> hardware_loop_;
   std::unique_ptr<sim::SimFabric> fabric_;
-  std::unique_ptr<Store> store_;
+  controller::MemoryDisk disk_;
   std::vector<std::unique_ptr<sim::SimHost>> hosts_;
   std::unique_ptr<ControllerProcess> controller_;
   std::vector<std::unique_ptr<AgentProcess>> processes_;

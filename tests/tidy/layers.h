@@ -32,14 +32,14 @@ inline const std::vector<Layer>& Layers() {
       // Services: see the world through seams only, and never each other.
       {"controller/",
        {"common/base/", "common/graph/", "common/fabric/", "proto/", "controller/routing/",
-        "controller/prediction/", "controller/store/intent_store.h", "collective/"}},
-      {"controller/store/intent_store.h", {"common/base/"}},
+        "controller/prediction/", "controller/store/store.h", "collective/"}},
+      {"controller/store/store.h", {"common/base/"}},
       {"agent/", {"common/base/", "common/fabric/", "proto/"}},
 
       // Adapters: the outside world behind those seams.
       {"common/io/", {"common/base/", "common/graph/", "common/fabric/", "proto/"}},
       {"common/sim/", {"common/base/", "common/graph/", "common/fabric/", "proto/", "agent/"}},
-      {"controller/store/", {"common/base/", "common/io/", "controller/store/intent_store.h"}},
+      {"controller/store/", {"common/base/", "common/io/", "controller/store/store.h"}},
       {"controller/files/",
        {"common/base/", "common/fabric/", "common/io/", "controller/routing/",
         "controller/simulation/"}},
@@ -72,7 +72,7 @@ inline const std::vector<Layer>& Layers() {
        {"common/base/", "common/io/", "collective/", "collective/program/files/"}},
       {"controller/cli/",
        {"common/base/", "common/fabric/", "common/io/", "controller/files/", "controller/routing/",
-        "controller/simulation/", "deploy/lab/"}},
+        "controller/simulation/", "controller/store/", "deploy/lab/"}},
   };
   return layers;
 }

@@ -31,7 +31,7 @@ TEST(SourceRules, FindNothingInAGoodTree) {
 TEST(SourceRules, KeepTheLayersApart) {
   const std::vector<SourceFile> others = {
       Header("common/base/units.h"), Header("common/io/json.h"), Header("controller/controller.h"),
-      Header("agent/agent.h"), Header("controller/store/intent_store.h")};
+      Header("agent/agent.h"), Header("controller/store/store.h")};
   const auto violations_of = [&](const std::string& path, const std::string& included) {
     std::vector<SourceFile> files = others;
     files.push_back({path, "#include \"" + included + "\"\n"});
@@ -48,7 +48,7 @@ TEST(SourceRules, KeepTheLayersApart) {
               ElementsAre(HasSubstr("agent/ must not include common/io/")));
   EXPECT_THAT(violations_of("common/base/units.cc", "common/io/json.h"),
               ElementsAre(HasSubstr("common/base/ must not include common/io/")));
-  EXPECT_THAT(violations_of("controller/controller.cc", "controller/store/intent_store.h"),
+  EXPECT_THAT(violations_of("controller/controller.cc", "controller/store/store.h"),
               IsEmpty());
   EXPECT_THAT(violations_of("newcomer/code.cc", "common/base/units.h"),
               ElementsAre(HasSubstr("newcomer/code.cc belongs to no layer")));

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "common/io/json.h"
 #include "tests/controller/cluster.h"
 
@@ -21,7 +23,17 @@ class OperatorApiTest : public testing::Test {
 
   io::HttpResponse Call(const std::string& method, const std::string& path,
                         std::map<std::string, std::string> query = {}) {
-    return api_.Handle({.method = method, .path = path, .query = std::move(query), .body = {}});
+    std::optional<io::HttpResponse> answer;
+    api_.Handle({.method = method,
+                 .path = path,
+                 .query = std::move(query),
+                 .body = {},
+                 .from_unix_socket = true,
+                 .peer = "user ada"},
+                [&](io::HttpResponse response) { answer = std::move(response); });
+    cluster_.Settle();
+    EXPECT_TRUE(answer.has_value()) << path;
+    return answer.value_or(io::HttpResponse{});
   }
   io::JsonValue Json(const io::HttpResponse& response) {
     auto parsed = io::ParseJson(response.body, "answer");
@@ -97,6 +109,43 @@ TEST_F(OperatorApiTest, ActsOnLinksAndNodes) {
   EXPECT_EQ(Call("POST", "/api/v1/links/restore", {{"id", "leaf0--spine0"}}).status, 200);
   EXPECT_EQ(Call("POST", "/api/v1/nodes/fail", {{"id", "spine0"}}).status, 200);
   EXPECT_EQ(Call("POST", "/api/v1/recompute").status, 200);
+}
+
+TEST_F(OperatorApiTest, AuditsWhoDidWhatAndWhatItMoved) {
+  Call("POST", "/api/v1/links/fail",
+       {{"id", "leaf0--spine0"}, {"reason", "optics"}, {"until", "+1h"}});
+  Call("POST", "/api/v1/links/fail", {{"id", "nowhere"}});
+  Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine1"}, {"dry_run", "true"}});
+  const auto answer = Json(Call("GET", "/api/v1/audit"));
+  const auto& audit = answer.Find("audit")->items;
+  ASSERT_EQ(audit.size(), 2U);
+  EXPECT_EQ(audit[0].Find("actor")->text, "user ada");
+  EXPECT_EQ(audit[0].Find("action")->text, "fail link");
+  EXPECT_EQ(audit[0].Find("target")->text, "leaf0--spine0");
+  EXPECT_EQ(audit[0].Find("reason")->text, "optics");
+  EXPECT_NE(audit[0].Find("until")->text, "");
+  EXPECT_EQ(audit[0].Find("result")->text, "DONE");
+  EXPECT_EQ(audit[0].Find("revision")->text, "1");
+  ASSERT_EQ(audit[0].Find("moves")->items.size(), 1U);
+  EXPECT_EQ(audit[0].Find("moves")->items[0].Find("to")->text, "spine1");
+  EXPECT_EQ(audit[1].Find("result")->text, "REFUSED");
+  EXPECT_NE(audit[1].Find("detail")->text.find("nowhere"), std::string::npos);
+  EXPECT_EQ(Json(Call("GET", "/api/v1/audit", {{"since", "1"}})).Find("audit")->items.size(), 1U);
+  EXPECT_EQ(Call("GET", "/api/v1/audit", {{"since", "-1"}}).status, 400);
+  const auto intents = Json(Call("GET", "/api/v1/intents"));
+  ASSERT_EQ(intents.Find("intents")->items.size(), 1U);
+  EXPECT_EQ(intents.Find("intents")->items[0].Find("what")->text, "failed link");
+}
+
+TEST_F(OperatorApiTest, RollsBack) {
+  Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}});
+  Call("POST", "/api/v1/nodes/drain", {{"id", "spine1"}});
+  EXPECT_EQ(Call("POST", "/api/v1/rollback", {{"to", "1"}}).status, 200);
+  EXPECT_EQ(Json(Call("GET", "/api/v1/intents")).Find("intents")->items.size(), 1U);
+  EXPECT_EQ(Call("POST", "/api/v1/rollback", {{"to", "1"}}).status, 409);
+  EXPECT_EQ(Call("POST", "/api/v1/rollback", {{"to", "9"}}).status, 404);
+  EXPECT_EQ(Call("POST", "/api/v1/rollback", {{"to", "one"}}).status, 400);
+  EXPECT_EQ(Call("POST", "/api/v1/rollback", {{"until", "+1h"}}).status, 400);
 }
 
 TEST_F(OperatorApiTest, RefusesWhatItDoesNotKnow) {

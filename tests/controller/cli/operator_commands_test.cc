@@ -25,7 +25,10 @@ class OperatorCommandsTest : public testing::Test {
     cluster_.Open(0, {{.id = 5, .to = 2, .job = "A"}});
     cluster_.Settle();
     auto server = io::HttpServer::Listen(
-        loop_, address_, [this](const io::HttpRequest& request) { return api_.Handle(request); });
+        loop_, address_, [this](const io::HttpRequest& request, io::HttpServer::Respond respond) {
+          api_.Handle(request, std::move(respond));
+          cluster_.Settle();
+        });
     EXPECT_TRUE(server.has_value()) << server.error().message;
     server_ = std::move(*server);
     thread_ = std::thread([this] { loop_.Run(); });
@@ -83,7 +86,8 @@ TEST_F(OperatorCommandsTest, ShowsTables) {
 }
 
 TEST_F(OperatorCommandsTest, PrintsOneJsonObjectWhenAsked) {
-  for (const char* command : {"status", "flows", "links", "agents", "plans", "events"}) {
+  for (const char* command :
+       {"status", "flows", "links", "agents", "plans", "events", "intents", "audit"}) {
     const Outcome outcome = Run({command, "--json"});
     EXPECT_EQ(outcome.exit_code, 0) << command;
     EXPECT_TRUE(io::ParseJson(outcome.out, command).has_value()) << outcome.out;
@@ -104,6 +108,23 @@ TEST_F(OperatorCommandsTest, ActsAndTellsWhatMoved) {
       << recomputed.out;
   EXPECT_EQ(Run({"drain", "link", "leaf0--spine1"}).exit_code, 0);
   EXPECT_EQ(Run({"undrain", "link", "leaf0--spine1"}).exit_code, 0);
+}
+
+TEST_F(OperatorCommandsTest, DrainsUntilATimeAndTellsWhoDidIt) {
+  const Outcome drained =
+      Run({"drain", "node", "spine0", "--until", "+2h", "--reason", "new firmware"});
+  EXPECT_EQ(drained.exit_code, 0) << drained.err;
+  EXPECT_NE(Run({"intents"}).out.find("drained node"), std::string::npos);
+  EXPECT_NE(Run({"rollback", "--dry-run"}).out.find("would move 0"), std::string::npos);
+  EXPECT_EQ(Run({"rollback", "--reason", "too early"}).exit_code, 0);
+  EXPECT_EQ(Run({"intents"}).out.find("spine0"), std::string::npos);
+  const Outcome audit = Run({"audit"});
+  EXPECT_NE(audit.out.find("new firmware"), std::string::npos) << audit.out;
+  EXPECT_NE(audit.out.find("rollback"), std::string::npos);
+  EXPECT_NE(audit.out.find("user "), std::string::npos);  // by its unix socket
+  EXPECT_EQ(Run({"rollback", "--to", "77"}).exit_code, 1);
+  EXPECT_EQ(Run({"drain", "node", "spine0", "--until", "tomorrow"}).exit_code, 2);
+  EXPECT_EQ(Run({"undrain", "node", "spine0", "--until", "+2h"}).exit_code, 2);
 }
 
 TEST_F(OperatorCommandsTest, SaysOnStandardErrorThatThereWasNothingToDo) {

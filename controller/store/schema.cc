@@ -1,0 +1,119 @@
+#include "controller/store/schema.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace espalier::controller {
+namespace {
+
+// An intent holds from `from_revision` until, and without, `to_revision`: every earlier set can be
+// read, and a change costs as many rows as it changes intents.
+constexpr const char* kVersion1 = R"(
+CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO meta VALUES ('epoch', 0), ('revision', 0), ('failed_commits', 0);
+CREATE TABLE revision(
+  revision INTEGER PRIMARY KEY,
+  time_us INTEGER NOT NULL,
+  topology TEXT NOT NULL,
+  topology_version INTEGER NOT NULL);
+CREATE TABLE intent(
+  kind TEXT NOT NULL,
+  id TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  since_us INTEGER NOT NULL,
+  until_us INTEGER,
+  from_revision INTEGER NOT NULL REFERENCES revision(revision),
+  to_revision INTEGER REFERENCES revision(revision));
+CREATE UNIQUE INDEX intent_in_force ON intent(kind, id) WHERE to_revision IS NULL;
+CREATE TABLE audit(
+  sequence INTEGER PRIMARY KEY,
+  time_us INTEGER NOT NULL,
+  actor TEXT NOT NULL,
+  action TEXT NOT NULL,
+  target TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  until_us INTEGER,
+  refused INTEGER NOT NULL,
+  detail TEXT NOT NULL,
+  revision INTEGER NOT NULL);
+CREATE TABLE audit_finished(sequence INTEGER PRIMARY KEY REFERENCES audit(sequence));
+CREATE TABLE audit_move(
+  sequence INTEGER NOT NULL REFERENCES audit(sequence),
+  flow TEXT NOT NULL,
+  job TEXT NOT NULL,
+  from_via TEXT NOT NULL,
+  to_via TEXT NOT NULL);
+CREATE INDEX audit_move_of ON audit_move(sequence);
+CREATE TRIGGER audit_keeps BEFORE DELETE ON audit
+  BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+CREATE TRIGGER audit_stays BEFORE UPDATE ON audit
+  BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+CREATE TRIGGER audit_finished_keeps BEFORE DELETE ON audit_finished
+  BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+CREATE TRIGGER audit_finished_stays BEFORE UPDATE ON audit_finished
+  BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+CREATE TRIGGER audit_move_keeps BEFORE DELETE ON audit_move
+  BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+CREATE TRIGGER audit_move_stays BEFORE UPDATE ON audit_move
+  BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+CREATE TABLE event(
+  sequence INTEGER PRIMARY KEY,
+  time_us INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  text TEXT NOT NULL);
+)";
+
+constexpr std::array kMigrations = {kVersion1};
+
+Result<bool> IsEmpty(Database& database) {
+  Result<std::int64_t> tables = database.ReadInteger("SELECT count(*) FROM sqlite_schema");
+  if (!tables) return Propagate(tables);
+  return *tables == 0;
+}
+
+}  // namespace
+
+std::span<const char* const> StoreMigrations() { return kMigrations; }
+
+Result<std::int64_t> ReadSchemaVersion(Database& database,
+                                       std::span<const char* const> migrations) {
+  Result<std::int64_t> application = database.ReadInteger("PRAGMA application_id");
+  if (!application) return Propagate(application);
+  Result<std::int64_t> version = database.ReadInteger("PRAGMA user_version");
+  if (!version) return Propagate(version);
+  if (*application != kStoreApplicationId) {
+    return Fail(ErrorCode::kFailedPrecondition,
+                fmt::format("{}: is a database, but no store of Espalier's (name another file)",
+                            database.path()));
+  }
+  const auto newest = static_cast<std::int64_t>(migrations.size());
+  if (*version < 1 || *version > newest) {
+    return Fail(ErrorCode::kFailedPrecondition,
+                fmt::format("{}: its schema is version {}, this program knows 1 to {} (upgrade "
+                            "Espalier, or restore a backup of the older version)",
+                            database.path(), *version, newest));
+  }
+  return version;
+}
+
+Result<void> Migrate(Database& database, std::span<const char* const> migrations) {
+  return database.Transact([&]() -> Result<void> {
+    Result<bool> is_empty = IsEmpty(database);
+    if (!is_empty) return Propagate(is_empty);
+    std::int64_t version = 0;
+    if (!*is_empty) {
+      Result<std::int64_t> found = ReadSchemaVersion(database, migrations);
+      if (!found) return Propagate(found);
+      version = *found;
+    }
+    for (const char* script : migrations.subspan(static_cast<std::size_t>(version))) {
+      if (Result<void> done = database.Execute(script); !done) return done;
+    }
+    return database.Execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}",
+                                        kStoreApplicationId, migrations.size()));
+  });
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,144 @@
+#include "controller/store/sqlite_store.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/base/unique_fd.h"
+#include "controller/store/store_tools.h"
+
+namespace espalier::controller {
+namespace {
+
+constexpr std::size_t kMostWaiting = 256;
+
+// Runs jobs one after the other on a thread of its own; the last ones before it is destroyed.
+class Strand {
+ public:
+  Strand() : thread_([this] { Run(); }) {}
+  ~Strand() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+  Strand(const Strand&) = delete;
+  Strand& operator=(const Strand&) = delete;
+
+  // False: too many wait already.
+  bool Post(std::function<void()> job) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (jobs_.size() >= kMostWaiting) return false;
+      jobs_.push_back(std::move(job));
+    }
+    wake_.notify_one();
+    return true;
+  }
+
+ private:
+  void Run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [this] { return ends_ || !jobs_.empty(); });
+      if (jobs_.empty()) return;
+      const std::function<void()> job = std::move(jobs_.front());
+      jobs_.pop_front();
+      lock.unlock();
+      job();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> jobs_;
+  bool ends_ = false;
+  std::thread thread_;
+};
+
+class SqliteStore : public Store {
+ public:
+  SqliteStore(UniqueFd lock, StoreFile file, EventLoop& loop, WallClock clock)
+      : lock_(std::move(lock)), file_(std::move(file)), loop_(loop), clock_(std::move(clock)) {}
+
+  // Nothing runs on the strand yet.
+  Result<StoredState> Begin() override { return file_.Begin(clock_()); }
+
+  void Commit(StoreChange change, Done<Committed> done) override {
+    Ask<Committed>([change = std::move(change)](StoreFile& file,
+                                                WallTime now) { return file.Commit(change, now); },
+                   std::move(done));
+  }
+
+  void FinishAudit(std::uint64_t sequence, std::vector<AuditMove> moves, Done<void> done) override {
+    Ask<void>([sequence, moves = std::move(moves)](
+                  StoreFile& file, WallTime) { return file.FinishAudit(sequence, moves); },
+              std::move(done));
+  }
+
+  void AppendEvents(std::vector<StoredEvent> events) override {
+    Ask<void>([events = std::move(events)](StoreFile& file,
+                                           WallTime) { return file.AppendEvents(events); },
+              [](const Result<void>& appended) {
+                if (appended) return;
+                Log(LogLevel::kWarning, "event=events_not_stored error=\"{}\"",
+                    appended.error().message);
+              });
+  }
+
+  void ReadAudit(std::uint64_t since, std::size_t most,
+                 Done<std::vector<AuditEntry>> done) override {
+    Ask<std::vector<AuditEntry>>(
+        [since, most](StoreFile& file, WallTime) { return file.ReadAudit(since, most); },
+        std::move(done));
+  }
+
+  void ReadIntents(std::uint64_t revision, Done<Intents> done) override {
+    Ask<Intents>([revision](StoreFile& file, WallTime) { return file.ReadIntents(revision); },
+                 std::move(done));
+  }
+
+ private:
+  // Runs `work` on the strand, and `done` with its result on the loop.
+  template <typename T, typename Work>
+  void Ask(Work work, Done<T> done) {
+    const auto answer = std::make_shared<Done<T>>(std::move(done));
+    const bool accepted = strand_.Post([this, work = std::move(work), answer] {
+      loop_.Post([result = work(file_, clock_()), answer] { (*answer)(result); });
+    });
+    if (accepted) return;
+    loop_.Post([answer] {
+      (*answer)(Fail(ErrorCode::kResourceExhausted,
+                     fmt::format("the store has {} changes to write already (its disk is slow: try "
+                                 "again)",
+                                 kMostWaiting)));
+    });
+  }
+
+  UniqueFd lock_;
+  StoreFile file_;
+  EventLoop& loop_;
+  WallClock clock_;
+  Strand strand_;  // last: it ends before what it uses
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> OpenSqliteStore(const std::string& path, EventLoop& loop,
+                                               const WallClock& clock) {
+  Result<UniqueFd> lock = LockStore(path);
+  if (!lock) return Propagate(lock);
+  Result<StoreFile> file = OpenStore(path, clock());
+  if (!file) return Propagate(file);
+  return std::make_unique<SqliteStore>(std::move(*lock), std::move(*file), loop, clock);
+}
+
+}  // namespace espalier::controller

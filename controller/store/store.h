@@ -1,0 +1,145 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/base/wall_time.h"
+
+namespace espalier::controller {
+
+// Why something of the fabric is as an operator wants it, who said so, and for how long.
+struct Intent {
+  std::string reason;
+  std::string actor;
+  WallTime since;
+  std::optional<WallTime> until;  // it ends by itself then
+  bool operator==(const Intent&) const = default;
+};
+using IntentById = std::map<std::string, Intent>;  // by the topology's ids
+
+// All that operators have said about the fabric and that must survive a restart.
+struct Intents {
+  IntentById failed_links;
+  IntentById failed_nodes;
+  IntentById drained_links;
+  IntentById drained_nodes;
+  IntentById restored_links;  // though the topology file says otherwise
+  bool operator==(const Intents&) const = default;
+};
+
+// The fabric that a set of intents was meant for.
+struct TopologyStamp {
+  std::string name;
+  std::int64_t version = 0;
+  bool operator==(const TopologyStamp&) const = default;
+};
+
+// A flow that an operator's action moved; the switches between the leaves, "" = ECMP.
+struct AuditMove {
+  std::string flow;
+  std::string job;
+  std::string from;
+  std::string to;
+  bool operator==(const AuditMove&) const = default;
+};
+
+enum class AuditResult {
+  kRefused,     // nothing was changed; `detail` says why
+  kDone,        // `moves` is what it moved
+  kUnfinished,  // it was made durable, but what it moved is not (yet) known: a crash came between
+};
+
+// One line of the audit log: who did what, when, what it moved, how it ended.
+struct AuditEntry {
+  std::uint64_t sequence = 0;  // 1, 2, ...: given by the store
+  WallTime time;
+  std::string actor;
+  std::string action;  // "drain link"
+  std::string target;  // "leaf0--spine1"
+  std::string reason;
+  std::optional<WallTime> until;
+  AuditResult result = AuditResult::kUnfinished;
+  std::string detail;
+  std::uint64_t revision = 0;  // of the intents that it made; 0: it changed none
+  std::vector<AuditMove> moves;
+  bool operator==(const AuditEntry&) const = default;
+};
+
+struct StoredEvent {
+  std::uint64_t sequence = 0;
+  WallTime time;
+  std::string kind;
+  std::string text;
+  bool operator==(const StoredEvent&) const = default;
+};
+
+// What a controller begins with.
+struct StoredState {
+  std::uint64_t epoch = 0;     // this controller's: above that of every one before it
+  std::uint64_t revision = 0;  // of the intents; every change is a new one
+  Intents intents;
+  TopologyStamp topology;           // of the latest revision; no name: there is none
+  std::vector<StoredEvent> events;  // the latest, oldest first
+};
+
+// Changes that become durable together or not at all.
+struct StoreChange {
+  std::optional<std::uint64_t> epoch;  // to raise it to; a lower one changes nothing
+  std::optional<Intents> intents;      // the whole set
+  TopologyStamp topology;              // with intents
+  std::optional<AuditEntry> audit;     // kRefused or kUnfinished; the store sets its sequence and,
+                                       // with intents, its revision
+};
+
+struct Committed {
+  std::uint64_t revision = 0;        // of the intents from now on
+  std::uint64_t audit_sequence = 0;  // of the entry; 0: there was none
+};
+
+// Where intents, epoch, audit log and events are kept: a file, a database, other machines.
+//
+// What was reported as durable survives a crash of process and machine; what failed has changed
+// nothing. One controller writes at a time: a second one is refused by Begin or by its first
+// Commit, whichever the store can tell.
+//
+// Thread safety: everything on the controller's loop thread. Only Begin waits; all else is done
+// elsewhere in the order of the calls, and `done` is called once, on the loop's thread and never
+// inside the call. Too many calls that wait end in kResourceExhausted.
+class Store {
+ public:
+  template <typename T>
+  using Done = std::function<void(Result<T>)>;
+
+  virtual ~Store() = default;
+
+  // A new controller takes over: raises the epoch durably and gives what there is. Once, first.
+  // Errors: the store cannot be read or written, is damaged, newer than this program, or in use.
+  virtual Result<StoredState> Begin() = 0;
+
+  // Errors: kFailedPrecondition where another controller has written meanwhile; kResourceExhausted
+  // for a full disk; others from the system.
+  virtual void Commit(StoreChange change, Done<Committed> done) = 0;
+
+  // What an audited action moved: kUnfinished becomes kDone.
+  virtual void FinishAudit(std::uint64_t sequence, std::vector<AuditMove> moves,
+                           Done<void> done) = 0;
+
+  // Events are kept as long as there is room (the latest 100,000 at least), and may be lost in a
+  // crash: only what was decided has to survive, not what was seen.
+  virtual void AppendEvents(std::vector<StoredEvent> events) = 0;
+
+  // The latest `most` entries after `since`, oldest first.
+  virtual void ReadAudit(std::uint64_t since, std::size_t most,
+                         Done<std::vector<AuditEntry>> done) = 0;
+
+  // The intents as they were from that revision on. Errors: kNotFound.
+  virtual void ReadIntents(std::uint64_t revision, Done<Intents> done) = 0;
+};
+
+}  // namespace espalier::controller

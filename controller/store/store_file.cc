@@ -1,0 +1,375 @@
+#include "controller/store/store_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "controller/store/schema.h"
+
+namespace espalier::controller {
+namespace {
+
+constexpr std::int64_t kMostEvents = 100'000;
+constexpr std::int64_t kEventsRead = 10'000;  // as many as the controller keeps at hand
+constexpr auto kClockTolerance = std::chrono::minutes(5);
+
+struct KindOfIntent {
+  std::string_view name;
+  IntentById Intents::*members;
+};
+constexpr std::array kKinds = {
+    KindOfIntent{"failed_link", &Intents::failed_links},
+    KindOfIntent{"failed_node", &Intents::failed_nodes},
+    KindOfIntent{"drained_link", &Intents::drained_links},
+    KindOfIntent{"drained_node", &Intents::drained_nodes},
+    KindOfIntent{"restored_link", &Intents::restored_links},
+};
+
+std::int64_t Microseconds(WallTime time) { return time.time_since_epoch().count(); }
+
+std::optional<std::int64_t> Microseconds(const std::optional<WallTime>& time) {
+  return time ? std::optional(Microseconds(*time)) : std::nullopt;
+}
+
+WallTime Time(std::int64_t microseconds) {
+  return WallTime(std::chrono::microseconds(microseconds));
+}
+
+std::optional<WallTime> Time(std::optional<std::int64_t> microseconds) {
+  return microseconds ? std::optional(Time(*microseconds)) : std::nullopt;
+}
+
+std::int64_t Signed(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+std::uint64_t Unsigned(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+
+}  // namespace
+
+Result<StoreFile> StoreFile::Open(Database database) {
+  if (Result<void> migrated = Migrate(database, StoreMigrations()); !migrated) {
+    return Propagate(migrated);
+  }
+  return StoreFile(std::move(database));
+}
+
+Result<StoreFile> StoreFile::OpenAsItIs(Database database) {
+  Result<std::int64_t> version = ReadSchemaVersion(database, StoreMigrations());
+  if (!version) return Propagate(version);
+  return StoreFile(std::move(database));
+}
+
+Result<void> StoreFile::Change(const std::function<Result<void>()>& work) {
+  Result<void> result = database_.Transact(work);
+  if (result) return result;
+  // A commit that failed may have left all of its frames in the WAL, if only the last fsync went
+  // wrong; the next process to read them would take it for committed. Any write that follows takes
+  // their place: this one does so now.
+  static_cast<void>(database_.Transact([&] {
+    return database_.Execute("UPDATE meta SET value = value + 1 WHERE key = 'failed_commits'");
+  }));
+  return result;
+}
+
+Result<std::uint64_t> StoreFile::ReadMeta(const std::string& key) {
+  Result<std::int64_t> value =
+      database_.ReadInteger(fmt::format("SELECT value FROM meta WHERE key = '{}'", key));
+  if (!value) return Propagate(value);
+  return Unsigned(*value);
+}
+
+Result<void> StoreFile::WriteMeta(std::string_view key, std::uint64_t value) {
+  Result<Statement> update = database_.Prepare("UPDATE meta SET value = ? WHERE key = ?");
+  if (!update) return Propagate(update);
+  return update->Bind(Signed(value), key).Run();
+}
+
+Result<void> StoreFile::CheckClock(WallTime now) {
+  Result<std::int64_t> latest =
+      database_.ReadInteger("SELECT ifnull(max(time_us), 0) FROM revision");
+  if (!latest) return Propagate(latest);
+  if (now + kClockTolerance >= Time(*latest)) return {};
+  return Fail(ErrorCode::kFailedPrecondition,
+              fmt::format("{}: was last changed at {}, but this machine's clock says {} (set the "
+                          "clock)",
+                          database_.path(), FormatWallTime(Time(*latest)), FormatWallTime(now)));
+}
+
+Result<StoredState> StoreFile::Begin(WallTime now) {
+  if (Result<void> right = CheckClock(now); !right) return Propagate(right);
+  StoredState state;
+  Result<void> read = Change([&]() -> Result<void> {
+    Result<std::uint64_t> epoch = ReadMeta("epoch");
+    if (!epoch) return Propagate(epoch);
+    Result<std::uint64_t> revision = ReadMeta("revision");
+    if (!revision) return Propagate(revision);
+    state.epoch = *epoch + 1;
+    state.revision = *revision;
+    return WriteMeta("epoch", state.epoch);
+  });
+  if (!read) return Propagate(read);
+  revision_ = state.revision;
+  if (state.revision > 0) {
+    Result<Intents> intents = ReadIntents(state.revision);
+    if (!intents) return Propagate(intents);
+    state.intents = std::move(*intents);
+    Result<Statement> stamp =
+        database_.Prepare("SELECT topology, topology_version FROM revision WHERE revision = ?");
+    if (!stamp) return Propagate(stamp);
+    if (Result<bool> row = stamp->Bind(Signed(state.revision)).Step(); !row) return Propagate(row);
+    state.topology = {stamp->Text(0), stamp->Integer(1)};
+  }
+  Result<std::vector<StoredEvent>> events = ReadEvents();
+  if (!events) return Propagate(events);
+  state.events = std::move(*events);
+  return state;
+}
+
+Result<Committed> StoreFile::Commit(const StoreChange& change, WallTime now) {
+  Committed committed{.revision = revision_};
+  Result<void> changed = Change([&]() -> Result<void> {
+    Result<std::uint64_t> found = ReadMeta("revision");
+    if (!found) return Propagate(found);
+    if (*found != revision_) {
+      return Fail(ErrorCode::kFailedPrecondition,
+                  fmt::format("{}: is at revision {}, not {}: another controller has written to it "
+                              "(end one of the two)",
+                              database_.path(), *found, revision_));
+    }
+    if (change.epoch) {
+      Result<std::uint64_t> epoch = ReadMeta("epoch");
+      if (!epoch) return Propagate(epoch);
+      const auto raised = WriteMeta("epoch", std::max(*epoch, *change.epoch));
+      if (!raised) return raised;
+    }
+    if (change.intents) {
+      committed.revision = revision_ + 1;
+      Result<Statement> insert = database_.Prepare("INSERT INTO revision VALUES (?, ?, ?, ?)");
+      if (!insert) return Propagate(insert);
+      auto written = insert
+                         ->Bind(Signed(committed.revision), Microseconds(now),
+                                std::string_view(change.topology.name), change.topology.version)
+                         .Run();
+      if (written) written = WriteIntents(*change.intents, committed.revision);
+      if (written) written = WriteMeta("revision", committed.revision);
+      if (!written) return written;
+    }
+    if (!change.audit) return {};
+    Result<std::uint64_t> sequence =
+        WriteAudit(*change.audit, change.intents ? committed.revision : 0);
+    if (!sequence) return Propagate(sequence);
+    committed.audit_sequence = *sequence;
+    return {};
+  });
+  if (!changed) return Propagate(changed);
+  revision_ = committed.revision;
+  return committed;
+}
+
+Result<void> StoreFile::WriteIntents(const Intents& intents, std::uint64_t revision) {
+  Result<Intents> before = revision_ > 0 ? ReadIntents(revision_) : Result<Intents>(Intents{});
+  if (!before) return Propagate(before);
+  Result<Statement> end = database_.Prepare(
+      "UPDATE intent SET to_revision = ? WHERE kind = ? AND id = ? AND to_revision IS NULL");
+  if (!end) return Propagate(end);
+  Result<Statement> begin =
+      database_.Prepare("INSERT INTO intent VALUES (?, ?, ?, ?, ?, ?, ?, NULL)");
+  if (!begin) return Propagate(begin);
+  for (const auto& [kind, members] : kKinds) {
+    const IntentById& old = *before.*members;
+    const IntentById& now = intents.*members;
+    for (const auto& [id, intent] : old) {
+      const auto kept = now.find(id);
+      if (kept != now.end() && kept->second == intent) continue;
+      const auto ended = end->Bind(Signed(revision), kind, std::string_view(id)).Run();
+      if (!ended) return ended;
+    }
+    for (const auto& [id, intent] : now) {
+      const auto known = old.find(id);
+      if (known != old.end() && known->second == intent) continue;
+      const auto begun = begin
+                             ->Bind(kind, std::string_view(id), std::string_view(intent.reason),
+                                    std::string_view(intent.actor), Microseconds(intent.since),
+                                    Microseconds(intent.until), Signed(revision))
+                             .Run();
+      if (!begun) return begun;
+    }
+  }
+  return {};
+}
+
+Result<std::uint64_t> StoreFile::WriteAudit(const AuditEntry& entry, std::uint64_t revision) {
+  Result<std::int64_t> last = database_.ReadInteger("SELECT ifnull(max(sequence), 0) FROM audit");
+  if (!last) return Propagate(last);
+  Result<Statement> insert =
+      database_.Prepare("INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  if (!insert) return Propagate(insert);
+  const std::int64_t refused = entry.result == AuditResult::kRefused ? 1 : 0;
+  Result<void> written =
+      insert
+          ->Bind(*last + 1, Microseconds(entry.time), std::string_view(entry.actor),
+                 std::string_view(entry.action), std::string_view(entry.target),
+                 std::string_view(entry.reason), Microseconds(entry.until), refused,
+                 std::string_view(entry.detail), Signed(revision))
+          .Run();
+  if (!written) return Propagate(written);
+  return Unsigned(*last + 1);
+}
+
+Result<void> StoreFile::FinishAudit(std::uint64_t sequence, const std::vector<AuditMove>& moves) {
+  return Change([&]() -> Result<void> {
+    Result<Statement> insert = database_.Prepare("INSERT INTO audit_move VALUES (?, ?, ?, ?, ?)");
+    if (!insert) return Propagate(insert);
+    for (const AuditMove& move : moves) {
+      const auto written =
+          insert
+              ->Bind(Signed(sequence), std::string_view(move.flow), std::string_view(move.job),
+                     std::string_view(move.from), std::string_view(move.to))
+              .Run();
+      if (!written) return written;
+    }
+    Result<Statement> finish = database_.Prepare("INSERT INTO audit_finished VALUES (?)");
+    if (!finish) return Propagate(finish);
+    return finish->Bind(Signed(sequence)).Run();
+  });
+}
+
+Result<void> StoreFile::AppendEvents(const std::vector<StoredEvent>& events) {
+  if (events.empty()) return {};
+  return Change([&]() -> Result<void> {
+    Result<Statement> insert =
+        database_.Prepare("INSERT OR REPLACE INTO event VALUES (?, ?, ?, ?)");
+    if (!insert) return Propagate(insert);
+    for (const StoredEvent& event : events) {
+      const auto written = insert
+                               ->Bind(Signed(event.sequence), Microseconds(event.time),
+                                      std::string_view(event.kind), std::string_view(event.text))
+                               .Run();
+      if (!written) return written;
+    }
+    Result<Statement> trim = database_.Prepare("DELETE FROM event WHERE sequence <= ?");
+    if (!trim) return Propagate(trim);
+    return trim->Bind(Signed(events.back().sequence) - kMostEvents).Run();
+  });
+}
+
+Result<std::vector<StoredEvent>> StoreFile::ReadEvents() {
+  Result<Statement> select = database_.Prepare(
+      "SELECT sequence, time_us, kind, text FROM event ORDER BY sequence DESC LIMIT ?");
+  if (!select) return Propagate(select);
+  std::vector<StoredEvent> events;
+  select->Bind(kEventsRead);
+  Result<bool> row = select->Step();
+  for (; row && *row; row = select->Step()) {
+    events.push_back(
+        {Unsigned(select->Integer(0)), Time(select->Integer(1)), select->Text(2), select->Text(3)});
+  }
+  if (!row) return Propagate(row);
+  std::reverse(events.begin(), events.end());
+  return events;
+}
+
+Result<std::vector<AuditEntry>> StoreFile::ReadAudit(std::uint64_t since, std::size_t most) {
+  Result<Statement> select = database_.Prepare(
+      "SELECT audit.sequence, time_us, actor, action, target, reason, until_us, refused, detail, "
+      "revision, audit_finished.sequence FROM audit LEFT JOIN audit_finished USING (sequence) "
+      "WHERE audit.sequence > ? ORDER BY audit.sequence DESC LIMIT ?");
+  if (!select) return Propagate(select);
+  std::vector<AuditEntry> entries;
+  select->Bind(Signed(since), static_cast<std::int64_t>(most));
+  Result<bool> row = select->Step();
+  for (; row && *row; row = select->Step()) {
+    AuditEntry& entry = entries.emplace_back();
+    entry.sequence = Unsigned(select->Integer(0));
+    entry.time = Time(select->Integer(1));
+    entry.actor = select->Text(2);
+    entry.action = select->Text(3);
+    entry.target = select->Text(4);
+    entry.reason = select->Text(5);
+    entry.until = Time(select->OptionalInteger(6));
+    if (select->Integer(7) != 0) {
+      entry.result = AuditResult::kRefused;
+    } else if (select->OptionalInteger(10)) {
+      entry.result = AuditResult::kDone;
+    }
+    entry.detail = select->Text(8);
+    entry.revision = Unsigned(select->Integer(9));
+  }
+  if (!row) return Propagate(row);
+  std::reverse(entries.begin(), entries.end());
+  for (AuditEntry& entry : entries) {
+    if (Result<void> read = ReadMoves(entry); !read) return Propagate(read);
+  }
+  return entries;
+}
+
+Result<void> StoreFile::ReadMoves(AuditEntry& entry) {
+  Result<Statement> select = database_.Prepare(
+      "SELECT flow, job, from_via, to_via FROM audit_move WHERE sequence = ? ORDER BY rowid");
+  if (!select) return Propagate(select);
+  select->Bind(Signed(entry.sequence));
+  Result<bool> row = select->Step();
+  for (; row && *row; row = select->Step()) {
+    entry.moves.push_back({select->Text(0), select->Text(1), select->Text(2), select->Text(3)});
+  }
+  if (!row) return Propagate(row);
+  return {};
+}
+
+Result<Intents> StoreFile::ReadIntents(std::uint64_t revision) {
+  Result<Statement> known = database_.Prepare("SELECT 1 FROM revision WHERE revision = ?");
+  if (!known) return Propagate(known);
+  Result<bool> exists = known->Bind(Signed(revision)).Step();
+  if (!exists) return Propagate(exists);
+  if (!*exists) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("there is no revision {} of the intents (`espalier audit` names them)",
+                            revision));
+  }
+  Result<Statement> select = database_.Prepare(
+      "SELECT kind, id, reason, actor, since_us, until_us FROM intent WHERE from_revision <= ?1 "
+      "AND (to_revision IS NULL OR to_revision > ?1)");
+  if (!select) return Propagate(select);
+  Intents intents;
+  select->Bind(Signed(revision));
+  Result<bool> row = select->Step();
+  for (; row && *row; row = select->Step()) {
+    const std::string kind = select->Text(0);
+    const auto* const known_kind = std::find_if(
+        kKinds.begin(), kKinds.end(), [&](const KindOfIntent& each) { return each.name == kind; });
+    if (known_kind == kKinds.end()) {
+      return Fail(ErrorCode::kFailedPrecondition,
+                  fmt::format("{}: holds an intent of the unknown kind \"{}\" (restore a backup)",
+                              database_.path(), kind));
+    }
+    (intents.*known_kind->members)[select->Text(1)] = {select->Text(2), select->Text(3),
+                                                       Time(select->Integer(4)),
+                                                       Time(select->OptionalInteger(5))};
+  }
+  if (!row) return Propagate(row);
+  return intents;
+}
+
+Result<StoreFile::Summary> StoreFile::Summarise() {
+  Summary summary;
+  Result<std::int64_t> version = ReadSchemaVersion(database_, StoreMigrations());
+  if (!version) return Propagate(version);
+  summary.schema_version = *version;
+  Result<std::uint64_t> epoch = ReadMeta("epoch");
+  if (!epoch) return Propagate(epoch);
+  summary.epoch = *epoch;
+  Result<std::uint64_t> revision = ReadMeta("revision");
+  if (!revision) return Propagate(revision);
+  summary.revision = *revision;
+  for (const auto& [count, sql] :
+       {std::pair(&summary.intents, "SELECT count(*) FROM intent WHERE to_revision IS NULL"),
+        std::pair(&summary.audit_entries, "SELECT count(*) FROM audit"),
+        std::pair(&summary.events, "SELECT count(*) FROM event")}) {
+    Result<std::int64_t> rows = database_.ReadInteger(sql);
+    if (!rows) return Propagate(rows);
+    *count = *rows;
+  }
+  return summary;
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/base/wall_time.h"
+#include "controller/store/sqlite_database.h"
+#include "controller/store/store.h"
+
+namespace espalier::controller {
+
+// A store in an SQLite database: what Store says, each call to its end before it returns.
+// Complexity: a commit costs as many rows as intents change, and one fsync.
+// Thread safety: one thread at a time.
+class StoreFile {
+ public:
+  // Brings the schema to this program's version. Errors: the database's (sqlite_database.h), its
+  // schema's (schema.h).
+  static Result<StoreFile> Open(Database database);
+  // For reading alone: its schema may be older than this program's, and stays so.
+  static Result<StoreFile> OpenAsItIs(Database database);
+
+  // kFailedPrecondition also where `now` is earlier than the latest revision by more than a few
+  // minutes: the clock is wrong, and with it every `until`.
+  Result<StoredState> Begin(WallTime now);
+  Result<Committed> Commit(const StoreChange& change, WallTime now);
+  Result<void> FinishAudit(std::uint64_t sequence, const std::vector<AuditMove>& moves);
+  Result<void> AppendEvents(const std::vector<StoredEvent>& events);
+  Result<std::vector<AuditEntry>> ReadAudit(std::uint64_t since, std::size_t most);
+  Result<Intents> ReadIntents(std::uint64_t revision);
+
+  // What an operator asks of a file (espalier store check).
+  struct Summary {
+    std::int64_t schema_version = 0;
+    std::uint64_t epoch = 0;
+    std::uint64_t revision = 0;
+    std::int64_t intents = 0;
+    std::int64_t audit_entries = 0;
+    std::int64_t events = 0;
+  };
+  Result<Summary> Summarise();
+
+  Database& database() { return database_; }
+
+ private:
+  explicit StoreFile(Database database) : database_(std::move(database)) {}
+  // Transact; where it fails, what may have reached the disk of it is overwritten.
+  Result<void> Change(const std::function<Result<void>()>& work);
+  Result<std::uint64_t> ReadMeta(const std::string& key);
+  Result<void> WriteMeta(std::string_view key, std::uint64_t value);
+  Result<void> WriteIntents(const Intents& intents, std::uint64_t revision);
+  Result<std::uint64_t> WriteAudit(const AuditEntry& entry, std::uint64_t revision);
+  Result<void> CheckClock(WallTime now);
+  Result<std::vector<StoredEvent>> ReadEvents();
+  Result<void> ReadMoves(AuditEntry& entry);
+
+  Database database_;
+  std::uint64_t revision_ = 0;
+};
+
+}  // namespace espalier::controller

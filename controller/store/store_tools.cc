@@ -1,0 +1,200 @@
+#include "controller/store/store_tools.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "common/io/json.h"
+#include "controller/store/legacy_file.h"
+
+namespace espalier::controller {
+namespace {
+
+namespace fs = std::filesystem;
+
+tl::unexpected<Error> SystemError(const std::string& path, std::string_view what, int error) {
+  ErrorCode code = ErrorCode::kInternal;
+  if (error == ENOENT || error == ENOTDIR) code = ErrorCode::kNotFound;
+  if (error == EACCES || error == EPERM || error == EROFS) code = ErrorCode::kPermissionDenied;
+  if (error == ENOSPC || error == EDQUOT) code = ErrorCode::kResourceExhausted;
+  return Fail(code, fmt::format("{}: cannot {}: {}", path, what, std::strerror(error)));
+}
+
+bool Exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+void RemoveWithWal(const std::string& path) {
+  for (const char* suffix : {"", "-wal", "-shm"}) ::unlink((path + suffix).c_str());
+}
+
+Result<void> SyncPath(const std::string& path, int flags) {
+  const UniqueFd file(::open(path.c_str(), flags | O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return SystemError(path, "open", errno);
+  if (::fsync(file.get()) != 0) return SystemError(path, "flush to disk", errno);
+  return {};
+}
+
+std::string FolderOf(const std::string& path) {
+  const std::string folder = fs::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+// From then on the file has that name, whatever happens.
+Result<void> RenameDurably(const std::string& from, const std::string& to) {
+  if (Result<void> synced = SyncPath(from, 0); !synced) return synced;
+  if (::rename(from.c_str(), to.c_str()) != 0) return SystemError(to, "replace the file", errno);
+  return SyncPath(FolderOf(to), O_DIRECTORY);
+}
+
+bool LooksLikeJson(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char first = 0;
+  return file.get() >= 0 && ::read(file.get(), &first, 1) == 1 && first == '{';
+}
+
+// The file of version 0.1 that is to be taken over; "" for none.
+std::string FindLegacyFile(const std::string& path) {
+  if (LooksLikeJson(path)) return path;
+  const std::string beside = (fs::path(FolderOf(path)) / "intents.json").string();
+  return !Exists(path) && Exists(beside) ? beside : "";
+}
+
+// Makes a store of a JSON file. A crash in between leaves the JSON file as it was, or the store.
+Result<void> ImportLegacyFile(const std::string& legacy_path, const std::string& path,
+                              WallTime now) {
+  Result<std::string> text = io::ReadFile(legacy_path);
+  if (!text) return Propagate(text);
+  Result<LegacyIntents> legacy = ParseLegacyIntents(*text, legacy_path);
+  if (!legacy) return Propagate(legacy);
+  for (const auto member : {&Intents::failed_links, &Intents::failed_nodes, &Intents::drained_links,
+                            &Intents::restored_links}) {
+    for (auto& [id, intent] : legacy->intents.*member) {
+      intent.actor = "import";
+      intent.since = now;
+    }
+  }
+  const std::string beside = path + ".importing";
+  RemoveWithWal(beside);
+  const auto write = [&]() -> Result<void> {
+    Result<Database> database = Database::Open(beside);
+    if (!database) return Propagate(database);
+    Result<StoreFile> file = StoreFile::Open(std::move(*database));
+    if (!file) return Propagate(file);
+    StoreChange change;
+    change.epoch = legacy->epoch;
+    change.intents = legacy->intents;
+    Result<Committed> committed = file->Commit(change, now);
+    if (!committed) return Propagate(committed);
+    return file->database().Execute("PRAGMA wal_checkpoint(TRUNCATE)");
+  };
+  if (Result<void> written = write(); !written) {
+    RemoveWithWal(beside);
+    return written;
+  }
+  const std::string kept = legacy_path + ".imported";
+  if (legacy_path == path) {
+    ::unlink(kept.c_str());
+    if (::link(path.c_str(), kept.c_str()) != 0) return SystemError(kept, "keep the file", errno);
+    return RenameDurably(beside, path);
+  }
+  if (Result<void> renamed = RenameDurably(beside, path); !renamed) return renamed;
+  return RenameDurably(legacy_path, kept);
+}
+
+Result<StoreFile> OpenExisting(const std::string& path) {
+  if (!Exists(path)) return Fail(ErrorCode::kNotFound, fmt::format("{}: no such store", path));
+  Result<Database> database = Database::Open(path, {.read_only = true});
+  if (!database) return Propagate(database);
+  if (Result<void> sound = database->CheckStructure(); !sound) return Propagate(sound);
+  return StoreFile::OpenAsItIs(std::move(*database));
+}
+
+}  // namespace
+
+Result<UniqueFd> LockStore(const std::string& path) {
+  const std::string lock = path + ".lock";
+  UniqueFd file(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640));
+  if (file.get() < 0) {
+    const int error = errno;
+    auto failed = SystemError(lock, "create the file", error);
+    failed.value().message += " (the store's folder must exist and be writable for this user)";
+    return failed;
+  }
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return SystemError(lock, "lock", errno);
+    return Fail(ErrorCode::kFailedPrecondition,
+                fmt::format("{}: another process uses this store (a controller that runs: end it "
+                            "first)",
+                            path));
+  }
+  return file;
+}
+
+Result<StoreFile> OpenStore(const std::string& path, WallTime now) {
+  if (const std::string legacy = FindLegacyFile(path); !legacy.empty()) {
+    if (Result<void> imported = ImportLegacyFile(legacy, path, now); !imported) {
+      return Propagate(imported);
+    }
+  }
+  Result<Database> database = Database::Open(path);
+  if (!database) return Propagate(database);
+  if (Result<void> sound = database->CheckStructure(); !sound) return Propagate(sound);
+  return StoreFile::Open(std::move(*database));
+}
+
+Result<StoreFile::Summary> CheckStore(const std::string& path) {
+  Result<StoreFile> file = OpenExisting(path);
+  if (!file) return Propagate(file);
+  return file->Summarise();
+}
+
+Result<StoreFile::Summary> BackUpStore(const std::string& path, const std::string& copy) {
+  if (Exists(copy)) {
+    return Fail(ErrorCode::kAlreadyExists,
+                fmt::format("{}: exists already (name a new file)", copy));
+  }
+  Result<StoreFile> file = OpenExisting(path);
+  if (!file) return Propagate(file);
+  const std::string beside = copy + ".writing";
+  RemoveWithWal(beside);
+  Result<void> copied = file->database().CopyTo(beside);
+  if (copied) copied = RenameDurably(beside, copy);
+  if (!copied) {
+    RemoveWithWal(beside);
+    return Propagate(copied);
+  }
+  return CheckStore(copy);
+}
+
+Result<StoreFile::Summary> RestoreStore(const std::string& path, const std::string& backup) {
+  Result<UniqueFd> lock = LockStore(path);
+  if (!lock) return Propagate(lock);
+  // First a copy, on the store's own file system: a backup that cannot be read changes nothing.
+  const std::string beside = path + ".restoring";
+  RemoveWithWal(beside);
+  Result<StoreFile::Summary> summary = BackUpStore(backup, beside);
+  if (!summary) return Propagate(summary);
+  const std::string kept = path + ".before-restore";
+  RemoveWithWal(kept);
+  // There is a store at every moment; its WAL must not meet the backup.
+  if (Exists(path) && ::link(path.c_str(), kept.c_str()) != 0) {
+    return SystemError(kept, "keep the store", errno);
+  }
+  for (const char* suffix : {"-wal", "-shm"}) {
+    if (Exists(path + suffix) && ::rename((path + suffix).c_str(), (kept + suffix).c_str()) != 0) {
+      return SystemError(kept + suffix, "keep the store", errno);
+    }
+  }
+  if (Result<void> renamed = RenameDurably(beside, path); !renamed) return Propagate(renamed);
+  return summary;
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,215 @@
+#include "controller/store/store_tools.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "common/io/json.h"
+#include "controller/store/schema.h"
+#include "tests/temporary_folder.h"
+
+namespace espalier::controller {
+namespace {
+
+const WallTime kNow{std::chrono::microseconds(1'795'253'938'907'654)};
+
+Intents Failed(const std::string& link) {
+  Intents intents;
+  intents.failed_links[link] = {"optics", "user ada", kNow, std::nullopt};
+  return intents;
+}
+
+class StoreToolsTest : public testing::Test {
+ protected:
+  static void Write(const std::string& path, const std::string& text) {
+    std::ofstream(path) << text;
+  }
+  static std::string Read(const std::string& path) { return io::ReadFile(path).value(); }
+  // The state, by the way of a controller that starts.
+  static StoredState Begin(const std::string& path) {
+    Result<StoreFile> file = OpenStore(path, kNow);
+    EXPECT_TRUE(file.has_value()) << file.error().message;
+    return file->Begin(kNow).value();
+  }
+  static void Commit(const std::string& path, const Intents& intents) {
+    StoreFile file = OpenStore(path, kNow).value();
+    file.Begin(kNow).value();
+    ASSERT_TRUE(file.Commit({.intents = intents}, kNow).has_value());
+  }
+  static std::string ErrorOf(const std::string& path) {
+    const auto file = OpenStore(path, kNow);
+    return file ? "no error" : file.error().message;
+  }
+
+  TemporaryFolder folder_;
+  std::string path_ = folder_.path() + "/store.db";
+};
+
+TEST_F(StoreToolsTest, BacksUpAndRestores) {
+  const std::string backup = folder_.path() + "/backup.db";
+  Commit(path_, Failed("l1"));
+  StoreFile running = OpenStore(path_, kNow).value();
+  running.Begin(kNow).value();
+  ASSERT_TRUE(running.Commit({.intents = Failed("l2")}, kNow).has_value());
+  const auto saved = BackUpStore(path_, backup);  // while it is open
+  ASSERT_TRUE(saved.has_value()) << saved.error().message;
+  EXPECT_EQ(saved->revision, 2U);
+  EXPECT_EQ(saved->intents, 1);
+  EXPECT_EQ(BackUpStore(path_, backup).error().code, ErrorCode::kAlreadyExists);
+  ASSERT_TRUE(running.Commit({.intents = Failed("l3")}, kNow).has_value());
+  {
+    const UniqueFd controller = LockStore(path_).value();
+    EXPECT_EQ(RestoreStore(path_, backup).error().code, ErrorCode::kFailedPrecondition);
+  }
+  const auto restored = RestoreStore(path_, backup);
+  ASSERT_TRUE(restored.has_value()) << restored.error().message;
+  EXPECT_EQ(Begin(path_).intents, Failed("l2"));
+  EXPECT_EQ(Begin(path_ + ".before-restore").intents, Failed("l3"));
+}
+
+TEST_F(StoreToolsTest, RestoresOnlyWhatIsAStore) {
+  Commit(path_, Failed("l1"));
+  const std::string broken = folder_.path() + "/broken.db";
+  Write(broken, std::string(8'192, 'x'));
+  EXPECT_EQ(RestoreStore(path_, broken).error().code, ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(RestoreStore(path_, folder_.path() + "/none.db").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(Begin(path_).intents, Failed("l1"));
+}
+
+TEST_F(StoreToolsTest, ChecksWithoutChanging) {
+  EXPECT_EQ(CheckStore(path_).error().code, ErrorCode::kNotFound);
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  Commit(path_, Failed("l1"));
+  const std::string before = Read(path_);
+  const auto summary = CheckStore(path_);
+  ASSERT_TRUE(summary.has_value()) << summary.error().message;
+  EXPECT_EQ(summary->schema_version, 1);
+  EXPECT_EQ(summary->epoch, 1U);
+  EXPECT_EQ(summary->revision, 1U);
+  EXPECT_EQ(Read(path_), before);
+}
+
+TEST_F(StoreToolsTest, FindsDamage) {
+  Intents many;
+  for (int i = 0; i < 400; ++i) many.failed_links["link" + std::to_string(i)].reason = "optics";
+  Commit(path_, many);
+  std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+  const auto size = std::filesystem::file_size(path_);
+  for (std::size_t at = 4'096; at + 512 < size; at += 4'096) {
+    file.seekp(static_cast<std::streamoff>(at));
+    file << std::string(512, '\x5a');
+  }
+  file.close();
+  const auto summary = CheckStore(path_);
+  ASSERT_FALSE(summary.has_value());
+  EXPECT_EQ(summary.error().code, ErrorCode::kFailedPrecondition) << summary.error().message;
+  EXPECT_NE(summary.error().message.find("espalier store restore"), std::string::npos);
+  EXPECT_NE(ErrorOf(path_).find("espalier store restore"), std::string::npos);
+}
+
+TEST_F(StoreToolsTest, RefusesANewerOrForeignDatabase) {
+  Commit(path_, Failed("l1"));
+  {
+    Database database = Database::Open(path_).value();
+    ASSERT_TRUE(database.Execute("PRAGMA user_version = 99").has_value());
+  }
+  EXPECT_NE(ErrorOf(path_).find("its schema is version 99"), std::string::npos) << ErrorOf(path_);
+  EXPECT_NE(ErrorOf(path_).find("upgrade"), std::string::npos);
+  const std::string foreign = folder_.path() + "/foreign.db";
+  {
+    Database database = Database::Open(foreign).value();
+    ASSERT_TRUE(database.Execute("CREATE TABLE songs(title)").has_value());
+  }
+  EXPECT_NE(ErrorOf(foreign).find("no store of Espalier's"), std::string::npos);
+  EXPECT_FALSE(RestoreStore(path_, foreign).has_value());
+}
+
+TEST_F(StoreToolsTest, MigratesInOneTransaction) {
+  const std::vector<const char*> good = {StoreMigrations()[0], "CREATE TABLE weight(id TEXT)"};
+  const std::vector<const char*> bad = {StoreMigrations()[0], "CREATE TABLE weight(id TEXT)",
+                                        "CREATE TABLE broken("};
+  Commit(path_, Failed("l1"));
+  Database database = Database::Open(path_).value();
+  EXPECT_FALSE(Migrate(database, bad).has_value());
+  EXPECT_EQ(ReadSchemaVersion(database, good).value(), 1);
+  EXPECT_FALSE(database.Prepare("SELECT * FROM weight").has_value());
+  ASSERT_TRUE(Migrate(database, good).has_value());
+  EXPECT_EQ(ReadSchemaVersion(database, good).value(), 2);
+  EXPECT_TRUE(database.Prepare("SELECT * FROM weight").has_value());
+  EXPECT_EQ(database.ReadInteger("SELECT count(*) FROM intent").value(), 1);
+  EXPECT_TRUE(Migrate(database, good).has_value());
+  // The program of before does not touch what it does not know.
+  EXPECT_EQ(Migrate(database, StoreMigrations()).error().code, ErrorCode::kFailedPrecondition);
+}
+
+TEST_F(StoreToolsTest, KeepsTheAuditLogAppendOnly) {
+  StoreFile file = OpenStore(path_, kNow).value();
+  file.Begin(kNow).value();
+  ASSERT_TRUE(file.Commit({.audit = AuditEntry{.action = "fail link"}}, kNow).has_value());
+  for (const char* sql : {"UPDATE audit SET actor = 'nobody'", "DELETE FROM audit"}) {
+    const auto done = file.database().Execute(sql);
+    ASSERT_FALSE(done.has_value()) << sql;
+    EXPECT_NE(done.error().message.find("append-only"), std::string::npos);
+  }
+}
+
+constexpr const char* kLegacy =
+    "{\"epoch\": 7, \"failed_links\": {\"l1\": \"optics\"}, \"failed_nodes\": {},\n"
+    " \"drained_links\": {\"l2\": \"\"}, \"restored_links\": {}}\n";
+
+TEST_F(StoreToolsTest, ImportsTheFileOfBeforeOnce) {
+  for (const std::string& legacy : {path_, folder_.path() + "/sub/intents.json"}) {
+    SCOPED_TRACE(legacy);
+    std::filesystem::create_directory(folder_.path() + "/sub");
+    const std::string store = legacy == path_ ? path_ : folder_.path() + "/sub/store.db";
+    Write(legacy, kLegacy);
+    const StoredState state = Begin(store);
+    EXPECT_EQ(state.epoch, 8U);
+    EXPECT_EQ(state.intents.failed_links.at("l1"),
+              (Intent{"optics", "import", kNow, std::nullopt}));
+    EXPECT_TRUE(state.intents.drained_links.contains("l2"));
+    EXPECT_EQ(Read(legacy + ".imported"), kLegacy);
+    Commit(store, Failed("l3"));
+    if (legacy != store) Write(legacy, kLegacy);  // is not looked at again
+    EXPECT_EQ(Begin(store).intents, Failed("l3"));
+  }
+}
+
+TEST_F(StoreToolsTest, NamesThePlaceOfWhatItCannotImport) {
+  Write(path_, "{\"epoch\": 1,\n \"failed_links\": [1]}");
+  EXPECT_NE(ErrorOf(path_).find(path_ + ":2:"), std::string::npos) << ErrorOf(path_);
+  Write(path_, "{\"epoch\": 1, \"unknown\": {}}");
+  EXPECT_NE(ErrorOf(path_).find("unknown"), std::string::npos);
+  EXPECT_EQ(Read(path_), "{\"epoch\": 1, \"unknown\": {}}");
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".imported"));
+}
+
+TEST_F(StoreToolsTest, RefusesTwoControllersAWrongClockAndAMissingFolder) {
+  const UniqueFd first = LockStore(path_).value();
+  const auto second = LockStore(path_);
+  ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error().code, ErrorCode::kFailedPrecondition);
+  Commit(path_, Failed("l1"));
+  StoreFile file = OpenStore(path_, kNow).value();
+  const auto early = file.Begin(kNow - std::chrono::hours(1));
+  ASSERT_FALSE(early.has_value());
+  EXPECT_NE(early.error().message.find("set the clock"), std::string::npos);
+  EXPECT_TRUE(file.Begin(kNow - std::chrono::minutes(1)).has_value());
+  EXPECT_EQ(LockStore(folder_.path() + "/missing/store.db").error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(StoreToolsTest, RefusesAWriterThatIsNotTheLatest) {
+  StoreFile older = OpenStore(path_, kNow).value();
+  older.Begin(kNow).value();
+  Commit(path_, Failed("l1"));
+  const auto refused = older.Commit({.intents = Failed("l2")}, kNow);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(Begin(path_).intents, Failed("l1"));
+}
+
+}  // namespace
+}  // namespace espalier::controller

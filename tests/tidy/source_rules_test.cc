@@ -48,8 +48,7 @@ TEST(SourceRules, KeepTheLayersApart) {
               ElementsAre(HasSubstr("agent/ must not include common/io/")));
   EXPECT_THAT(violations_of("common/base/units.cc", "common/io/json.h"),
               ElementsAre(HasSubstr("common/base/ must not include common/io/")));
-  EXPECT_THAT(violations_of("controller/controller.cc", "controller/store/store.h"),
-              IsEmpty());
+  EXPECT_THAT(violations_of("controller/controller.cc", "controller/store/store.h"), IsEmpty());
   EXPECT_THAT(violations_of("newcomer/code.cc", "common/base/units.h"),
               ElementsAre(HasSubstr("newcomer/code.cc belongs to no layer")));
 }

@@ -119,6 +119,10 @@ class Planner {
                               findings.error().message));
     }
     made.findings = std::move(*findings);
+    made.reuse = reuse_;
+    for (const Forest& forest : plan.forests) {
+      for (const TreeClass& tree : forest.classes) made.reuse.all += tree.count;
+    }
     return made;
   }
 
@@ -173,7 +177,19 @@ class Planner {
     return {};
   }
 
+  // All forests of a plan have the same number of trees, so all keep earlier trees or none does.
   Result<void> AddForests(const Problem& problem, Plan& plan) {
+    if (!options_.previous) return AddPhases(problem, plan);
+    keeps_trees_ = true;
+    if (auto done = AddPhases(problem, plan); !done) return done;
+    if (keeps_trees_ || reuse_.kept == 0) return {};
+    plan.forests.clear();
+    plan.phases.clear();
+    reuse_.kept = 0;
+    return AddPhases(problem, plan);
+  }
+
+  Result<void> AddPhases(const Problem& problem, Plan& plan) {
     if (GoesUp()) {
       // In-trees are out-trees on the links turned round.
       const Problem turned = Transpose(problem);
@@ -189,7 +205,7 @@ class Planner {
   Result<void> AddForest(const Problem& problem, bool reversed, Plan& plan) {
     auto count = ChooseTreeCount(problem, optimality_, options_, control_);
     if (!count) return Propagate(count);
-    auto forest = BuildForest(problem, *count, options_, control_);
+    auto forest = KeepOrBuild(problem, *count, reversed);
     if (!forest) return Propagate(forest);
     if (forest->inverse_rate < optimality_.inverse_rate) {
       return Fail(ErrorCode::kInternal, "a forest is faster than the bound");
@@ -206,6 +222,26 @@ class Planner {
     return {};
   }
 
+  // Of earlier trees, while that works out; keeps_trees_ says if it did.
+  Result<Forest> KeepOrBuild(const Problem& problem, const TreeCount& count, bool reversed) {
+    if (keeps_trees_) {
+      const bool two_forests =
+          options_.collective == Collective::kAllreduce && Transpose(problem).arcs != problem.arcs;
+      const ReuseOptions options{
+          .reversed = reversed,
+          .any_tree_count = options_.trees_per_weight == 0 && options_.max_trees_per_weight == 0,
+          .previous_tree_count = !two_forests,
+          .use_structure = options_.use_structure,
+          .height_steps = options_.height_steps};
+      auto reused =
+          ReuseTrees(topology_, problem, count, *options_.previous, options, control_, reuse_.kept);
+      if (!reused) return Propagate(reused);
+      if (reused->has_value()) return std::move(**reused);
+      keeps_trees_ = false;
+    }
+    return BuildForest(problem, count, options_, control_);
+  }
+
   static tl::unexpected<Error> Overflow() {
     return Fail(ErrorCode::kResourceExhausted,
                 "the exact rates are past 127 bits (give bandwidths with fewer digits)");
@@ -215,6 +251,8 @@ class Planner {
   const PlanOptions& options_;
   const Control& control_;
   Optimality optimality_;  // of the balanced problem
+  bool keeps_trees_ = false;
+  Reuse reuse_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "collective/forest/control.h"
 #include "collective/forest/plan.h"
 #include "collective/forest/problem.h"
+#include "collective/forest/replan.h"
 #include "collective/forest/verifier/verifier.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
@@ -26,6 +27,8 @@ struct PlanOptions {
   bool use_structure = true;
   // What making trees lower may cost: moves looked at.
   std::int64_t height_steps = 20'000'000;
+  // Trees of an earlier plan are kept where the throughput stays the best one.
+  std::optional<Previous> previous;
   // Work that would need more memory than this is refused before it begins.
   std::int64_t memory_limit_bytes = std::int64_t{8} << 30;
 };
@@ -33,14 +36,16 @@ struct PlanOptions {
 struct MadePlan {
   Plan plan;
   Findings findings;  // of the verifier, which has passed
+  // How much of the previous plan was kept, if there is one. kept = 0: the forest is a fresh one.
+  Reuse reuse;
 };
 
 // The whole way from a topology to a verified plan: bound, number of trees, forest (the first way
 // that applies: label trees, boxes, general), lower trees, verification.
 // Stages reported: "bound", "switch removal", "packing", "height", "verify".
-// Errors: those of BuildProblem, ComputeOptimality and CountTrees; kInvalidArgument for options
-// that do not go together; kResourceExhausted where memory_limit_bytes is too small (with an
-// estimate); kUnavailable when cancelled; kInternal where the verifier refuses the result.
+// Errors: those of BuildProblem, ComputeOptimality, CountTrees and ReuseTrees; kInvalidArgument for
+// options that do not go together; kResourceExhausted where memory_limit_bytes is too small (with
+// an estimate); kUnavailable when cancelled; kInternal where the verifier refuses the result.
 Result<MadePlan> MakePlan(const fabric::Topology& topology, const PlanOptions& options,
                           const Control& control = {});
 

@@ -1,16 +1,23 @@
 #include "collective/forest/split_graph.h"
 
+#include "common/base/check.h"
+
 namespace espalier::forest {
 
 SplitGraph::SplitGraph(const Problem& problem, const TreeCount& count)
     : flows_(problem.node_count), return_(static_cast<std::size_t>(problem.node_count), 0) {
   for (std::size_t a = 0; a < problem.arcs.size(); ++a) {
-    flows_.Add(problem.arcs[a].tail, problem.arcs[a].head, count.capacity[a]);
+    const Arc& arc = problem.arcs[a];
+    flows_.Add(arc.tail, arc.head, count.capacity[a]);
+    if (problem.IsRank(arc.tail)) return_[static_cast<std::size_t>(arc.tail)] -= count.capacity[a];
+    if (problem.IsRank(arc.head)) return_[static_cast<std::size_t>(arc.head)] += count.capacity[a];
   }
   for (std::int32_t rank = 0; rank < problem.rank_count; ++rank) {
     const auto index = static_cast<std::size_t>(rank);
-    return_[index] = problem.weight[index] * count.trees_per_weight;
-    flows_.AddSupply(rank, return_[index]);
+    const std::int64_t supply = problem.weight[index] * count.trees_per_weight;
+    flows_.AddSupply(rank, supply);
+    return_[index] += supply;
+    ESPALIER_CHECK(return_[index] >= 0, "rank={} return={}", rank, return_[index]);
   }
 }
 

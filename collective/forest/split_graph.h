@@ -27,9 +27,10 @@ struct Removal {
   std::vector<Split> splits;
 };
 
-// The paper's D with its source: capacities between nodes, k * weight from s into every rank and
-// as much from every rank back to s, so that all nodes are balanced, s included (what the theorem
-// on edge splitting asks for).
+// The paper's D with its source: capacities between nodes, k * weight from s into every rank, and
+// from every rank back to s what enters it more than leaves it (k * weight, where the capacities
+// alone are balanced), so that all nodes are balanced, s included (what the theorem on edge
+// splitting asks for). Switches must be balanced, and of no rank may more leave than enters.
 class SplitGraph {
  public:
   SplitGraph(const Problem& problem, const TreeCount& count);

@@ -53,6 +53,8 @@ struct MakeRequest {
   std::string ranks;
   std::string weights;
   std::string share;
+  std::string previous;
+  std::string previous_topology;
   std::int64_t trees_per_root = 0;
   std::int64_t max_trees_per_root = 0;
   std::string format = "json";
@@ -117,6 +119,34 @@ Result<PlanOptions> ReadOptions(const MakeRequest& request, const Topology& topo
   return options;
 }
 
+// The forest that --previous names, with the topology that it was made for.
+struct Earlier {
+  Topology topology;
+  Plan plan;
+};
+
+Result<std::optional<Earlier>> ReadPrevious(const MakeRequest& request, const Topology& topology) {
+  if (request.previous.empty()) return std::nullopt;
+  Earlier earlier{topology, {}};
+  if (!request.previous_topology.empty()) {
+    auto read = io::ReadTopologyFile(request.previous_topology);
+    if (!read) return Propagate(read);
+    earlier.topology = std::move(*read);
+  }
+  auto plan = ReadForestFile(request.previous, earlier.topology);
+  if (!plan) return Propagate(plan);
+  earlier.plan = std::move(*plan);
+  return earlier;
+}
+
+// For people: how much of the previous forest goes on.
+std::string DescribeReuse(const Reuse& reuse) {
+  if (reuse.kept == 0) return "kept         none of the previous trees: a fresh forest\n";
+  const double share = static_cast<double>(reuse.kept) / static_cast<double>(reuse.all);
+  return fmt::format("kept         {} of {} trees are previous ones ({:.1f} % of the weight)\n",
+                     reuse.kept, reuse.all, 100 * share);
+}
+
 // In the format asked for; the tree is one that `dot` draws.
 Result<std::string> FormatPlan(const Topology& topology, const Plan& plan, const Findings& findings,
                                const std::vector<ClassSaving>& savings, const StageSeconds& seconds,
@@ -146,7 +176,8 @@ void WriteSavings(const std::vector<ClassSaving>& savings, io::JsonWriter& write
 // The figures of a plan without its trees, as one JSON object.
 std::string FormatFigures(const Plan& plan, const Findings& findings,
                           const std::vector<ClassSaving>& savings, const StageSeconds* seconds,
-                          const std::optional<AllreduceProof>& proof = std::nullopt) {
+                          const std::optional<AllreduceProof>& proof = std::nullopt,
+                          const std::optional<Reuse>& reuse = std::nullopt) {
   std::int64_t unroutable = 0;
   std::size_t classes = 0;
   FallbackCounters fallbacks;
@@ -178,6 +209,11 @@ std::string FormatFigures(const Plan& plan, const Findings& findings,
   writer.Key("unroutable_edges").Integer(unroutable);
   writer.Key("classes").Integer(static_cast<std::int64_t>(classes));
   writer.Key("edges").Integer(findings.edges);
+  if (reuse) {
+    writer.Key("kept").BeginObject().Key("trees").Integer(reuse->kept);
+    writer.Key("of").Integer(reuse->all);
+    writer.Key("share").String(Rational(reuse->kept, reuse->all).ToString()).EndObject();
+  }
   if (plan.in_network) WriteSavings(savings, writer);
   if (proof) WriteProof(*proof, writer);
   if (seconds != nullptr) {
@@ -243,8 +279,12 @@ int Make(const MakeRequest& request, const LinearSolver& solver) {
   }
   const auto topology = io::ReadTopologyFile(request.topology);
   if (!topology) return Complain({ErrorCode::kInvalidArgument, topology.error().message});
-  const auto options = ReadOptions(request, *topology);
+  auto options = ReadOptions(request, *topology);
   if (!options) return Complain({ErrorCode::kInvalidArgument, options.error().message});
+  const auto previous = ReadPrevious(request, *topology);
+  if (!previous) return Complain({ErrorCode::kInvalidArgument, previous.error().message});
+  std::optional<Reuse> reuse;
+  if (*previous) options->previous = Previous{&(*previous)->plan, &(*previous)->topology};
 
   const auto forest = MakeForest(request, *topology, *options, solver);
   if (!forest) {
@@ -254,17 +294,20 @@ int Make(const MakeRequest& request, const LinearSolver& solver) {
   }
   const auto& [made, savings, proof, seconds] = *forest;
   if (proof) fmt::print(stderr, "espalier: {}\n", DescribeProof(*proof, made.plan));
+  if (*previous) reuse = made.reuse;
   // The JSON of the forest is one object already.
   if (request.json && request.output.empty() && request.format != "json") {
-    return WriteOutput(FormatFigures(made.plan, made.findings, savings, &seconds, proof), "");
+    return WriteOutput(FormatFigures(made.plan, made.findings, savings, &seconds, proof, reuse),
+                       "");
   }
   auto text = FormatPlan(*topology, made.plan, made.findings, savings, seconds, request.format,
                          request.tree, proof);
   if (!text) return Complain(text.error());
   if (request.format == "json") *text += "\n";
+  if (request.format == "summary" && reuse) *text += DescribeReuse(*reuse);
   const int code = WriteOutput(*text, request.output);
   if (code != 0 || !request.json || request.output.empty()) return code;
-  return WriteOutput(FormatFigures(made.plan, made.findings, savings, &seconds, proof), "");
+  return WriteOutput(FormatFigures(made.plan, made.findings, savings, &seconds, proof, reuse), "");
 }
 
 struct ReadRequest {
@@ -390,6 +433,12 @@ void AddMakeOptions(CLI::App& command, MakeRequest& request) {
       ->excludes(fixed);
   command.add_option("--weights", request.weights, "JSON object of shard sizes by compute node");
   command.add_option("--share", request.share, "JSON object of Gbit/s left by link");
+  CLI::Option* previous = command.add_option(
+      "--previous", request.previous, "Forest file: trees of it are kept where that costs nothing");
+  command
+      .add_option("--previous-topology", request.previous_topology,
+                  "Topology file that it was made for (default: --topology)")
+      ->needs(previous);
   command.add_flag("--multicast", request.multicast,
                    "Let switches that can copy data, or add it up, do so");
   command.add_flag("--no-symmetry", request.no_symmetry,

@@ -400,6 +400,39 @@ struct BadNetwork {
   std::string message;
 };
 
+TEST_F(ForestCommands, KeepsTreesOfThePreviousForest) {
+  auto spec = fabric::BuildA100({4});
+  const std::string before = Write("before.json", spec);
+  ASSERT_EQ(Run("--topology " + before + " --format binary -o " + Path("old")).code, 0);
+  const std::string previous = "--previous " + Path("old") + " ";
+  const JsonValue same = Json(Run("--topology " + before + " --format summary --json " + previous));
+  EXPECT_EQ(TextOf(same, "kept", "share"), "1");
+
+  for (fabric::Link& link : spec->links) {
+    const bool at_nic = spec->nodes[link.a.Index()].id == "box0/nic0" ||
+                        spec->nodes[link.b.Index()].id == "box0/nic0";
+    if (at_nic) link.state = fabric::LinkState::kDown;
+  }
+  const std::string after = Write("after.json", spec);
+  const std::string fresh = TextOf(Make(after, ""), "achieved", "inverse_rate");
+  EXPECT_EQ(TextOf(Make(after, previous), "achieved", "inverse_rate"), fresh);
+  const JsonValue kept = Json(Run("--topology " + after + " --format summary --json " + previous));
+  EXPECT_EQ(TextOf(kept, "kept", "trees"), "196");
+  EXPECT_EQ(TextOf(kept, "kept", "of"), "224");
+  EXPECT_EQ(TextOf(kept, "kept", "share"), "7/8");
+  EXPECT_THAT(Run("--topology " + after + " --format summary " + previous).output,
+              HasSubstr("trees are previous ones"));
+
+  // Without the last box fewer nodes are known than the forest names.
+  spec = fabric::BuildA100({3});
+  const std::string smaller = Write("smaller.json", spec);
+  const Outcome unknown = Run("--topology " + smaller + " " + previous);
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.errors, HasSubstr("no node"));
+  Make(smaller, previous + "--previous-topology " + before);
+  EXPECT_EQ(Run("--topology " + after + " --previous-topology " + before).code, 2);
+}
+
 TEST_F(ForestCommands, SaysWhatIsWrongWithATopology) {
   const std::vector<BadNetwork> networks = {
       {0, 2, {"s0 s1 1"}, 2, "at least two compute nodes, here there is none"},

@@ -1,0 +1,319 @@
+#include "collective/forest/replan.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "collective/forest/circulation.h"
+#include "collective/forest/earlier_trees.h"
+#include "collective/forest/feasibility.h"
+#include "collective/forest/hierarchical.h"
+#include "collective/forest/low_forest.h"
+#include "collective/forest/routable.h"
+#include "collective/forest/routed_trees.h"
+
+namespace espalier::forest {
+namespace {
+
+constexpr int kMaxTests = 64;  // flows to all ranks, some milliseconds each at 1,024
+
+// The same trees cut finer or coarser: k = trees_per_weight. Capacities that are no whole numbers
+// then are rounded down. None where something does not fit 62 bits.
+std::optional<TreeCount> Rescale(const Problem& problem, const TreeCount& count,
+                                 std::int64_t trees_per_weight) {
+  if (trees_per_weight == count.trees_per_weight) return count;
+  TreeCount made;
+  made.trees_per_weight = trees_per_weight;
+  made.inverse_rate = count.inverse_rate;
+  const auto scale = Rational::Product(count.inverse_rate, Rational(trees_per_weight, 1));
+  if (!scale) return std::nullopt;
+  made.scale = *scale;
+  Int128 sum = Int128{problem.TotalWeight()} * trees_per_weight;
+  for (const std::int64_t capacity : count.capacity) {
+    made.capacity.push_back(0);
+    const Int128 scaled = Int128{capacity} * trees_per_weight / count.trees_per_weight;
+    sum += scaled;
+    if (sum >> 62 != 0) return std::nullopt;
+    made.capacity.back() = static_cast<std::int64_t>(scaled);
+  }
+  return made;
+}
+
+// Which earlier trees stay, at one number of trees, and what they leave.
+class Selection {
+ public:
+  Selection(const Problem& problem, const EarlierTrees& earlier, const TreeCount& count)
+      : problem_(problem),
+        earlier_(earlier),
+        rest_(problem),
+        capacity_(count.capacity),
+        kept_(earlier.trees.size(), 0) {
+    for (std::int64_t& demand : rest_.weight) demand *= count.trees_per_weight;
+    for (const EarlierTrees::Tree& tree : earlier.trees) {
+      const Int128 due = Int128{rest_.weight[tree.root]} * tree.count / tree.of;
+      counts_.push_back(ToInt64(due).value_or(0));
+    }
+  }
+
+  // All trees, if there is nothing to be packed then.
+  bool KeepAll() {
+    if (!Add(0, counts_.size())) return false;
+    if (rest_.TotalWeight() == 0) return true;
+    Remove(0, counts_.size());
+    return false;
+  }
+
+  // As many as can be found.
+  void KeepSome(const Control& control) { KeepAmong(0, counts_.size(), control); }
+
+  // By earlier tree, how many of this forest's.
+  std::span<const std::int64_t> kept() const { return kept_; }
+
+  // The problem of what is left: weights are numbers of trees, capacities those of TrimRest.
+  const Problem& rest() const { return rest_; }
+
+  // Capacities that are left, less what keeps ranks from being balanced with the source.
+  std::vector<std::int64_t> TrimRest() const {
+    const std::int32_t source = problem_.node_count;
+    std::vector<Arc> arcs = problem_.arcs;
+    std::vector<std::int64_t> capacity = capacity_;
+    std::vector<std::int64_t> surplus = rest_.weight;  // entering less leaving
+    for (std::size_t a = 0; a < capacity_.size(); ++a) {
+      const Arc& arc = problem_.arcs[a];
+      if (problem_.IsRank(arc.head)) surplus[static_cast<std::size_t>(arc.head)] += capacity_[a];
+      if (problem_.IsRank(arc.tail)) surplus[static_cast<std::size_t>(arc.tail)] -= capacity_[a];
+    }
+    for (std::int32_t rank = 0; rank < problem_.rank_count; ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      arcs.push_back({source, rank, 0});
+      capacity.push_back(rest_.weight[r]);
+      arcs.push_back({rank, source, 0});
+      capacity.push_back(std::max<std::int64_t>(surplus[r], 0));
+    }
+    // Only the source has too much entering, so no path goes on from it: supply stays whole.
+    TrimToCirculation(problem_.node_count + 1, arcs, capacity);
+    capacity.resize(capacity_.size());
+    return capacity;
+  }
+
+ private:
+  void KeepAmong(std::size_t begin, std::size_t end, const Control& control) {
+    if (begin == end || tests_ == kMaxTests || control.IsCancelled()) return;
+    if (Add(begin, end)) {
+      ++tests_;
+      if (SupportsTrees(rest_, TrimRest(), 1)) return;
+      Remove(begin, end);
+    }
+    if (end - begin == 1) return;
+    const std::size_t middle = begin + (end - begin) / 2;
+    KeepAmong(begin, middle, control);
+    KeepAmong(middle, end, control);
+  }
+
+  // False, and nothing is changed, where a root or an arc has no room for them.
+  bool Add(std::size_t begin, std::size_t end) {
+    for (std::size_t t = begin; t < end; ++t) {
+      Use(t, counts_[t]);
+      if (!overdrawn_) continue;
+      overdrawn_ = false;
+      Remove(begin, t + 1);
+      return false;
+    }
+    return true;
+  }
+
+  void Remove(std::size_t begin, std::size_t end) {
+    for (std::size_t t = begin; t < end; ++t) Use(t, -counts_[t]);
+    overdrawn_ = false;
+  }
+
+  void Use(std::size_t t, std::int64_t count) {
+    const EarlierTrees::Tree& tree = earlier_.trees[t];
+    kept_[t] += count;
+    overdrawn_ = (rest_.weight[tree.root] -= count) < 0 || overdrawn_;
+    for (const std::int32_t route : tree.routes) {
+      if (route < 0) continue;
+      for (const std::int32_t arc : earlier_.routes[static_cast<std::size_t>(route)]) {
+        overdrawn_ = (capacity_[static_cast<std::size_t>(arc)] -= count) < 0 || overdrawn_;
+      }
+    }
+  }
+
+  const Problem& problem_;
+  const EarlierTrees& earlier_;
+  Problem rest_;
+  std::vector<std::int64_t> capacity_;
+  std::vector<std::int64_t> counts_;  // by earlier tree, at the new scale
+  std::vector<std::int64_t> kept_;
+  bool overdrawn_ = false;
+  int tests_ = 0;
+};
+
+// Puts a forest together from trees with their paths.
+class Assembly {
+ public:
+  explicit Assembly(const Problem& problem) : problem_(problem) {}
+
+  void Add(Rank root, std::int64_t count, std::vector<Rank> parents,
+           std::vector<std::span<const std::int32_t>> hops) {
+    trees_.push_back({root, count, std::move(parents), std::move(hops)});
+  }
+
+  Forest Finish(const TreeCount& count) && {
+    std::stable_sort(trees_.begin(), trees_.end(),
+                     [](const Tree& x, const Tree& y) { return x.root < y.root; });
+    Forest forest;
+    forest.rank_count = problem_.rank_count;
+    forest.trees_per_weight = count.trees_per_weight;
+    forest.scale = count.scale;
+    forest.inverse_rate = count.inverse_rate;
+    for (const Tree& tree : trees_) AddTree(tree, forest);
+    for (const auto& [edge, routes] : routes_) {
+      forest.routes.AddArc(edge.second, edge.first);
+      for (const auto& [trees, hops] : routes) forest.routes.AddRoute(trees, hops);
+    }
+    forest.routes.Index(problem_.rank_count);
+    forest.unroutable_edges = CountUnroutableEdges(problem_, forest);
+    return forest;
+  }
+
+ private:
+  struct Tree {
+    Rank root = 0;
+    std::int64_t count = 0;
+    std::vector<Rank> parents;
+    std::vector<std::span<const std::int32_t>> hops;  // by child
+  };
+
+  void AddTree(const Tree& tree, Forest& forest) {
+    const bool alike = !forest.classes.empty() && forest.classes.back().root == tree.root &&
+                       std::ranges::equal(forest.Parents(forest.classes.size() - 1), tree.parents);
+    if (alike) {
+      forest.classes.back().count += tree.count;
+    } else {
+      forest.classes.push_back({tree.root, tree.count});
+      forest.parents.insert(forest.parents.end(), tree.parents.begin(), tree.parents.end());
+    }
+    for (std::size_t child = 0; child < tree.parents.size(); ++child) {
+      if (tree.parents[child] == kNoRank) continue;
+      auto& routes = routes_[{static_cast<Rank>(child), tree.parents[child]}];
+      if (!routes.empty() && std::ranges::equal(routes.back().second, tree.hops[child])) {
+        routes.back().first += tree.count;
+      } else {
+        routes.emplace_back(tree.count, tree.hops[child]);
+      }
+    }
+  }
+
+  const Problem& problem_;
+  std::vector<Tree> trees_;
+  // By child and parent: counts and paths, in the order of the trees.
+  std::map<std::pair<Rank, Rank>,
+           std::vector<std::pair<std::int64_t, std::span<const std::int32_t>>>>
+      routes_;
+};
+
+void AddKept(const EarlierTrees& earlier, std::span<const std::int64_t> kept, Assembly& assembly) {
+  for (std::size_t t = 0; t < kept.size(); ++t) {
+    const EarlierTrees::Tree& tree = earlier.trees[t];
+    if (kept[t] == 0) continue;
+    std::vector<std::span<const std::int32_t>> hops(tree.routes.size());
+    for (std::size_t child = 0; child < hops.size(); ++child) {
+      if (tree.routes[child] < 0) continue;
+      hops[child] = earlier.routes[static_cast<std::size_t>(tree.routes[child])];
+    }
+    assembly.Add(tree.root, kept[t], tree.parents, std::move(hops));
+  }
+}
+
+void AddPacked(const Forest& forest, Assembly& assembly) {
+  VisitRoutedTrees(forest, [&](const RoutedTree& routed) {
+    const std::span<const Rank> parents = forest.Parents(routed.tree_class);
+    std::vector<std::span<const std::int32_t>> hops(parents.size());
+    for (const TreeEdge& edge : routed.edges) {
+      hops[edge.child] = forest.routes.Hops(*edge.route);
+    }
+    assembly.Add(routed.root, routed.count, {parents.begin(), parents.end()}, std::move(hops));
+    return true;
+  });
+}
+
+Result<Forest> PackRest(const Problem& rest, const TreeCount& count, const ReuseOptions& options,
+                        const Control& control) {
+  if (options.use_structure) {
+    auto boxes = BuildHierarchical(rest, count, options.height_steps, control);
+    if (!boxes) return Propagate(boxes);
+    if (boxes->has_value()) return std::move(**boxes);
+  }
+  return BuildLowForest(rest, count, options.height_steps, control);
+}
+
+// The forest of what was selected and of what is made of the rest.
+Result<Forest> Complete(const Problem& problem, const TreeCount& count, const EarlierTrees& earlier,
+                        const Selection& selection, const ReuseOptions& options,
+                        const Control& control) {
+  Assembly assembly(problem);
+  AddKept(earlier, selection.kept(), assembly);
+  Forest packed;  // holds the paths until the end
+  if (selection.rest().TotalWeight() > 0) {
+    TreeCount rest = count;
+    rest.trees_per_weight = 1;
+    rest.capacity = selection.TrimRest();
+    auto made = PackRest(selection.rest(), rest, options, control);
+    if (!made) return made;
+    packed = std::move(*made);
+    AddPacked(packed, assembly);
+  }
+  Forest forest = std::move(assembly).Finish(count);
+  forest.fallbacks = packed.fallbacks;
+  return forest;
+}
+
+// The numbers of trees to be tried: the previous one, and the least multiple of both.
+std::vector<std::int64_t> ChooseTreeCounts(std::int64_t own, std::int64_t previous,
+                                           const ReuseOptions& options) {
+  const auto common = CheckedMultiply(own / std::gcd(own, previous), previous);
+  if (!options.any_tree_count || !common) return {own};
+  if (!options.previous_tree_count || *common == previous) return {*common};
+  return {previous, *common};
+}
+
+}  // namespace
+
+Result<std::optional<Forest>> ReuseTrees(const fabric::Topology& topology, const Problem& problem,
+                                         const TreeCount& count, const Previous& previous,
+                                         const ReuseOptions& options, const Control& control,
+                                         std::int64_t& kept) {
+  control.Report("packing", 0);
+  auto earlier =
+      FindEarlierTrees(topology, problem, *previous.plan, *previous.topology, options.reversed);
+  if (!earlier) return Propagate(earlier);
+  if (earlier->trees.empty()) return std::nullopt;
+  const std::int64_t own = count.trees_per_weight;
+  for (const std::int64_t k : ChooseTreeCounts(own, earlier->trees_per_weight, options)) {
+    const auto scaled = Rescale(problem, count, k);
+    if (!scaled) continue;
+    Selection selection(problem, *earlier, *scaled);
+    const bool all = selection.KeepAll();
+    if (!all) {
+      // Rounded capacities are not balanced: with these nothing may be left to be packed.
+      if (k % own != 0) continue;
+      selection.KeepSome(control);
+    }
+    const std::int64_t stay =
+        std::accumulate(selection.kept().begin(), selection.kept().end(), std::int64_t{0});
+    // Where most is packed anew, a fresh forest is lower and no more trouble.
+    if (stay <= selection.rest().TotalWeight()) continue;
+    auto forest = Complete(problem, *scaled, *earlier, selection, options, control);
+    if (!forest) return Propagate(forest);
+    if (all) forest->method = previous.plan->forests.front().method;
+    kept += stay;
+    return std::move(*forest);
+  }
+  return std::nullopt;
+}
+
+}  // namespace espalier::forest

@@ -70,7 +70,7 @@ class Translation {
     }
   }
 
-  // Empty where the path is no more.
+  // Empty where the path is no more, or takes an arc twice.
   std::vector<std::int32_t> Hops(const Phase& phase, std::span<const std::int32_t> hops) const {
     std::vector<std::int32_t> arcs;
     for (const std::int32_t hop : hops) {
@@ -79,7 +79,7 @@ class Translation {
       const std::int32_t head = Find(phase.reversed ? channel.from : channel.to);
       if (tail == kNone || head == kNone) return {};
       const std::int32_t arc = problem_.FindArc(tail, head);
-      if (arc == kNone) return {};
+      if (arc == kNone || std::ranges::find(arcs, arc) != arcs.end()) return {};
       arcs.push_back(arc);
     }
     return arcs;

@@ -18,13 +18,14 @@
 namespace espalier::forest {
 namespace {
 
+// No arc is used by more trees than there are, once for each of up to 2^16 edges: 62 bits.
+constexpr int kMaxBits = 46;
 constexpr int kMaxTests = 64;  // flows to all ranks, some milliseconds each at 1,024
 
 // The same trees cut finer or coarser: k = trees_per_weight. Capacities that are no whole numbers
-// then are rounded down. None where something does not fit 62 bits.
+// then are rounded down. None where all of it together is past kMaxBits.
 std::optional<TreeCount> Rescale(const Problem& problem, const TreeCount& count,
                                  std::int64_t trees_per_weight) {
-  if (trees_per_weight == count.trees_per_weight) return count;
   TreeCount made;
   made.trees_per_weight = trees_per_weight;
   made.inverse_rate = count.inverse_rate;
@@ -33,11 +34,10 @@ std::optional<TreeCount> Rescale(const Problem& problem, const TreeCount& count,
   made.scale = *scale;
   Int128 sum = Int128{problem.TotalWeight()} * trees_per_weight;
   for (const std::int64_t capacity : count.capacity) {
-    made.capacity.push_back(0);
     const Int128 scaled = Int128{capacity} * trees_per_weight / count.trees_per_weight;
     sum += scaled;
-    if (sum >> 62 != 0) return std::nullopt;
-    made.capacity.back() = static_cast<std::int64_t>(scaled);
+    if (sum >> kMaxBits != 0) return std::nullopt;
+    made.capacity.push_back(static_cast<std::int64_t>(scaled));
   }
   return made;
 }
@@ -54,7 +54,7 @@ class Selection {
     for (std::int64_t& demand : rest_.weight) demand *= count.trees_per_weight;
     for (const EarlierTrees::Tree& tree : earlier.trees) {
       const Int128 due = Int128{rest_.weight[tree.root]} * tree.count / tree.of;
-      counts_.push_back(ToInt64(due).value_or(0));
+      counts_.push_back(static_cast<std::int64_t>(std::min<Int128>(due, rest_.weight[tree.root])));
     }
   }
 

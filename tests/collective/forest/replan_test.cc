@@ -62,7 +62,7 @@ TEST(Replanning, OfRandomGraphsIsAsFastAsPlanningAnew) {
   int damaged_graphs = 0;
   int partly_kept = 0;
   int fresh = 0;
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 40; ++round) {
     SCOPED_TRACE(testing::Message() << "seed " << kSeed << " round " << round);
     const Topology topology = MakeTwoWayGraph(random);
     const PlanOptions options{.collective =
@@ -90,8 +90,8 @@ TEST(Replanning, OfRandomGraphsIsAsFastAsPlanningAnew) {
     const MadePlan repaired = PlanOrDie(topology, After(replanned.plan, damaged, options));
     EXPECT_EQ(repaired.plan.inverse_rate, before->plan.inverse_rate);
   }
-  EXPECT_GT(damaged_graphs, 20);
-  EXPECT_GT(partly_kept, 5);
+  EXPECT_GT(damaged_graphs, 15);
+  EXPECT_GT(partly_kept, 3);
   EXPECT_GT(fresh, 0);
 }
 

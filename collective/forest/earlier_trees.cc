@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "collective/forest/routed_trees.h"
+#include "collective/forest/trees/routed_trees.h"
 #include "collective/forest/verifier/tree_checker.h"
 
 namespace espalier::forest {

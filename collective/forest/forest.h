@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collective/forest/optimality.h"
+#include "collective/forest/bound/optimality.h"
 #include "collective/forest/problem.h"
 #include "collective/forest/rational.h"
 

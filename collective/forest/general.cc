@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "collective/forest/elimination.h"
-#include "collective/forest/packing.h"
 #include "collective/forest/routable.h"
-#include "collective/forest/switch_routes.h"
+#include "collective/forest/switches/elimination.h"
+#include "collective/forest/switches/switch_routes.h"
+#include "collective/forest/trees/packing.h"
 
 namespace espalier::forest {
 

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "collective/forest/bound/optimality.h"
 #include "collective/forest/control.h"
 #include "collective/forest/forest.h"
-#include "collective/forest/optimality.h"
 #include "collective/forest/problem.h"
 #include "common/base/result.h"
 

@@ -4,11 +4,11 @@
 
 #include <utility>
 
-#include "collective/forest/hierarchical.h"
-#include "collective/forest/label_trees.h"
-#include "collective/forest/low_forest.h"
-#include "collective/forest/optimality.h"
-#include "collective/forest/star_forest.h"
+#include "collective/forest/bound/optimality.h"
+#include "collective/forest/structures/hierarchical.h"
+#include "collective/forest/structures/label_trees.h"
+#include "collective/forest/structures/star_forest.h"
+#include "collective/forest/trees/low_forest.h"
 #include "common/base/check.h"
 
 namespace espalier::forest {

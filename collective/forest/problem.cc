@@ -7,7 +7,7 @@
 #include <queue>
 #include <utility>
 
-#include "collective/forest/circulation.h"
+#include "collective/forest/flow/circulation.h"
 #include "common/base/check.h"
 
 namespace espalier::forest {

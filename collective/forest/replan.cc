@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "collective/forest/circulation.h"
+#include "collective/forest/bound/feasibility.h"
 #include "collective/forest/earlier_trees.h"
-#include "collective/forest/feasibility.h"
-#include "collective/forest/hierarchical.h"
-#include "collective/forest/low_forest.h"
+#include "collective/forest/flow/circulation.h"
 #include "collective/forest/routable.h"
-#include "collective/forest/routed_trees.h"
+#include "collective/forest/structures/hierarchical.h"
+#include "collective/forest/trees/low_forest.h"
+#include "collective/forest/trees/routed_trees.h"
 
 namespace espalier::forest {
 namespace {

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <optional>
 
+#include "collective/forest/bound/optimality.h"
 #include "collective/forest/control.h"
 #include "collective/forest/forest.h"
-#include "collective/forest/optimality.h"
 #include "collective/forest/plan.h"
 #include "collective/forest/problem.h"
 #include "common/base/result.h"

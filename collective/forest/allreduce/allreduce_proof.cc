@@ -4,7 +4,7 @@
 
 #include "collective/forest/allreduce/allreduce_program.h"
 #include "collective/forest/allreduce/tight_partition.h"
-#include "collective/forest/optimality.h"
+#include "collective/forest/bound/optimality.h"
 
 namespace espalier::forest {
 namespace {

@@ -4,8 +4,8 @@
 #include <iterator>
 #include <utility>
 
-#include "collective/forest/flow_graph.h"
-#include "collective/forest/pull_flow.h"
+#include "collective/forest/flow/flow_graph.h"
+#include "collective/forest/flow/pull_flow.h"
 
 namespace espalier::forest {
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "collective/forest/bound/optimality.h"
 #include "collective/forest/control.h"
-#include "collective/forest/optimality.h"
 #include "collective/forest/problem.h"
 #include "common/base/result.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "collective/forest/plan.h"
-#include "collective/forest/routed_trees.h"
+#include "collective/forest/trees/routed_trees.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 

@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "collective/forest/bound/optimality.h"
 #include "collective/forest/forest.h"
-#include "collective/forest/optimality.h"
 #include "collective/forest/problem.h"
 
 namespace espalier::forest {

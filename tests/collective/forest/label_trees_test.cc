@@ -1,12 +1,12 @@
-#include "collective/forest/label_trees.h"
+#include "collective/forest/structures/label_trees.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "collective/forest/parent_flow.h"
-#include "collective/forest/shortest_distances.h"
+#include "collective/forest/flow/parent_flow.h"
+#include "collective/forest/flow/shortest_distances.h"
 #include "common/fabric/accelerator_builders.h"
 
 namespace espalier::forest {

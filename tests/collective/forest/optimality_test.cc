@@ -1,4 +1,4 @@
-#include "collective/forest/optimality.h"
+#include "collective/forest/bound/optimality.h"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 
 #include <limits>
 
+#include "collective/forest/bound/optimality.h"
 #include "collective/forest/general.h"
-#include "collective/forest/optimality.h"
 #include "collective/forest/rational.h"
 #include "tests/collective/forest/check_forest.h"
 #include "tests/collective/forest/reference_cases.h"

@@ -3,8 +3,8 @@
 #include <optional>
 #include <random>
 
+#include "collective/forest/bound/optimality.h"
 #include "collective/forest/general.h"
-#include "collective/forest/optimality.h"
 #include "collective/forest/planner.h"
 #include "tests/collective/forest/check_forest.h"
 #include "tests/collective/forest/random_problem.h"

@@ -1,4 +1,4 @@
-#include "collective/forest/pull_flow.h"
+#include "collective/forest/flow/pull_flow.h"
 
 #include <gtest/gtest.h>
 

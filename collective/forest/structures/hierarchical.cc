@@ -1,0 +1,276 @@
+#include "collective/forest/structures/hierarchical.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "collective/forest/routable.h"
+#include "collective/forest/structures/box_forest.h"
+#include "collective/forest/structures/box_transfers.h"
+#include "collective/forest/structures/boxes.h"
+#include "collective/forest/structures/label_trees.h"
+#include "common/base/check.h"
+
+namespace espalier::forest {
+namespace {
+
+// Puts the transfers and the forests of the boxes together.
+class Composer {
+ public:
+  Composer(const Problem& problem, const TreeCount& count, const Boxes& boxes,
+           const BoxTransfers& transfers, std::span<const BoxForests::Solved> solved)
+      : problem_(problem),
+        count_(count),
+        boxes_(boxes),
+        transfers_(transfers),
+        solved_(solved),
+        ranks_(static_cast<std::size_t>(problem.rank_count)) {}
+
+  // None where it would be too large.
+  std::optional<Forest> Compose() {
+    forest_.method = Method::kHierarchical;
+    forest_.rank_count = problem_.rank_count;
+    forest_.trees_per_weight = count_.trees_per_weight;
+    forest_.scale = count_.scale;
+    forest_.inverse_rate = count_.inverse_rate;
+    OpenCursors();
+    forest_.parents.reserve(ranks_ * ranks_);
+    for (std::size_t root = 0; root < ranks_; ++root) {
+      if (!AddTreesOf(static_cast<Rank>(root))) return std::nullopt;
+    }
+    AddRoutes();
+    return std::move(forest_);
+  }
+
+ private:
+  // How far the trees that a rank passes on in its box are handed out.
+  struct Cursor {
+    std::size_t tree_class = 0;  // of the box's forest
+    std::int64_t left = 0;       // of that class
+  };
+  // Where the trees of the present root enter one box.
+  struct Entering {
+    std::size_t transfer = 0;
+    std::int64_t left = 0;
+    Rank entry = 0;  // the root itself in its own box
+    bool own = false;
+  };
+
+  void OpenCursors() {
+    place_.resize(ranks_);
+    cursors_.resize(ranks_);
+    for (std::size_t b = 0; b < boxes_.ranks.size(); ++b) {
+      const Forest& box = *solved_[b].forest;
+      std::size_t c = 0;
+      for (std::size_t i = 0; i < boxes_.ranks[b].size(); ++i) {
+        const Rank rank = boxes_.ranks[b][i];
+        place_[rank] = static_cast<Rank>(i);
+        while (c < box.classes.size() && box.classes[c].root < i) ++c;
+        const bool has = c < box.classes.size() && box.classes[c].root == i;
+        cursors_[rank] = {c, has ? box.classes[c].count : 0};
+      }
+    }
+  }
+
+  bool AddTreesOf(Rank root) {
+    const std::int64_t trees = count_.trees_per_weight * problem_.weight[root];
+    if (trees == 0) return true;
+    entering_.assign(boxes_.ranks.size(), {});
+    entering_[static_cast<std::size_t>(boxes_.box_of[root])] = {0, trees, root, true};
+    for (std::size_t t = transfers_.begin[root]; t < transfers_.begin[root + std::size_t{1}]; ++t) {
+      const Transfer& transfer = transfers_.transfers[t];
+      Entering& entering = entering_[static_cast<std::size_t>(transfer.box)];
+      if (entering.left == 0) entering = {t, transfer.count, transfer.entry, false};
+    }
+    for (std::int64_t done = 0; done < trees;) {
+      std::int64_t step = trees - done;
+      for (const Entering& entering : entering_) {
+        step = std::min({step, entering.left, cursors_[entering.entry].left});
+      }
+      ESPALIER_CHECK(step > 0, "root={} done={}", root, done);
+      if (forest_.parents.size() + ranks_ > kMaxParents) return false;
+      AddClass(root, step);
+      for (std::size_t b = 0; b < entering_.size(); ++b) Advance(b, step);
+      done += step;
+    }
+    return true;
+  }
+
+  void AddClass(Rank root, std::int64_t trees) {
+    forest_.classes.push_back({root, trees});
+    const std::size_t begin = forest_.parents.size();
+    forest_.parents.resize(begin + ranks_);
+    Rank* const parents = forest_.parents.data() + begin;
+    for (std::size_t b = 0; b < entering_.size(); ++b) {
+      const Entering& entering = entering_[b];
+      const std::span<const Rank> ranks = boxes_.ranks[b];
+      const std::span<const Rank> inside =
+          solved_[b].forest->Parents(cursors_[entering.entry].tree_class);
+      const Rank first = ranks.front();
+      if (std::size_t{ranks.back()} - first + 1 == ranks.size()) {
+        // Neighbours: plain additions, which the compiler turns into vectors.
+        for (std::size_t i = 0; i < ranks.size(); ++i) {
+          parents[first + i] = static_cast<Rank>(first + inside[i]);
+        }
+      } else {
+        for (std::size_t i = 0; i < ranks.size(); ++i) {
+          if (inside[i] != kNoRank) parents[ranks[i]] = ranks[inside[i]];
+        }
+      }
+      parents[entering.entry] =
+          entering.own ? kNoRank : transfers_.transfers[entering.transfer].exit;
+    }
+  }
+
+  void Advance(std::size_t b, std::int64_t step) {
+    Entering& entering = entering_[b];
+    Cursor& cursor = cursors_[entering.entry];
+    cursor.left -= step;
+    const Forest& box = *solved_[b].forest;
+    if (cursor.left == 0 && ++cursor.tree_class < box.classes.size() &&
+        box.classes[cursor.tree_class].root == place_[entering.entry]) {
+      cursor.left = box.classes[cursor.tree_class].count;
+    }
+    entering.left -= step;
+    if (entering.left > 0 || entering.own) return;
+    // The next transfer of this root to this box follows at once.
+    const std::size_t next = entering.transfer + 1;
+    if (next == transfers_.transfers.size()) return;
+    const Transfer& transfer = transfers_.transfers[next];
+    if (transfer.box == static_cast<std::int32_t>(b)) {
+      entering = {next, transfer.count, transfer.entry, false};
+    }
+  }
+
+  // Arcs by the rank that they enter: transfers to it, and what its box sends it.
+  void AddRoutes() {
+    std::vector<std::size_t> begin(ranks_ + 1, 0);
+    for (const Transfer& transfer : transfers_.transfers) ++begin[transfer.entry + std::size_t{1}];
+    for (std::size_t r = 0; r < ranks_; ++r) begin[r + 1] += begin[r];
+    std::vector<std::uint32_t> order(transfers_.transfers.size());
+    std::vector<std::size_t> place(begin.begin(), begin.end() - 1);
+    for (std::size_t t = 0; t < order.size(); ++t) {
+      order[place[transfers_.transfers[t].entry]++] = static_cast<std::uint32_t>(t);
+    }
+    for (std::size_t to = 0; to < ranks_; ++to) {
+      const std::span<std::uint32_t> into(order.data() + begin[to], begin[to + 1] - begin[to]);
+      const auto exit_of = [&](std::uint32_t t) { return transfers_.transfers[t].exit; };
+      if (!std::ranges::is_sorted(into, {}, exit_of)) {
+        std::ranges::stable_sort(into, {}, exit_of);
+      }
+      AddRoutesInto(static_cast<Rank>(to), into);
+    }
+    forest_.routes.Index(problem_.rank_count);
+  }
+
+  void AddRoutesInto(Rank to, std::span<const std::uint32_t> into) {
+    const auto b = static_cast<std::size_t>(boxes_.box_of[to]);
+    std::size_t t = 0;
+    const auto add_transfers_before = [&](std::size_t rank) {
+      while (t < into.size() && transfers_.transfers[into[t]].exit < rank) {
+        t += AddTransferArc(into.subspan(t));
+      }
+    };
+    for (std::size_t i = 0; i < boxes_.ranks[b].size(); ++i) {
+      const Rank from = boxes_.ranks[b][i];
+      const std::int32_t arc = solved_[b].forest->routes.Find(static_cast<Rank>(i), place_[to]);
+      if (arc < 0) continue;
+      add_transfers_before(from);
+      AddInnerArc(from, to, b, static_cast<std::size_t>(arc));
+    }
+    add_transfers_before(ranks_);
+  }
+
+  // All transfers between the two ranks of the first; how many there are.
+  std::size_t AddTransferArc(std::span<const std::uint32_t> into) {
+    const Transfer& first = transfers_.transfers[into.front()];
+    forest_.routes.AddArc(first.exit, first.entry);
+    bool routable = true;
+    std::size_t n = 0;
+    while (n < into.size() && transfers_.transfers[into[n]].exit == first.exit) {
+      const Transfer& way = transfers_.transfers[into[n]];
+      const Port& out = transfers_.out_ports[way.exit][static_cast<std::size_t>(way.out_port)];
+      const Port& in = transfers_.in_ports[way.entry][static_cast<std::size_t>(way.in_port)];
+      std::int64_t trees = 0;
+      while (n < into.size() && transfers_.transfers[into[n]].exit == way.exit &&
+             transfers_.transfers[into[n]].out_port == way.out_port &&
+             transfers_.transfers[into[n]].in_port == way.in_port) {
+        trees += transfers_.transfers[into[n++]].count;
+      }
+      hops_.assign(out.hops.begin(), out.hops.end());
+      hops_.insert(hops_.end(), in.hops.begin(), in.hops.end());
+      forest_.routes.AddRoute(trees, hops_);
+      routable = routable && out.routable && in.routable;
+    }
+    if (!routable) ++forest_.unroutable_edges;
+    return n;
+  }
+
+  void AddInnerArc(Rank from, Rank to, std::size_t b, std::size_t arc) {
+    const RoutingTable& routes = solved_[b].forest->routes;
+    forest_.routes.AddArc(from, to);
+    bool routable = true;
+    for (const Route& route : routes.Routes(arc)) {
+      hops_.clear();
+      for (const std::int32_t hop : routes.Hops(route)) {
+        hops_.push_back(solved_[b].arc[static_cast<std::size_t>(hop)]);
+      }
+      forest_.routes.AddRoute(route.count, hops_);
+      routable = routable && (hops_.size() <= 2 || IsRoutable(problem_, hops_));
+    }
+    if (!routable) ++forest_.unroutable_edges;
+  }
+
+  const Problem& problem_;
+  const TreeCount& count_;
+  const Boxes& boxes_;
+  const BoxTransfers& transfers_;
+  std::span<const BoxForests::Solved> solved_;
+  std::size_t ranks_;
+  Forest forest_;
+  std::vector<Rank> place_;         // by rank: its place in its box
+  std::vector<Cursor> cursors_;     // by rank
+  std::vector<Entering> entering_;  // by box
+  std::vector<std::int32_t> hops_;
+};
+
+Result<std::optional<Forest>> TryBoxes(const Problem& problem, const TreeCount& count,
+                                       const Boxes& boxes, TransferOrder order,
+                                       std::int64_t height_steps, const Control& control) {
+  const auto transfers = PlanTransfers(problem, count, boxes, order);
+  if (!transfers) return std::nullopt;
+  std::vector<std::int64_t> roots(static_cast<std::size_t>(problem.rank_count));
+  for (std::size_t r = 0; r < roots.size(); ++r) {
+    roots[r] = count.trees_per_weight * problem.weight[r];
+  }
+  for (const Transfer& transfer : transfers->transfers) roots[transfer.entry] += transfer.count;
+
+  BoxForests forests(problem, boxes, height_steps, control);
+  std::vector<BoxForests::Solved> solved;
+  for (std::size_t b = 0; b < boxes.ranks.size(); ++b) {
+    if (control.IsCancelled()) return Fail(ErrorCode::kUnavailable, "cancelled");
+    auto box = forests.Solve(static_cast<std::int32_t>(b), roots, transfers->left);
+    if (!box) return Propagate(box);
+    if (!box->has_value()) return std::nullopt;
+    solved.push_back(std::move(**box));
+  }
+  return Composer(problem, count, boxes, *transfers, solved).Compose();
+}
+
+}  // namespace
+
+Result<std::optional<Forest>> BuildHierarchical(const Problem& problem, const TreeCount& count,
+                                                std::int64_t height_steps, const Control& control) {
+  for (const Boxes& boxes : FindBoxes(problem)) {
+    for (const TransferOrder order :
+         {TransferOrder::kByRoot, TransferOrder::kTightestFirst, TransferOrder::kSpread}) {
+      control.Report("packing", 0);
+      auto forest = TryBoxes(problem, count, boxes, order, height_steps, control);
+      if (!forest || forest->has_value()) return forest;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace espalier::forest

@@ -1,0 +1,78 @@
+#include "collective/forest/trees/low_forest.h"
+
+#include <algorithm>
+#include <optional>
+#include <queue>
+#include <utility>
+#include <vector>
+
+#include "collective/forest/general.h"
+#include "collective/forest/trees/lower_trees.h"
+
+namespace espalier::forest {
+namespace {
+
+constexpr std::int32_t kSmall = 64;     // ranks
+constexpr std::int32_t kMaxTries = 16;  // forests of small problems
+
+using Neighbours = std::vector<std::vector<std::int32_t>>;
+
+// Edges of a tree on the way from the rank to the one that is farthest from it: switches cost
+// nothing.
+std::int32_t Eccentricity(const Problem& problem, const Neighbours& neighbours, std::int32_t from) {
+  std::vector<bool> seen(neighbours.size(), false);
+  std::vector<std::int32_t> level = {from};
+  seen[static_cast<std::size_t>(from)] = true;
+  std::int32_t distance = 0;
+  for (;; ++distance) {
+    std::vector<std::int32_t> next;
+    for (std::size_t i = 0; i < level.size(); ++i) {
+      for (const std::int32_t node : neighbours[static_cast<std::size_t>(level[i])]) {
+        if (seen[static_cast<std::size_t>(node)]) continue;
+        seen[static_cast<std::size_t>(node)] = true;
+        (problem.IsRank(node) ? next : level).push_back(node);
+      }
+    }
+    if (next.empty()) return distance;
+    level = std::move(next);
+  }
+}
+
+std::int32_t GreatestDistance(const Problem& problem, const TreeCount& count) {
+  Neighbours neighbours(static_cast<std::size_t>(problem.node_count));
+  for (std::size_t a = 0; a < problem.arcs.size(); ++a) {
+    if (count.capacity[a] == 0) continue;
+    neighbours[static_cast<std::size_t>(problem.arcs[a].tail)].push_back(problem.arcs[a].head);
+  }
+  std::int32_t greatest = 0;
+  for (std::int32_t rank = 0; rank < problem.rank_count; ++rank) {
+    greatest = std::max(greatest, Eccentricity(problem, neighbours, rank));
+  }
+  return greatest;
+}
+
+}  // namespace
+
+Result<Forest> BuildLowForest(const Problem& problem, const TreeCount& count,
+                              std::int64_t height_steps, const Control& control) {
+  const bool small = problem.rank_count <= kSmall;
+  const std::int32_t tries = small ? std::min(problem.rank_count, kMaxTries) : 1;
+  const std::int32_t low_enough = small ? GreatestDistance(problem, count) * 3 / 2 : 0;
+  std::optional<Forest> lowest;
+  Heights heights;
+  for (std::int32_t i = 0; i < tries && (i == 0 || height_steps > 0); ++i) {
+    auto forest = BuildGeneralForest(problem, count, {.first_rank = i}, control);
+    if (!forest) return forest;
+    control.Report("height", 0);
+    height_steps -= LowerTrees(problem, count, {.steps = height_steps}, *forest, control);
+    const Heights own = ComputeHeights(*forest);
+    if (!lowest || std::pair(own.max, own.mean) < std::pair(heights.max, heights.mean)) {
+      lowest = std::move(*forest);
+      heights = own;
+    }
+    if (heights.max <= low_enough) break;
+  }
+  return std::move(*lowest);
+}
+
+}  // namespace espalier::forest

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+
+#include "collective/forest/bound/optimality.h"
+#include "collective/forest/control.h"
+#include "collective/forest/forest.h"
+#include "collective/forest/problem.h"
+#include "common/base/result.h"
+
+namespace espalier::forest {
+
+// A forest of the general way, made lower (LowerTrees). Of small problems (up to 64 ranks) several
+// are made, by removing the ranks in other orders, until one is low enough: half as high again as
+// the greatest distance between two ranks. The lowest is given. Deterministic.
+// height_steps: for all of them together.
+// Errors: those of BuildGeneralForest.
+Result<Forest> BuildLowForest(const Problem& problem, const TreeCount& count,
+                              std::int64_t height_steps, const Control& control);
+
+}  // namespace espalier::forest

@@ -10,9 +10,9 @@
 #include <string>
 #include <string_view>
 
+#include "common/io/command_result.h"
 #include "common/io/json.h"
 #include "common/io/topology_file.h"
-#include "controller/cli/exit_code.h"
 #include "controller/cli/flow_planner.h"
 #include "controller/files/flow_file.h"
 
@@ -108,18 +108,18 @@ Result<Plan> MakePlan(const Request& request, Algorithm algorithm, FlowPlanner& 
 
 int RunAssign(const Request& request) {
   const auto algorithms = ParseAlgorithms(request.algorithm);
-  if (!algorithms) return Complain(algorithms.error());
+  if (!algorithms) return io::Complain(algorithms.error());
   auto topology = io::ReadTopologyFile(request.topology);
-  if (!topology) return Complain(topology.error());
+  if (!topology) return io::Complain(topology.error());
   const auto text = io::ReadFile(request.flows);
-  if (!text) return Complain(text.error());
+  if (!text) return io::Complain(text.error());
   fabric::PathTable paths(*topology);
   const auto flows = files::ParseFlows(*text, request.flows, *topology, paths);
-  if (!flows) return Complain(flows.error());
+  if (!flows) return io::Complain(flows.error());
 
   FlowPlanner planner(*topology, paths, *flows, request.split);
   const auto plan = MakePlan(request, algorithms->front(), planner);
-  if (!plan) return Complain(plan.error());
+  if (!plan) return io::Complain(plan.error());
   if (request.json) {
     fmt::print("{}\n", files::FormatPlan(*plan, *flows, *topology));
   } else {

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/io/command_result.h"
 #include "common/io/json.h"
 #include "common/io/topology_file.h"
-#include "controller/cli/exit_code.h"
 #include "controller/cli/interrupt.h"
 #include "controller/cli/paper_evaluation.h"
 #include "controller/cli/progress.h"
@@ -165,16 +165,16 @@ void PrintRuns(const Workload& workload, const std::vector<SchemeRun>& runs) {
 
 int RunSimulate(const Request& request) {
   const auto algorithms = ParseAlgorithms(request.algorithms);
-  if (!algorithms) return Complain(algorithms.error());
+  if (!algorithms) return io::Complain(algorithms.error());
   auto topology = io::ReadTopologyFile(request.topology);
-  if (!topology) return Complain(topology.error());
+  if (!topology) return io::Complain(topology.error());
   if (auto failed = FailLastSpines(*topology, request.failed_spines); !failed) {
-    return Complain(failed.error());
+    return io::Complain(failed.error());
   }
   auto jobs = files::ReadJobs(request.jobs, *topology);
-  if (!jobs) return Complain(jobs.error());
+  if (!jobs) return io::Complain(jobs.error());
   const auto workload = Workload::Build(*topology, std::move(*jobs));
-  if (!workload) return Complain(workload.error());
+  if (!workload) return io::Complain(workload.error());
 
   const Interrupt interrupt;
   controller::SimulationOptions options;
@@ -188,7 +188,7 @@ int RunSimulate(const Request& request) {
     for (const Scheme& scheme : schemes) {
       progress.Next(AlgorithmName(scheme.algorithm));
       auto run = runner.Run(scheme, options);
-      if (!run) return Complain(run.error());
+      if (!run) return io::Complain(run.error());
       runs.push_back(std::move(*run));
     }
   }
@@ -220,7 +220,7 @@ void AddPaper(CLI::App& group, int& exit_code) {
   command->callback([request, &exit_code] {
     const Interrupt interrupt;
     const auto done = EvaluatePaper(*request, [&interrupt] { return interrupt.IsRequested(); });
-    exit_code = done ? 0 : Complain(done.error());
+    exit_code = done ? 0 : io::Complain(done.error());
   });
 }
 

@@ -15,6 +15,7 @@
 #include "common/fabric/accelerator_builders.h"
 #include "common/fabric/builders.h"
 #include "common/fabric/paths.h"
+#include "common/io/command_result.h"
 #include "common/io/json.h"
 #include "common/io/topology_file.h"
 #include "controller/files/floodns_topology.h"
@@ -27,14 +28,6 @@ using fabric::NodeId;
 using fabric::NodeKind;
 using fabric::Topology;
 using fabric::TopologySpec;
-
-constexpr int kFailed = 1;
-constexpr int kBadInput = 2;
-
-int Complain(const std::string& message, int code) {
-  fmt::print(stderr, "espalier: {}\n", message);
-  return code;
-}
 
 // A bandwidth option: its text is kept, so that decimals stay exact.
 struct RateOption {
@@ -65,16 +58,8 @@ struct MakeRequest {
 };
 
 int WriteTopology(const Result<TopologySpec>& spec, const std::string& output) {
-  if (!spec) return Complain(spec.error().message, kBadInput);
-  const std::string text = io::FormatTopology(*spec);
-  if (output.empty() || output == "-") {
-    const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-    return written && std::fflush(stdout) == 0
-               ? 0
-               : Complain("cannot write to standard output", kFailed);
-  }
-  const auto written = io::WriteFileDurably(output, text);
-  return written ? 0 : Complain(written.error().message, kFailed);
+  if (!spec) return io::Complain(spec.error());
+  return io::WriteOutput(io::FormatTopology(*spec), output);
 }
 
 // Reads the rates into the fields that they are for, then builds and writes.
@@ -84,7 +69,7 @@ int RunMake(const MakeRequest<Options>& request,
             const Options& options, Build build) {
   for (const auto& [option, field] : rates) {
     auto rate = ReadRate(*option);
-    if (!rate) return Complain(rate.error().message, kBadInput);
+    if (!rate) return io::Complain(rate.error());
     *field = *rate;
   }
   return WriteTopology(build(options), request.output);
@@ -272,7 +257,7 @@ Summary Summarise(const Topology& topology) {
 
 int Check(const std::string& file, bool json) {
   const auto topology = io::ReadTopologyFile(file);
-  if (!topology) return Complain(topology.error().message, kBadInput);
+  if (!topology) return io::Complain(topology.error());
   const Summary summary = Summarise(*topology);
   if (json) {
     io::JsonWriter writer;
@@ -306,7 +291,7 @@ void AddCheck(CLI::App& group, int& exit_code) {
 
 int ImportFloodns(const std::string& file, const std::string& output) {
   const auto text = io::ReadFile(file);
-  if (!text) return Complain(text.error().message, kBadInput);
+  if (!text) return io::Complain(text.error());
   return WriteTopology(files::ParseFloodnsTopology(*text, file), output);
 }
 

@@ -18,6 +18,7 @@
 #include "collective/forest/files/forest_summary.h"
 #include "collective/forest/in_network/in_network.h"
 #include "collective/forest/planner.h"
+#include "common/io/command_result.h"
 #include "common/io/json.h"
 #include "common/io/topology_file.h"
 
@@ -25,26 +26,6 @@ namespace espalier::forest {
 namespace {
 
 using fabric::Topology;
-
-constexpr int kFailed = 1;
-constexpr int kBadInput = 2;
-
-int Complain(const Error& error) {
-  fmt::print(stderr, "espalier: {}\n", error.message);
-  const bool input =
-      error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kNotFound;
-  return input ? kBadInput : kFailed;
-}
-
-int WriteOutput(std::string_view text, const std::string& output) {
-  if (output.empty() || output == "-") {
-    const bool written =
-        std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-    return written ? 0 : Complain({ErrorCode::kInternal, "cannot write to standard output"});
-  }
-  const auto written = io::WriteFileDurably(output, text);
-  return written ? 0 : Complain({ErrorCode::kInternal, written.error().message});
-}
 
 struct MakeRequest {
   std::string topology;
@@ -275,14 +256,15 @@ Result<MadeForest> MakeForest(const MakeRequest& request, const Topology& topolo
 
 int Make(const MakeRequest& request, const LinearSolver& solver) {
   if (request.format == "binary" && request.output.empty() && ::isatty(STDOUT_FILENO) == 1) {
-    return Complain({ErrorCode::kInvalidArgument, "binary is not for a terminal (give -o FILE)"});
+    return io::Complain(
+        {ErrorCode::kInvalidArgument, "binary is not for a terminal (give -o FILE)"});
   }
   const auto topology = io::ReadTopologyFile(request.topology);
-  if (!topology) return Complain({ErrorCode::kInvalidArgument, topology.error().message});
+  if (!topology) return io::Complain({ErrorCode::kInvalidArgument, topology.error().message});
   auto options = ReadOptions(request, *topology);
-  if (!options) return Complain({ErrorCode::kInvalidArgument, options.error().message});
+  if (!options) return io::Complain({ErrorCode::kInvalidArgument, options.error().message});
   const auto previous = ReadPrevious(request, *topology);
-  if (!previous) return Complain({ErrorCode::kInvalidArgument, previous.error().message});
+  if (!previous) return io::Complain({ErrorCode::kInvalidArgument, previous.error().message});
   std::optional<Reuse> reuse;
   if (*previous) options->previous = Previous{&(*previous)->plan, &(*previous)->topology};
 
@@ -290,24 +272,25 @@ int Make(const MakeRequest& request, const LinearSolver& solver) {
   if (!forest) {
     const auto& [code, message] = forest.error();
     const bool interrupted = code == ErrorCode::kUnavailable;
-    return Complain({code, interrupted ? "interrupted" : request.topology + ": " + message});
+    return io::Complain({code, interrupted ? "interrupted" : request.topology + ": " + message});
   }
   const auto& [made, savings, proof, seconds] = *forest;
   if (proof) fmt::print(stderr, "espalier: {}\n", DescribeProof(*proof, made.plan));
   if (*previous) reuse = made.reuse;
   // The JSON of the forest is one object already.
   if (request.json && request.output.empty() && request.format != "json") {
-    return WriteOutput(FormatFigures(made.plan, made.findings, savings, &seconds, proof, reuse),
-                       "");
+    return io::WriteOutput(FormatFigures(made.plan, made.findings, savings, &seconds, proof, reuse),
+                           "");
   }
   auto text = FormatPlan(*topology, made.plan, made.findings, savings, seconds, request.format,
                          request.tree, proof);
-  if (!text) return Complain(text.error());
+  if (!text) return io::Complain(text.error());
   if (request.format == "json") *text += "\n";
   if (request.format == "summary" && reuse) *text += DescribeReuse(*reuse);
-  const int code = WriteOutput(*text, request.output);
+  const int code = io::WriteOutput(*text, request.output);
   if (code != 0 || !request.json || request.output.empty()) return code;
-  return WriteOutput(FormatFigures(made.plan, made.findings, savings, &seconds, proof, reuse), "");
+  return io::WriteOutput(FormatFigures(made.plan, made.findings, savings, &seconds, proof, reuse),
+                         "");
 }
 
 struct ReadRequest {
@@ -360,7 +343,7 @@ Result<Checked> Check(const Subject& subject) {
 
 int Verify(const ReadRequest& request) {
   const auto subject = ReadSubject(request);
-  if (!subject) return Complain(subject.error());
+  if (!subject) return io::Complain(subject.error());
   const Plan* plan = &subject->plan;
   const auto checked = Check(*subject);
   if (!checked) {
@@ -368,9 +351,9 @@ int Verify(const ReadRequest& request) {
       io::JsonWriter writer;
       writer.BeginObject().Key("sound").Bool(false).Key("violation");
       writer.String(checked.error().message).EndObject();
-      WriteOutput(writer.Text() + "\n", "");
+      io::WriteOutput(writer.Text() + "\n", "");
     }
-    return Complain({checked.error().code, request.forest + ": " + checked.error().message});
+    return io::Complain({checked.error().code, request.forest + ": " + checked.error().message});
   }
   const Findings* findings = &checked->findings;
   if (request.json) {
@@ -382,7 +365,7 @@ int Verify(const ReadRequest& request) {
     writer.Key("height_max").Integer(findings->heights.max);
     writer.Key("height_mean").Double(findings->heights.mean);
     writer.Key("edges").Integer(findings->edges).EndObject();
-    return WriteOutput(writer.Text() + "\n", "");
+    return io::WriteOutput(writer.Text() + "\n", "");
   }
   fmt::print("{}: a sound forest, {} ranks, {} of the bound, height {}\n", request.forest,
              plan->ranks.size(), plan->FractionOfBound().ToString(), findings->heights.max);
@@ -391,21 +374,21 @@ int Verify(const ReadRequest& request) {
 
 int Show(const ReadRequest& request) {
   const auto subject = ReadSubject(request);
-  if (!subject) return Complain(subject.error());
+  if (!subject) return io::Complain(subject.error());
   // What is not sound could not be walked through.
   const auto checked = Check(*subject);
   if (!checked) {
-    return Complain({checked.error().code, request.forest + ": " + checked.error().message});
+    return io::Complain({checked.error().code, request.forest + ": " + checked.error().message});
   }
   const Plan& plan = subject->plan;
   const auto& [findings, savings] = *checked;
   if (request.json) {
-    return WriteOutput(FormatFigures(plan, findings, savings, nullptr), request.output);
+    return io::WriteOutput(FormatFigures(plan, findings, savings, nullptr), request.output);
   }
   const auto text =
       FormatPlan(subject->topology, plan, findings, savings, {}, request.format, request.tree);
-  if (!text) return Complain(text.error());
-  return WriteOutput(*text, request.output);
+  if (!text) return io::Complain(text.error());
+  return io::WriteOutput(*text, request.output);
 }
 
 void AddFormat(CLI::App& command, std::string& format, std::string& output, std::size_t& tree) {

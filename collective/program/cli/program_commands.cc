@@ -12,37 +12,19 @@
 #include "collective/program/files/msccl_xml.h"
 #include "collective/program/files/program_file.h"
 #include "collective/program/verifier/verifier.h"
+#include "common/io/command_result.h"
 #include "common/io/json.h"
 
 namespace espalier::program {
 namespace {
 
-constexpr int kFailed = 1;
-constexpr int kBadInput = 2;
 constexpr int kMscclSlots = 2;
 constexpr int kMaxSlots = 1 << 20;
-
-int Complain(const Error& error) {
-  fmt::print(stderr, "espalier: {}\n", error.message);
-  const bool is_input =
-      error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kNotFound;
-  return is_input ? kBadInput : kFailed;
-}
-
-int WriteOutput(std::string_view text, const std::string& output) {
-  if (output.empty() || output == "-") {
-    const bool written =
-        std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-    return written ? 0 : Complain({ErrorCode::kInternal, "cannot write to standard output"});
-  }
-  const auto written = io::WriteFileDurably(output, text);
-  return written ? 0 : Complain({ErrorCode::kInternal, written.error().message});
-}
 
 // Says what is wrong with a program, by the name of its file.
 int Refuse(const std::string& file, const Violation& violation) {
   fmt::print(stderr, "espalier: {}: {}\n", file, violation.message);
-  return kFailed;
+  return io::kExitFailed;
 }
 
 Result<std::string> Format(const Program& program, const std::string& form) {
@@ -69,11 +51,11 @@ int Make(MakeRequest request) {
                                           .out_of_place = request.placement == "out-of-place"};
   }
   const auto made = algorithms::MakeAlgorithm(request.algorithm, request.options);
-  if (!made) return Complain(made.error());
+  if (!made) return io::Complain(made.error());
   const Verdict verdict = Verify(*made, {.fifo_slots = request.options.fifo_slots});
   if (verdict.violation) return Refuse(request.algorithm, *verdict.violation);
   const auto text = Format(*made, request.form);
-  return text ? WriteOutput(*text, request.output) : Complain(text.error());
+  return text ? io::WriteOutput(*text, request.output) : io::Complain(text.error());
 }
 
 std::string ListAlgorithms() {
@@ -138,7 +120,7 @@ void WriteVerdict(const Program& program, const Verdict& verdict, io::JsonWriter
 
 int VerifyFile(const FileRequest& request) {
   const auto program = ReadProgramFile(request.file);
-  if (!program) return Complain(program.error());
+  if (!program) return io::Complain(program.error());
   const Verdict verdict = Verify(*program, {.fifo_slots = request.fifo_slots});
   if (request.json) {
     io::JsonWriter writer;
@@ -146,7 +128,7 @@ int VerifyFile(const FileRequest& request) {
     WriteVerdict(*program, verdict, writer);
     writer.EndObject();
     fmt::print("{}\n", writer.Text());
-    return verdict.violation ? kFailed : 0;
+    return verdict.violation ? io::kExitFailed : 0;
   }
   if (verdict.violation) return Refuse(request.file, *verdict.violation);
   fmt::print("{}: right: {} of {} ranks, FIFO depth {} suffices{}{}\n", request.file,
@@ -185,7 +167,7 @@ void ShowText(const Program& program, const Verdict& verdict) {
 
 int ShowFile(const FileRequest& request) {
   const auto program = ReadProgramFile(request.file);
-  if (!program) return Complain(program.error());
+  if (!program) return io::Complain(program.error());
   const Verdict verdict = Verify(*program, {.fifo_slots = request.fifo_slots});
   if (!request.json) {
     ShowText(*program, verdict);
@@ -210,12 +192,12 @@ int ShowFile(const FileRequest& request) {
 
 int ConvertFile(const FileRequest& request) {
   const auto program = ReadProgramFile(request.file);
-  if (!program) return Complain(program.error());
+  if (!program) return io::Complain(program.error());
   const Verdict verdict = Verify(*program, {.fifo_slots = request.fifo_slots});
   if (verdict.violation) return Refuse(request.file, *verdict.violation);
   const auto text = Format(*program, request.form);
-  if (!text) return Complain({text.error().code, request.file + ": " + text.error().message});
-  return WriteOutput(*text, request.output);
+  if (!text) return io::Complain({text.error().code, request.file + ": " + text.error().message});
+  return io::WriteOutput(*text, request.output);
 }
 
 CLI::App* AddFileCommand(CLI::App& group, const char* name, const char* help,

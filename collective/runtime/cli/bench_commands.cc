@@ -8,15 +8,13 @@
 #include <string>
 
 #include "collective/runtime/cli/bench_run.h"
+#include "common/io/command_result.h"
 #include "common/io/json.h"
 
 namespace espalier::runtime {
 namespace {
 
 using program::CollectiveKind;
-
-constexpr int kFailed = 1;
-constexpr int kBadInput = 2;
 
 struct Arguments {
   BenchRequest request;
@@ -84,10 +82,7 @@ int RunCommand(Arguments& arguments) {
   request.max_bytes = ParseSize(arguments.max_size);
   request.medium = arguments.transport == "tcp" ? Medium::kTcp : Medium::kShared;
   const auto rows = RunBench(request);
-  if (!rows) {
-    fmt::print(stderr, "espalier: {}\n", rows.error().message);
-    return rows.error().code == ErrorCode::kInvalidArgument ? kBadInput : kFailed;
-  }
+  if (!rows) return io::Complain(rows.error());
   if (arguments.json) {
     PrintJson(arguments, *rows);
   } else {
@@ -96,7 +91,7 @@ int RunCommand(Arguments& arguments) {
   const bool is_right =
       std::all_of(rows->begin(), rows->end(), [](const BenchRow& row) { return row.errors == 0; });
   if (!is_right) fmt::print(stderr, "espalier: results were wrong\n");
-  return is_right ? 0 : kFailed;
+  return is_right ? 0 : io::kExitFailed;
 }
 
 }  // namespace

@@ -248,7 +248,7 @@ Result<MadeForest> MakeForest(const MakeRequest& request, const Topology& topolo
   if (request.prove) {
     auto proof = ProveAllreduce(topology, options.problem, forest.made.plan, solver, control);
     if (!proof) return Propagate(proof);
-    forest.proof = std::move(*proof);
+    forest.proof = *proof;
   }
   forest.seconds = watch.Finish();
   return forest;

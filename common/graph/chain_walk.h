@@ -21,7 +21,7 @@ struct ColorTable {
 
 // Alternating chains to be followed in lock-step: each leaves its vertex along `color`, then
 // along `next_color`, then `color`, until a vertex lacks the colour that is due.
-constexpr std::uint32_t kMaxChains = 16;
+constexpr std::uint32_t kMaxChains = 8;
 struct Chains {
   std::uint32_t count = 0;
   std::uint32_t vertex[kMaxChains];
@@ -43,11 +43,5 @@ struct ChainEnd {
 };
 ChainEnd FindShortest(ColorTable<std::uint16_t> table, const Chains& chains);
 ChainEnd FindShortest(ColorTable<std::uint32_t> table, const Chains& chains);
-
-// The same with one AVX-512 gather a step for all chains; where MachineHasGathers. One entry
-// behind the table's last must be readable.
-bool MachineHasGathers();
-ChainEnd FindShortestByGathers(ColorTable<std::uint16_t> table, const Chains& chains);
-ChainEnd FindShortestByGathers(ColorTable<std::uint32_t> table, const Chains& chains);
 
 }  // namespace espalier::graph

@@ -20,7 +20,7 @@ template <typename Vertex, int kWords>
 class ProperColoring {
  public:
   ProperColoring(ColorTable<Vertex> table, std::uint64_t* free, std::uint32_t* edge_at,
-                 std::uint16_t* color_of, std::uint32_t left_count, bool use_gathers,
+                 std::uint16_t* color_of, std::uint32_t left_count,
                  std::vector<std::uint32_t>& deferred)
       : table_(table),
         free_(free),
@@ -28,7 +28,6 @@ class ProperColoring {
         color_of_(color_of),
         left_count_(left_count),
         words_(kWords == kAnyWords ? (table.colors + 63) / 64 : kWords),
-        use_gathers_(use_gathers),
         deferred_(deferred) {}
 
   // False where a vertex has more edges than there are colours.
@@ -152,7 +151,7 @@ class ProperColoring {
   [[gnu::noinline]] std::uint32_t MakeRoom(std::uint32_t left, std::uint32_t right) {
     std::uint32_t left_free[kMaxChains / 2];
     std::uint32_t right_free[kMaxChains / 2];
-    const std::uint32_t pairs = use_gathers_ ? kMaxChains / 2 : kMaxChains / 4;
+    constexpr std::uint32_t pairs = kMaxChains / 2;
     const std::uint32_t lefts = FreeColors(left, pairs, left_free);
     const std::uint32_t rights = FreeColors(right, pairs, right_free);
     if (lefts == 0 || rights == 0) return kNoColor;
@@ -169,8 +168,7 @@ class ProperColoring {
         chains.Add(left, b, a);
       }
     }
-    const ChainEnd shortest =
-        use_gathers_ ? FindShortestByGathers(table_, chains) : FindShortest(table_, chains);
+    const ChainEnd shortest = FindShortest(table_, chains);
     const std::uint32_t color = chains.color[shortest.chain];
     FlipChain(chains.vertex[shortest.chain], color, chains.next_color[shortest.chain],
               shortest.steps);
@@ -212,18 +210,10 @@ class ProperColoring {
   std::uint16_t* color_of_;
   std::uint32_t left_count_;
   std::uint32_t words_;
-  bool use_gathers_;
   std::vector<std::uint32_t>& deferred_;  // edges of the vertex in hand
 };
 
 }  // namespace
-
-bool EdgeColoring::HasGathers() { return MachineHasGathers(); }
-
-void EdgeColoring::UseGathers(bool use) {
-  ESPALIER_CHECK(!use || HasGathers());
-  use_gathers_ = use;
-}
 
 bool EdgeColoring::ColorProper(std::span<const BipartiteEdge> edges, std::uint32_t left_count,
                                std::uint32_t right_count, std::uint32_t colors) {
@@ -238,13 +228,11 @@ bool EdgeColoring::ColorProper(std::span<const BipartiteEdge> edges, std::uint32
     edge_at_.resize(std::size_t{left_count} * colors);
   }
   const auto run = [&]<typename Vertex, int kWords>(std::vector<Vertex>& neighbors) {
-    // The gathers read 4 bytes a neighbour, so one entry more than there are.
-    const std::size_t entries = vertices * colors + 1;
+    const std::size_t entries = vertices * colors;
     if (neighbors.size() < entries) neighbors.resize(entries);
     std::memset(neighbors.data(), 0xFF, entries * sizeof(Vertex));  // kNoVertex
     ProperColoring<Vertex, kWords> coloring({neighbors.data(), colors}, free_.data(),
-                                            edge_at_.data(), colors_.data(), left_count,
-                                            use_gathers_, deferred_);
+                                            edge_at_.data(), colors_.data(), left_count, deferred_);
     const bool done = coloring.Add(edges);
     effort_ = coloring.effort;
     return done;

@@ -24,15 +24,14 @@ struct BipartiteEdge {
 // wait until the vertex's others have theirs (a quarter fewer chains); then a single edge of
 // either end is recoloured if the masks tell that it can be, and where none can, an alternating
 // (Kempe) chain of a colour a free at one end and b free at the other is flipped, after which one
-// is common: up to 8 such chains (16 with AVX-512 gathers) are followed in lock-step, from both
+// is common: up to 8 such chains are followed in lock-step, from both
 // ends and for several (a, b), and the shortest is taken, as the steps are cache misses that wait
 // for each other and flipping costs more than looking.
 //
 // Complexity: O(edges x words) + the chains, which are O(copies) long at worst each and a few
 // steps on average. Measured by tests/bench/assignment_bench.cc: see docs/benchmarks.md. Edges in
 // the order of their left ends are the fastest.
-// Deterministic for a given machine type; which of the equitable colourings comes out may depend
-// on whether there is AVX-512.
+// Deterministic.
 // Thread safety: one thread per workspace; a workspace that is used again allocates nothing.
 class EdgeColoring {
  public:
@@ -51,11 +50,6 @@ class EdgeColoring {
   };
   const Effort& effort() const { return effort_; }
 
-  // Follow chains by AVX-512 gathers; not set at first. Setting it where the machine has none is a
-  // broken invariant.
-  void UseGathers(bool use);
-  static bool HasGathers();
-
  private:
   // Proper colouring; false where a vertex turns out to have more edges than colours.
   bool ColorProper(std::span<const BipartiteEdge> edges, std::uint32_t left_count,
@@ -69,7 +63,6 @@ class EdgeColoring {
     std::uint32_t edges = 0;
   };
 
-  bool use_gathers_ = false;
   Effort effort_;
   std::vector<std::uint64_t> free_;         // by vertex: colours that none of its edges has
   std::vector<std::uint16_t> neighbors16_;  // by vertex and colour

@@ -166,36 +166,29 @@ struct Times {
 };
 
 void MeasureColoring(const Input& input) {
-  EdgeColoring portable;
-  portable.UseGathers(false);
-  EdgeColoring gathers;
+  EdgeColoring coloring;
   FlatGreedy greedy;
-  Times portable_times;
-  Times gather_times;
+  Times coloring_times;
   Times greedy_times;
   const int repetitions =
       static_cast<int>(std::clamp<std::size_t>(4'000'000 / (input.edges.size() + 1), 15, 2'000));
   for (int i = 0; i < repetitions; ++i) {
-    const auto color = [&](EdgeColoring& coloring) {
-      coloring.Color(input.edges, input.leaves, input.leaves, input.spines);
-    };
-    portable_times.Measure([&] { color(portable); });
-    if (EdgeColoring::HasGathers()) gather_times.Measure([&] { color(gathers); });
+    coloring_times.Measure(
+        [&] { coloring.Color(input.edges, input.leaves, input.leaves, input.spines); });
     greedy_times.Measure([&] { greedy.Assign(input); });
   }
   const Loads best =
-      Verify(input, portable.Color(input.edges, input.leaves, input.leaves, input.spines));
+      Verify(input, coloring.Color(input.edges, input.leaves, input.leaves, input.spines));
   if (!best.equitable) {
     fmt::print("{}: NOT EQUITABLE\n", input.name);
     std::exit(1);
   }
-  const double least = portable_times.Minimum();
-  fmt::print(
-      "{:34} {:7} {:5} {:4} | {:8.1f} {:8.1f} | {:>8} | {:8.1f} {:5.2f} | {:2} {:2} | {:6} {:7}\n",
-      input.name, input.edges.size(), input.leaves, input.spines, least, portable_times.Median(),
-      EdgeColoring::HasGathers() ? fmt::format("{:.1f}", gather_times.Minimum()) : "-",
-      greedy_times.Minimum(), least / greedy_times.Minimum(), best.worst,
-      Verify(input, greedy.Assign(input)).worst, portable.effort().chains, portable.effort().steps);
+  const double least = coloring_times.Minimum();
+  fmt::print("{:34} {:7} {:5} {:4} | {:8.1f} {:8.1f} | {:8.1f} {:5.2f} | {:2} {:2} | {:6} {:7}\n",
+             input.name, input.edges.size(), input.leaves, input.spines, least,
+             coloring_times.Median(), greedy_times.Minimum(), least / greedy_times.Minimum(),
+             best.worst, Verify(input, greedy.Assign(input)).worst, coloring.effort().chains,
+             coloring.effort().steps);
 }
 
 // The rates of flows that greedy has placed, on 4 links each: NIC, up, down, NIC.
@@ -357,9 +350,9 @@ void MeasureLivePaths(const Input& input) {
 }  // namespace
 
 int main() {
-  fmt::print("{:34} {:>7} {:>5} {:>4} | {:>8} {:>8} | {:>8} | {:>8} {:>5} | {:>5} | {:>6} {:>7}\n",
-             "coloring (us)", "flows", "leaf", "spin", "min", "median", "avx512", "greedy", "ratio",
-             "loads", "chains", "steps");
+  fmt::print("{:34} {:>7} {:>5} {:>4} | {:>8} {:>8} | {:>8} {:>5} | {:>5} | {:>6} {:>7}\n",
+             "coloring (us)", "flows", "leaf", "spin", "min", "median", "greedy", "ratio", "loads",
+             "chains", "steps");
   for (const Input& input :
        {Permutation("permutation, not quite full", 64, 32, 32, 0.86),
         Permutation("permutation, every leaf full", 64, 32, 32, 1),

@@ -4,6 +4,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/base/event_loop.h"
 #include "common/base/result.h"
@@ -16,14 +18,30 @@ struct HttpRequest {
   std::string path;    // decoded, without the query
   std::map<std::string, std::string> query;  // decoded; of a key given twice the last
   std::string body;
+  std::map<std::string, std::string> headers{};  // by name in lower case
   bool from_unix_socket = false;
   std::string peer;  // who asks, as the system knows it: "user root" on a unix socket, else its IP
+};
+
+// A body without an end, in pieces that the server takes one by one, as fast as the client does:
+// what a slow client has not taken waits in nobody's memory, and its next piece can make up for it.
+// Destroyed when the client is gone, or takes nothing for 30 s.
+// Thread safety: the loop's thread.
+class HttpStream {
+ public:
+  virtual ~HttpStream() = default;
+  // The next piece; empty: there is none now, ask again when `wake` is called.
+  virtual std::string Next() = 0;
+  // Set by the server before the first Next.
+  std::function<void()> wake;
 };
 
 struct HttpResponse {
   int status = 200;
   std::string content_type = "application/json";
   std::string body;
+  std::vector<std::pair<std::string, std::string>> headers{};  // others than the content's own
+  std::shared_ptr<HttpStream> stream{};  // in place of the body; the connection ends with it
 };
 
 // HTTP/1.1 on the loop's thread (Boost.Beast). Limits: 1 MiB a request (413), 64 connections (the

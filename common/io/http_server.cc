@@ -9,6 +9,7 @@
 #include <boost/asio.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -133,6 +134,12 @@ class Session : public std::enable_shared_from_this<Session> {
     request.path = std::move(url->path);
     request.query = std::move(url->query);
     request.body = std::move(message.body());
+    for (const auto& field : message) {
+      std::string name = field.name_string().to_string();
+      std::transform(name.begin(), name.end(), name.begin(),
+                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      request.headers[std::move(name)] = field.value().to_string();
+    }
     request.from_unix_socket = server_->is_unix;
     request.peer = PeerOf(stream_.socket(), server_->is_unix);
     server_->handler(request, [self = shared_from_this(), keep_alive](HttpResponse answer) {
@@ -140,10 +147,17 @@ class Session : public std::enable_shared_from_this<Session> {
     });
   }
 
+  template <typename Response>
+  static void SetHead(Response& response, const HttpResponse& answer) {
+    response.result(static_cast<unsigned>(answer.status));
+    response.set(http::field::content_type, answer.content_type);
+    for (const auto& [name, value] : answer.headers) response.set(name, value);
+  }
+
   void Write(HttpResponse answer, bool keep_alive) {
+    if (answer.stream) return Stream(std::move(answer));
     response_ = {};
-    response_.result(static_cast<unsigned>(answer.status));
-    response_.set(http::field::content_type, answer.content_type);
+    SetHead(response_, answer);
     response_.body() = std::move(answer.body);
     response_.keep_alive(keep_alive);
     response_.prepare_payload();
@@ -155,11 +169,61 @@ class Session : public std::enable_shared_from_this<Session> {
                       });
   }
 
+  // The end of the connection is the end of the body.
+  void Stream(HttpResponse answer) {
+    source_ = std::move(answer.stream);
+    source_->wake = [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->WritePiece();
+    };
+    SetHead(stream_head_, answer);
+    stream_head_.keep_alive(false);
+    stream_serializer_.emplace(stream_head_);
+    AwaitHangUp();
+    writing_ = true;
+    stream_.expires_after(kIdleTimeout);
+    http::async_write_header(stream_, *stream_serializer_,
+                             [self = shared_from_this()](const error_code& error, std::size_t) {
+                               self->HandlePieceWritten(error);
+                             });
+  }
+
+  void WritePiece() {
+    if (writing_ || closed_) return;
+    piece_ = source_->Next();
+    if (piece_.empty()) return;
+    writing_ = true;
+    stream_.expires_after(kIdleTimeout);
+    asio::async_write(stream_, asio::buffer(piece_),
+                      [self = shared_from_this()](const error_code& error, std::size_t) {
+                        self->HandlePieceWritten(error);
+                      });
+  }
+
+  void HandlePieceWritten(const error_code& error) {
+    writing_ = false;
+    if (error) return Close();
+    WritePiece();
+  }
+
+  // The read is what holds the session while there is nothing to write. A client has nothing more
+  // to say: whatever it does, it is leaving.
+  void AwaitHangUp() {
+    stream_.expires_never();
+    stream_.async_read_some(
+        buffer_.prepare(1),
+        [self = shared_from_this()](const error_code&, std::size_t) { self->Close(); });
+  }
+
   beast::basic_stream<stream_protocol> stream_;
   std::shared_ptr<ServerState> server_;
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> response_;
+  std::shared_ptr<HttpStream> source_;  // of a response that is a stream
+  http::response<http::empty_body> stream_head_;
+  std::optional<http::response_serializer<http::empty_body>> stream_serializer_;
+  std::string piece_;
+  bool writing_ = false;
   bool closed_ = false;
 };
 

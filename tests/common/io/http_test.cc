@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <optional>
 #include <thread>
@@ -78,6 +79,13 @@ class RawConnection {
     return true;
   }
   void EndInput() { shutdown(fd_, SHUT_WR); }
+  // All up to these bytes (or the end).
+  std::string ReadUntil(std::string_view last) {
+    std::string text;
+    char c;
+    while (text.find(last) == std::string::npos && recv(fd_, &c, 1, 0) == 1) text += c;
+    return text;
+  }
   std::string ReadAll() {
     std::string text;
     char buffer[4096];
@@ -97,6 +105,26 @@ std::string TempSocketPath() {
   return testing::TempDir() + "/espalier_http_" + std::to_string(getpid()) + "_" +
          std::to_string(test.current_test_info()->line());
 }
+
+// Numbers for ever, as fast as they are taken; counts the streams that live.
+class Counting : public HttpStream {
+ public:
+  Counting(std::atomic<int>& living, std::size_t piece_bytes)
+      : living_(living), piece_bytes_(piece_bytes) {
+    ++living_;
+  }
+  ~Counting() override { --living_; }
+  std::string Next() override {
+    std::string piece = std::to_string(next_++) + " ";
+    piece.resize(std::max(piece.size(), piece_bytes_), '.');
+    return piece;
+  }
+
+ private:
+  std::atomic<int>& living_;
+  const std::size_t piece_bytes_;
+  int next_ = 1;
+};
 
 TEST(Http, AnswersOverTcp) {
   for (const std::string address : {"127.0.0.1:0", "[::1]:0", "localhost:0"}) {
@@ -287,6 +315,70 @@ TEST(Url, TakesTargetsApart) {
   for (const char* bad : {"", "x", "*", "/%", "/%1", "/%g0", "/%-1", "/?%", "http://host/"}) {
     EXPECT_FALSE(ParseUrl(bad)) << bad;
   }
+}
+
+TEST(Http, SendsHeadersOfTheAnswer) {
+  const Serving serving("127.0.0.1:0", [](const HttpRequest&) {
+    return HttpResponse{200, "text/plain", "x", {{"X-Content-Type-Options", "nosniff"}}, nullptr};
+  });
+  RawConnection connection(serving.address());
+  connection.Send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(connection.ReadAll(), HasSubstr("X-Content-Type-Options: nosniff\r\n"));
+}
+
+TEST(Http, GivesTheHandlerTheHeaders) {
+  const Serving serving("127.0.0.1:0", [](const HttpRequest& request) {
+    return HttpResponse{200, "text/plain", request.headers.at("x-colour"), {}, nullptr};
+  });
+  RawConnection connection(serving.address());
+  connection.Send("GET / HTTP/1.1\r\nHost: a\r\nX-COLOUR: Green\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(connection.ReadAll(), testing::EndsWith("\r\n\r\nGreen"));
+}
+
+TEST(Http, StreamsUntilTheClientLeaves) {
+  std::atomic<int> living = 0;
+  const Serving serving("127.0.0.1:0", [&](const HttpRequest&) {
+    HttpResponse answer{200, "text/plain", "", {}, std::make_shared<Counting>(living, 0)};
+    return answer;
+  });
+  {
+    RawConnection connection(serving.address());
+    connection.Send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    const std::string text = connection.ReadUntil("17 18 19 ");
+    EXPECT_THAT(text, StartsWith("HTTP/1.1 200 OK\r\n"));
+    EXPECT_THAT(text, HasSubstr("\r\n\r\n1 2 3 4 "));
+    EXPECT_EQ(living, 1);
+  }
+  const auto patience = std::chrono::steady_clock::now() + kPatience;
+  while (living > 0 && std::chrono::steady_clock::now() < patience) std::this_thread::yield();
+  EXPECT_EQ(living, 0);
+}
+
+TEST(Http, AsksAStreamForNoMoreThanItsClientTakes) {
+  std::atomic<int> living = 0;
+  constexpr std::size_t kPieceBytes = 1 << 20;
+  std::atomic<int> pieces = 0;
+  class Watched : public Counting {
+   public:
+    Watched(std::atomic<int>& living, std::atomic<int>& pieces)
+        : Counting(living, kPieceBytes), pieces_(pieces) {}
+    std::string Next() override {
+      ++pieces_;
+      return Counting::Next();
+    }
+
+   private:
+    std::atomic<int>& pieces_;
+  };
+  const Serving serving("127.0.0.1:0", [&](const HttpRequest& request) {
+    if (request.path != "/") return Echo(request);
+    return HttpResponse{200, "text/plain", "", {}, std::make_shared<Watched>(living, pieces)};
+  });
+  RawConnection slow(serving.address());
+  slow.Send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  // Others are served while it takes nothing; what waits for it stays bounded by socket buffers.
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(serving.Fetch("GET", "/other").status, 200);
+  EXPECT_LT(pieces, 64);
 }
 
 }  // namespace

@@ -131,6 +131,13 @@ void DecodeBody(const v1::RankPlan& from, Rules& rules, RankPlan& to) {
   to.rank = from.rank();
   to.program = from.program();
   to.program_version = from.program_version();
+  to.ranks = from.ranks();
+  to.version = from.version();
+  to.address =
+      from.address().empty() ? IpAddress() : rules.Address("rank_plan.address", from.address());
+  rules.InRange("rank_plan.listen_port", from.listen_port(), 0, kMaxPort);
+  to.listen_port = static_cast<std::uint16_t>(from.listen_port());
+  to.offload = from.offload();
   to.peers.resize(Size(from.peers_size()));
   for (std::size_t i = 0; i < to.peers.size(); ++i) {
     const v1::PeerPorts& peer = from.peers(static_cast<int>(i));
@@ -140,6 +147,14 @@ void DecodeBody(const v1::RankPlan& from, Rules& rules, RankPlan& to) {
     rules.AtMost({field, "source_ports"}, peer.source_ports_size(), kMaxPathsPerFlow);
     DecodeSmall({field, "source_ports"}, Column(peer.source_ports()), rules,
                 to.peers[i].source_ports);
+    rules.InRange({field, "destination_port"}, peer.destination_port(), 0, kMaxPort);
+    if (peer.channels_size() > 0) {  // the first minor version had none
+      rules.SameLength({field, "channels"}, peer.channels_size(), {field, "source_ports"},
+                       peer.source_ports_size());
+    }
+    to.peers[i].destination_port = static_cast<std::uint16_t>(peer.destination_port());
+    to.peers[i].channels.assign(peer.channels().begin(), peer.channels().end());
+    to.peers[i].channels.resize(Size(peer.source_ports_size()));
   }
 }
 

@@ -160,6 +160,7 @@ void DecodeBody(const v1::PathPush& from, Rules& rules, PathPush& to) {
   to.epoch = from.epoch();
   to.generation = from.generation();
   to.full = from.full();
+  to.plans = from.plans();
   to.sets.resize(Size(from.sets_size()));
   for (std::size_t i = 0; i < to.sets.size(); ++i) {
     DecodePathSet(from.sets(static_cast<int>(i)), {"path_push.sets", i}, rules, to.sets[i]);

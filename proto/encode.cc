@@ -123,6 +123,7 @@ void EncodeBody(const PathPush& from, v1::PathPush& to) {
     }
   }
   FillColumn(from.withdrawn, to.mutable_withdrawn());
+  to.set_plans(from.plans);
 }
 
 void EncodeBody(const Ack& from, v1::Ack& to) {
@@ -194,7 +195,14 @@ void EncodeBody(const RankPlan& from, v1::RankPlan& to) {
     added.set_rank(peer.rank);
     added.set_address(AddressBytes(peer.address));
     FillColumn(peer.source_ports, added.mutable_source_ports());
+    added.set_destination_port(peer.destination_port);
+    FillColumn(peer.channels, added.mutable_channels());
   }
+  to.set_ranks(from.ranks);
+  to.set_version(from.version);
+  to.set_address(AddressBytes(from.address));
+  to.set_listen_port(from.listen_port);
+  to.set_offload(from.offload);
 }
 
 void EncodeBody(const CollectiveReport& from, v1::CollectiveReport& to) {

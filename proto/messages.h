@@ -123,6 +123,7 @@ struct PathPush {
   bool full = false;
   std::vector<PathSet> sets;
   std::vector<LocalFlowId> withdrawn;
+  std::uint32_t plans = 0;
   bool operator==(const PathPush&) const = default;
 };
 
@@ -200,6 +201,8 @@ struct PeerPorts {
   std::uint32_t rank = 0;
   IpAddress address;
   std::vector<std::uint16_t> source_ports;
+  std::uint16_t destination_port = 0;
+  std::vector<std::uint32_t> channels;  // as many as source_ports
   bool operator==(const PeerPorts&) const = default;
 };
 
@@ -211,6 +214,11 @@ struct RankPlan {
   std::string program;
   std::uint32_t program_version = 0;
   std::vector<PeerPorts> peers;
+  std::uint32_t ranks = 0;
+  std::uint64_t version = 0;
+  IpAddress address;  // none where the job has ended
+  std::uint16_t listen_port = 0;
+  bool offload = false;
   bool operator==(const RankPlan&) const = default;
 };
 

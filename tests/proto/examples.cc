@@ -64,7 +64,8 @@ PathPush MakePathPush() {
                     .max_rate_bps = 25'000'000'000,
                     .reason = PathReason::kPathDead},
                    {.flow = LocalFlowId(12), .paths = {{.source_port = 50'002}}}},
-          .withdrawn = {LocalFlowId(3)}};
+          .withdrawn = {LocalFlowId(3)},
+          .plans = 2};
 }
 
 Ack MakeAck() {
@@ -117,7 +118,16 @@ RankPlan MakeRankPlan() {
           .rank = 2,
           .program = std::string("\x01\x00\xff", 3),
           .program_version = 8,
-          .peers = {{.rank = 3, .address = Address("10.0.1.7"), .source_ports = {50'003, 50'004}}}};
+          .peers = {{.rank = 3,
+                     .address = Address("10.0.1.7"),
+                     .source_ports = {50'003, 50'004},
+                     .destination_port = 4'791,
+                     .channels = {0, 2}}},
+          .ranks = 4,
+          .version = (std::uint64_t{6} << 32U) + 1,
+          .address = Address("10.0.0.7"),
+          .listen_port = 4'792,
+          .offload = true};
 }
 
 }  // namespace

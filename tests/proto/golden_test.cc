@@ -63,5 +63,21 @@ TEST(Golden, OldBytesAreRead) {
   }
 }
 
+// What the first minor version wrote: without what was added since.
+TEST(Golden, BytesOfTheFirstVersionAreRead) {
+  Decoder decoder;
+  const auto decoded = decoder.Decode(FromHex(ReadGolden("rank_plan_1_0")));
+  ASSERT_TRUE(decoded.has_value()) << decoded.error().message;
+  RankPlan expected = std::get<RankPlan>(MakeExamples()[10].body);
+  expected.peers[0].destination_port = 0;
+  expected.peers[0].channels = {0, 0};
+  expected.ranks = 0;
+  expected.version = 0;
+  expected.address = {};
+  expected.listen_port = 0;
+  expected.offload = false;
+  EXPECT_TRUE(std::get<RankPlan>((*decoded)->body) == expected);
+}
+
 }  // namespace
 }  // namespace espalier::wire

@@ -162,6 +162,7 @@ void Generator::Fill(PathPush& to) {
                        .reason = Number<PathReason>(0, 4)});
   }
   to.withdrawn.assign(ids.begin() + static_cast<std::ptrdiff_t>(sets), ids.end());
+  to.plans = static_cast<std::uint32_t>(Count());
 }
 
 void Generator::Fill(Ack& to) {
@@ -235,6 +236,15 @@ void Generator::Fill(RankPlan& to) {
                      .address = Address(),
                      .source_ports = List(Number<std::size_t>(0, 4), [&] { return Port(); })};
   });
+  for (PeerPorts& peer : to.peers) {
+    peer.destination_port = Bool() ? Port() : std::uint16_t{0};
+    peer.channels = List(peer.source_ports.size(), [&] { return Any32(); });
+  }
+  to.ranks = Any32();
+  to.version = Number(0, kAnyId);
+  if (Bool()) to.address = Address();
+  to.listen_port = Bool() ? Port() : std::uint16_t{0};
+  to.offload = Bool();
 }
 
 void Generator::Fill(CollectiveReport& to) {

@@ -326,7 +326,13 @@ TEST(Rules, OfRankPlan) {
        {"rank_plan.peers[0].source_ports: 65 entries",
         [](Pb& m) { m.mutable_peers(0)->mutable_source_ports()->Resize(65, 1); }},
        {"rank_plan.peers[0].source_ports[1]: 0",
-        [](Pb& m) { m.mutable_peers(0)->set_source_ports(1, 0); }}});
+        [](Pb& m) { m.mutable_peers(0)->set_source_ports(1, 0); }},
+       {"rank_plan.peers[0].destination_port: 65536",
+        [](Pb& m) { m.mutable_peers(0)->set_destination_port(65536); }},
+       {"rank_plan.peers[0].channels: 3 entries",
+        [](Pb& m) { m.mutable_peers(0)->add_channels(3); }},
+       {"rank_plan.address: an address of 2 bytes", [](Pb& m) { m.set_address("12"); }},
+       {"rank_plan.listen_port: 65536", [](Pb& m) { m.set_listen_port(65536); }}});
 }
 
 TEST(Rules, OfCollectiveReport) {

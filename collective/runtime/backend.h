@@ -18,6 +18,8 @@ class Backend {
   // Operands as the interpreter has them.
   virtual Result<void> Run(const Operands& operands, const CallSignature& call,
                            transport::Deadline deadline) = 0;
+  // Tells all ranks that this one gives up, and why.
+  virtual void Abort(const Error& cause) = 0;
   // Memory that peers can read and write in place, where there is such; page-aligned, zero. For as
   // long as the backend or until Release.
   // Errors: kUnsupported, kUnavailable.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -37,17 +38,22 @@ Result<std::unique_ptr<Backend>> MakeBackend(transport::Store& store, const std:
     if (!shared) return Propagate(shared);
     return std::move(*shared);
   }
-  auto transport = transport::JoinTcp(
-      store, name, rank, size, {.address = options.address, .source_port = options.source_port});
+  auto transport = transport::JoinTcp(store, name, rank, size, {.address = options.address});
   if (!transport) return Propagate(transport);
   return std::make_unique<ProgramCollectives>(std::move(*transport), options.connections);
 }
 
 }  // namespace
 
-Communicator::Communicator(std::unique_ptr<Backend> backend, int rank, int size,
+Communicator::Communicator(transport::Store& store, std::string name,
+                           std::unique_ptr<Backend> backend, int rank, int size,
                            const CommunicatorOptions& options)
-    : backend_(std::move(backend)), rank_(rank), size_(size), timeout_(options.timeout) {}
+    : store_(store),
+      name_(std::move(name)),
+      backend_(std::move(backend)),
+      rank_(rank),
+      size_(size),
+      options_(options) {}
 
 Result<std::unique_ptr<Communicator>> Communicator::Join(transport::Store& store,
                                                          const std::string& name, int rank,
@@ -57,7 +63,8 @@ Result<std::unique_ptr<Communicator>> Communicator::Join(transport::Store& store
   if (options.connections < 1) return Refuse("a group needs at least one connection to each peer");
   auto backend = MakeBackend(store, name, rank, size, options);
   if (!backend) return Propagate(backend);
-  std::unique_ptr<Communicator> made(new Communicator(std::move(*backend), rank, size, options));
+  std::unique_ptr<Communicator> made(
+      new Communicator(store, name, std::move(*backend), rank, size, options));
   // All have come, or an error says who has not.
   auto met = made->Barrier();
   if (!met) return Propagate(met);
@@ -103,15 +110,93 @@ Result<void> Communicator::Call(CollectiveKind kind, const Operands& operands, i
   if (failure_) return tl::unexpected(*failure_);
   auto checked = CheckBuffers(kind, operands, root);
   if (!checked) return checked;
-  const CallSignature call = {.sequence = calls_++,
+  const CallSignature call = {.sequence = calls_,
                               .kind = kind,
                               .type = operands.type,
                               .op = operands.op,
                               .root = root,
                               .count = operands.elements};
-  auto done = backend_->Run(operands, call, steady_clock::now() + timeout_);
-  if (!done) failure_ = done.error();
+  PlannedProgram* const plan = FindPlan(call);
+  const bool needs_plan = kind == CollectiveKind::kCustom || kind == CollectiveKind::kAllToNext;
+  if (needs_plan && plan == nullptr) {
+    return Refuse(fmt::format("no plan for a {} of that size", program::CollectiveKindName(kind)));
+  }
+  ++calls_;
+  const auto deadline = steady_clock::now() + options_.timeout;
+  auto done = plan != nullptr ? plan->Run(operands, call, deadline)
+                              : backend_->Run(operands, call, deadline);
+  if (!done) GiveUp(done.error());
   return done;
+}
+
+// Ranks that are in another call hear of it too.
+void Communicator::GiveUp(const Error& error) {
+  failure_ = error;
+  backend_->Abort(error);
+}
+
+PlannedProgram* Communicator::FindPlan(const CallSignature& call) const {
+  const bool is_shared = call.kind == CollectiveKind::kAllGather ||
+                         call.kind == CollectiveKind::kReduceScatter ||
+                         call.kind == CollectiveKind::kAllToAll;
+  const std::size_t bytes =
+      call.count * reduce::SizeOf(call.type) * (is_shared ? static_cast<std::size_t>(size_) : 1);
+  const auto found = std::find_if(plans_.begin(), plans_.end(),
+                                  [&](const auto& plan) { return plan->Serves(call, bytes); });
+  return found == plans_.end() ? nullptr : found->get();
+}
+
+Result<void> Communicator::Use(Plan plan) {
+  if (failure_) return tl::unexpected(*failure_);
+  auto checked = CheckPlan(std::move(plan), size_);
+  if (!checked) return Propagate(checked);
+  auto prepared = Prepare(std::move(*checked));
+  // The ranks that wait for this one's connections learn it when they next ask.
+  if (prepared) prepared = Barrier();
+  if (!prepared) GiveUp(prepared.error());
+  return prepared;
+}
+
+Result<void> Communicator::Prepare(Plan plan) {
+  // The one before has done its last call; its ports may be wanted again.
+  const CollectiveKind kind = plan.program->collective.kind;
+  plans_.erase(
+      std::remove_if(plans_.begin(), plans_.end(),
+                     [&](const auto& old) { return old->plan().program->collective.kind == kind; }),
+      plans_.end());
+  if (options_.medium == Medium::kTcp && plan_listener_ == nullptr) {
+    auto listener = transport::ListenOn(options_.address, options_.plan_port);
+    if (!listener) return Propagate(listener);
+    plan_listener_ = std::move(*listener);
+  }
+  auto prepared = PlannedProgram::Prepare(std::move(plan),
+                                          {.store = store_,
+                                           .group = fmt::format("{}/use.{}", name_, uses_++),
+                                           .rank = rank_,
+                                           .size = size_,
+                                           .address = options_.address,
+                                           .listener = plan_listener_},
+                                          steady_clock::now() + options_.timeout);
+  if (!prepared) return Propagate(prepared);
+  plans_.push_back(std::move(*prepared));
+  return {};
+}
+
+std::uint64_t Communicator::GenerationOf(CollectiveKind kind) const {
+  for (const auto& plan : plans_) {
+    if (plan->plan().program->collective.kind == kind) return plan->plan().generation;
+  }
+  return 0;
+}
+
+Result<void> Communicator::Run(CollectiveKind kind, const void* input, void* output,
+                               std::size_t count, reduce::DataType type, reduce::ReduceOp op,
+                               int root) {
+  if (kind == CollectiveKind::kBroadcast && input != output) {
+    return Refuse("a broadcast has one buffer, its input and its output");
+  }
+  void* const own_output = kind == CollectiveKind::kReduce && rank_ != root ? nullptr : output;
+  return Call(kind, Between(input, own_output, count, type, op), root);
 }
 
 Result<void> Communicator::AllReduce(const void* input, void* output, std::size_t count,

@@ -3,14 +3,15 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "collective/program/collective_spec.h"
 #include "collective/reduce/data_type.h"
 #include "collective/runtime/backend.h"
+#include "collective/runtime/plan.h"
 #include "collective/transport/store.h"
 #include "collective/transport/transport.h"
 #include "common/base/result.h"
@@ -23,11 +24,12 @@ struct CommunicatorOptions {
   Medium medium = Medium::kShared;
   // Of joining, and of every call, from its beginning.
   std::chrono::milliseconds timeout{30'000};
-  // TCP: the address that the others reach this rank at; connections to each peer for large data;
-  // the source port of each (0: any).
+  // TCP: the address that the others reach this rank at; connections to each peer for large data.
   std::string address = "127.0.0.1";
   int connections = 1;
-  std::function<std::uint16_t(transport::Endpoint)> source_port;
+  // TCP: where this rank takes the connections of plans, so that a plan can know whole paths; 0:
+  // any.
+  std::uint16_t plan_port = 0;
 };
 
 // A rank's membership of a group of ranks that do collectives together. All ranks make the same
@@ -67,6 +69,21 @@ class Communicator {
   Result<void> AllToAll(const void* input, void* output, std::size_t count, reduce::DataType type);
   Result<void> Barrier();
 
+  // From now on calls of the plan's collective and root go by it, where their size is one that its
+  // program is meant for. It takes the place of the plan for that collective before it. All ranks
+  // call it between the same two calls, with the same program and generation; it returns when all
+  // have and the plan's connections are open, from the source ports that it names.
+  // Errors, beyond those of calls: those of CheckPlan, with no effect on the group; kAlreadyExists
+  // for a port that another connection has, which ends it.
+  Result<void> Use(Plan plan);
+  // A call of any kind, also of those that only plans know (alltonext, custom): buffers as the
+  // program's collective has them, `count` as in Operands. The root where the kind has one.
+  // Errors: kInvalidArgument where nothing does such a call.
+  Result<void> Run(program::CollectiveKind kind, const void* input, void* output, std::size_t count,
+                   reduce::DataType type, reduce::ReduceOp op, int root = program::kNoRoot);
+  // The generation of the plan for that collective; 0: none.
+  std::uint64_t GenerationOf(program::CollectiveKind kind) const;
+
   // A registered buffer: allreduces between such buffers (or parts of them) need no copies. Any
   // rank may allocate at any time, but only a call where all ranks' buffers are registered gains.
   // Errors: kUnsupported over TCP, kUnavailable for want of memory; kNotFound.
@@ -74,17 +91,25 @@ class Communicator {
   Result<void> Release(void* memory);
 
  private:
-  Communicator(std::unique_ptr<Backend> backend, int rank, int size,
-               const CommunicatorOptions& options);
+  Communicator(transport::Store& store, std::string name, std::unique_ptr<Backend> backend,
+               int rank, int size, const CommunicatorOptions& options);
 
   Result<void> Call(program::CollectiveKind kind, const Operands& operands, int root);
   Result<void> CheckBuffers(program::CollectiveKind kind, const Operands& operands, int root) const;
+  Result<void> Prepare(Plan plan);
+  PlannedProgram* FindPlan(const CallSignature& call) const;
+  void GiveUp(const Error& error);
 
+  transport::Store& store_;
+  std::string name_;
   std::unique_ptr<Backend> backend_;
   int rank_;
   int size_;
-  std::chrono::milliseconds timeout_;
+  CommunicatorOptions options_;
+  std::shared_ptr<const UniqueFd> plan_listener_;
+  std::vector<std::unique_ptr<PlannedProgram>> plans_;  // one for a collective at most
   std::uint32_t calls_ = 0;
+  std::uint32_t uses_ = 0;
   std::optional<Error> failure_;
 };
 

@@ -25,6 +25,7 @@ class ProgramCollectives : public Backend {
 
   Result<void> Run(const Operands& operands, const CallSignature& call,
                    transport::Deadline deadline) override;
+  void Abort(const Error& cause) override { transport_->Abort(cause); }
   Result<std::byte*> Allocate(std::size_t bytes) override;
   Result<void> Release(std::byte* memory) override;
 

@@ -22,6 +22,18 @@ tl::unexpected<Error> FailWithReason(const std::string& what) {
   return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
+std::uint16_t PortOf(const SocketAddress& address) {
+  // At the same place in both families.
+  return ntohs(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_port);
+}
+
+// A port that is in use is an error of its own; `in_use` is how this call says so.
+tl::unexpected<Error> FailToTake(const std::string& what, int in_use) {
+  if (errno != in_use) return FailWithReason(what);
+  return Fail(ErrorCode::kAlreadyExists,
+              fmt::format("{}: {} (another connection has it)", what, std::strerror(errno)));
+}
+
 const sockaddr* Raw(const SocketAddress& address) {
   return reinterpret_cast<const sockaddr*>(&address.storage);
 }
@@ -69,9 +81,12 @@ Result<SocketAddress> ParseAddress(const std::string& digits, std::uint16_t port
 Result<UniqueFd> Listen(const SocketAddress& address) {
   UniqueFd socket(
       ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  // Connections that an earlier listener accepted do not hold its port.
+  const int on = 1;
+  if (socket) ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (!socket || ::bind(socket.get(), Raw(address), address.length) != 0 ||
       ::listen(socket.get(), kBacklog) != 0) {
-    return FailWithReason("cannot listen");
+    return FailToTake(fmt::format("cannot listen on port {}", PortOf(address)), EADDRINUSE);
   }
   return socket;
 }
@@ -82,8 +97,7 @@ Result<std::uint16_t> LocalPort(int socket) {
   if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0) {
     return FailWithReason("no local port");
   }
-  // The port is at the same place in both families.
-  return ntohs(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_port);
+  return PortOf(address);
 }
 
 Result<UniqueFd> Dial(const SocketAddress& from, const SocketAddress& to, Deadline deadline) {
@@ -95,12 +109,12 @@ Result<UniqueFd> Dial(const SocketAddress& from, const SocketAddress& to, Deadli
   // Without a port chosen, the kernel chooses it when it knows the other end.
   ::setsockopt(socket.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
   if (::bind(socket.get(), Raw(from), from.length) != 0) {
-    return FailWithReason(
-        fmt::format("cannot bind port {}",
-                    ntohs(reinterpret_cast<const sockaddr_in*>(&from.storage)->sin_port)));
+    return FailToTake(fmt::format("cannot send from port {}", PortOf(from)), EADDRINUSE);
   }
   if (::connect(socket.get(), Raw(to), to.length) != 0) {
-    if (errno != EINPROGRESS) return FailWithReason("cannot connect");
+    if (errno != EINPROGRESS) {
+      return FailToTake(fmt::format("cannot connect from port {}", PortOf(from)), EADDRNOTAVAIL);
+    }
     if (!AwaitSocket(socket.get(), POLLOUT, deadline)) {
       return Fail(ErrorCode::kUnavailable, "no answer in time");
     }

@@ -20,7 +20,7 @@ struct SocketAddress {
 
 // Errors: kInvalidArgument.
 Result<SocketAddress> ParseAddress(const std::string& digits, std::uint16_t port);
-// kUnavailable for all that follow.
+// kUnavailable for all that follow; kAlreadyExists for a port that is taken.
 Result<UniqueFd> Listen(const SocketAddress& address);
 Result<std::uint16_t> LocalPort(int socket);
 Result<UniqueFd> Dial(const SocketAddress& from, const SocketAddress& to, Deadline deadline);

@@ -1,7 +1,10 @@
 #include "collective/transport/tcp_transport.h"
 
 #include <fmt/format.h>
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <map>
@@ -20,18 +23,21 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr int kMaxSlots = 64;
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
-// The first bytes on a connection, from the higher rank.
+// Which way messages go on a connection, seen from the rank that has it.
+enum class Direction : std::uint8_t { kBoth, kOut, kIn };
+
+// The first bytes on a connection, from the rank that opened it.
 struct Hello {
   std::uint32_t magic = 0x45535448;
   std::uint32_t version = kVersion;
-  std::uint64_t group = 0;  // drawn by the lower rank, which published it
+  std::uint64_t group = 0;  // drawn by the other rank, which published it
   std::int32_t rank = 0;
   std::int32_t channel = 0;
   std::uint64_t slot_bytes = 0;
   std::uint32_t slots = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t one_way = 0;
 };
 
 // Where a rank listens, as it is in the store: "address port group".
@@ -49,13 +55,15 @@ class TcpTransport : public Transport {
         options_(std::move(options)),
         group_((std::uint64_t{std::random_device()()} << 32) | std::random_device()()) {}
 
+  ~TcpTransport() override;
+
   Result<void> Start() {
-    auto address = ParseAddress(options_.address, 0);
-    if (!address) return Propagate(address);
-    auto listener = Listen(*address);
-    if (!listener) return Propagate(listener);
-    listener_ = std::move(*listener);
-    const auto port = LocalPort(listener_.get());
+    if (options_.listener == nullptr) {
+      auto listener = ListenOn(options_.address, 0);
+      if (!listener) return Propagate(listener);
+      options_.listener = std::move(*listener);
+    }
+    const auto port = LocalPort(options_.listener->get());
     if (!port) return tl::unexpected<Error>(port.error());
     return store_.Set(KeyOf(name_, rank_),
                       fmt::format("{} {} {}", options_.address, *port, group_));
@@ -67,31 +75,42 @@ class TcpTransport : public Transport {
   int slots() const override { return options_.slots; }
 
   Result<void> Connect(std::span<const Endpoint> endpoints, Deadline deadline) override;
-  Outbox& outbox(Endpoint endpoint) override { return Find(endpoint); }
-  Inbox& inbox(Endpoint endpoint) override { return Find(endpoint); }
+  Outbox& outbox(Endpoint endpoint) override {
+    return Find({endpoint, options_.planned ? Direction::kOut : Direction::kBoth});
+  }
+  Inbox& inbox(Endpoint endpoint) override {
+    return Find({endpoint, options_.planned ? Direction::kIn : Direction::kBoth});
+  }
   Result<void> Wait(Deadline deadline) override;
   Result<void> Flush(Deadline deadline) override;
   void Abort(const Error& cause) override {
-    for (auto& [endpoint, connection] : connections_) connection->SendAbort(cause.message);
+    for (auto& [key, connection] : connections_) connection->SendAbort(cause.message);
   }
 
  private:
-  Result<void> Reach(Endpoint endpoint, Deadline deadline);
-  Result<void> AwaitPeers(std::span<const Endpoint> endpoints, Deadline deadline);
+  struct Key {
+    Endpoint endpoint;
+    Direction direction = Direction::kBoth;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  Result<void> CheckEndpoint(Endpoint endpoint) const;
+  bool Dials(const Key& key) const;
+  Result<void> Reach(const Key& key, Deadline deadline);
+  Result<void> AwaitPeers(std::span<const Key> keys, Deadline deadline);
   void Welcome(UniqueFd socket, Deadline deadline);
   Result<bool> Move();
   bool Poll(int milliseconds);
 
-  TcpConnection& Find(Endpoint endpoint) {
-    const auto found = connections_.find(endpoint);
-    ESPALIER_CHECK(found != connections_.end(), "peer={} channel={}", endpoint.peer,
-                   endpoint.channel);
+  TcpConnection& Find(const Key& key) {
+    const auto found = connections_.find(key);
+    ESPALIER_CHECK(found != connections_.end(), "peer={} channel={}", key.endpoint.peer,
+                   key.endpoint.channel);
     return *found->second;
   }
-  void Add(Endpoint endpoint, UniqueFd socket) {
-    connections_.emplace(
-        endpoint, std::make_unique<TcpConnection>(std::move(socket), endpoint.peer, options_.slots,
-                                                  options_.slot_bytes));
+  void Add(const Key& key, UniqueFd socket) {
+    connections_.emplace(key, std::make_unique<TcpConnection>(std::move(socket), key.endpoint.peer,
+                                                              options_.slots, options_.slot_bytes));
   }
 
   Store& store_;
@@ -100,30 +119,60 @@ class TcpTransport : public Transport {
   int size_;
   TcpOptions options_;
   std::uint64_t group_;
-  UniqueFd listener_;
-  std::map<Endpoint, std::unique_ptr<TcpConnection>> connections_;
+  std::map<Key, std::unique_ptr<TcpConnection>> connections_;
   std::vector<pollfd> polled_;
 };
 
-Result<void> TcpTransport::Connect(std::span<const Endpoint> endpoints, Deadline deadline) {
-  for (const Endpoint& endpoint : endpoints) {
-    if (endpoint.peer < 0 || endpoint.peer >= size_ || endpoint.peer == rank_ ||
-        endpoint.channel < 0) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("rank {} has no channel {} to rank {}: there are {} ranks", rank_,
-                              endpoint.channel, endpoint.peer, size_));
-    }
+// What is planned may be opened again from the same ports: a connection that all messages have left
+// is reset instead of closed, and nobody remembers it.
+TcpTransport::~TcpTransport() {
+  for (const auto& [key, connection] : connections_) {
+    int unsent = 0;
+    const bool is_empty =
+        key.direction == Direction::kOut && ::ioctl(connection->socket(), SIOCOUTQ, &unsent) == 0;
+    if (!is_empty || unsent != 0) continue;
+    const linger at_once = {.l_onoff = 1, .l_linger = 0};
+    ::setsockopt(connection->socket(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
   }
-  // Nobody waits for an accept here: the kernel's backlog takes all connections.
-  for (const Endpoint& endpoint : endpoints) {
-    if (endpoint.peer > rank_ || connections_.contains(endpoint)) continue;
-    auto reached = Reach(endpoint, deadline);
-    if (!reached) return reached;
-  }
-  return AwaitPeers(endpoints, deadline);
 }
 
-Result<void> TcpTransport::Reach(Endpoint endpoint, Deadline deadline) {
+Result<void> TcpTransport::CheckEndpoint(Endpoint endpoint) const {
+  const bool is_there = endpoint.peer >= 0 && endpoint.peer < size_ && endpoint.peer != rank_ &&
+                        endpoint.channel >= 0;
+  if (is_there) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("rank {} has no channel {} to rank {}: there are {} ranks", rank_,
+                          endpoint.channel, endpoint.peer, size_));
+}
+
+bool TcpTransport::Dials(const Key& key) const {
+  return key.direction == Direction::kBoth ? key.endpoint.peer < rank_
+                                           : key.direction == Direction::kOut;
+}
+
+Result<void> TcpTransport::Connect(std::span<const Endpoint> endpoints, Deadline deadline) {
+  std::vector<Key> keys;
+  for (const Endpoint& endpoint : endpoints) {
+    auto checked = CheckEndpoint(endpoint);
+    if (!checked) return checked;
+    if (!options_.planned) {
+      keys.push_back({endpoint, Direction::kBoth});
+      continue;
+    }
+    if (options_.planned->sends.contains(endpoint)) keys.push_back({endpoint, Direction::kOut});
+    if (options_.planned->receives.contains(endpoint)) keys.push_back({endpoint, Direction::kIn});
+  }
+  // The listener takes callers before anybody accepts them: no order can lock up.
+  for (const Key& key : keys) {
+    if (!Dials(key) || connections_.contains(key)) continue;
+    auto reached = Reach(key, deadline);
+    if (!reached) return reached;
+  }
+  return AwaitPeers(keys, deadline);
+}
+
+Result<void> TcpTransport::Reach(const Key& key, Deadline deadline) {
+  const Endpoint endpoint = key.endpoint;
   const auto fail = [&](const Error& error) {
     return Fail(error.code, fmt::format("rank {} (channel {}): {}", endpoint.peer, endpoint.channel,
                                         error.message));
@@ -137,8 +186,9 @@ Result<void> TcpTransport::Reach(Endpoint endpoint, Deadline deadline) {
   const std::uint64_t group = std::strtoull(port_end, nullptr, 10);
   const auto to = ParseAddress(place->substr(0, port_begin == 0 ? 0 : port_begin - 1), port);
   if (!to) return fail(to.error());
-  const std::uint16_t source_port = options_.source_port ? options_.source_port(endpoint) : 0;
-  const auto from = ParseAddress(options_.address, source_port);
+  const bool is_planned = key.direction == Direction::kOut;
+  const auto from =
+      ParseAddress(options_.address, is_planned ? options_.planned->sends.at(endpoint) : 0);
   if (!from) return fail(from.error());
   auto socket = Dial(*from, *to, deadline);
   if (!socket) return fail(socket.error());
@@ -146,10 +196,11 @@ Result<void> TcpTransport::Reach(Endpoint endpoint, Deadline deadline) {
                        .rank = rank_,
                        .channel = endpoint.channel,
                        .slot_bytes = options_.slot_bytes,
-                       .slots = static_cast<std::uint32_t>(options_.slots)};
+                       .slots = static_cast<std::uint32_t>(options_.slots),
+                       .one_way = is_planned ? 1U : 0U};
   const auto sent = SendWhole(socket->get(), &hello, sizeof(hello), deadline);
   if (!sent) return fail(sent.error());
-  Add(endpoint, std::move(*socket));
+  Add(key, std::move(*socket));
   return {};
 }
 
@@ -163,29 +214,33 @@ void TcpTransport::Welcome(UniqueFd socket, Deadline deadline) {
                           .rank = hello.rank,
                           .channel = hello.channel,
                           .slot_bytes = options_.slot_bytes,
-                          .slots = static_cast<std::uint32_t>(options_.slots)};
+                          .slots = static_cast<std::uint32_t>(options_.slots),
+                          .one_way = options_.planned ? 1U : 0U};
   if (std::memcmp(&hello, &expected, sizeof(hello)) != 0) return;
-  if (hello.rank <= rank_ || hello.rank >= size_ || hello.channel < 0) return;
-  Add({hello.rank, hello.channel}, std::move(socket));
+  if (!CheckEndpoint({hello.rank, hello.channel})) return;
+  const Key key = {{hello.rank, hello.channel},
+                   options_.planned ? Direction::kIn : Direction::kBoth};
+  if (!Dials(key)) Add(key, std::move(socket));
 }
 
-Result<void> TcpTransport::AwaitPeers(std::span<const Endpoint> endpoints, Deadline deadline) {
+Result<void> TcpTransport::AwaitPeers(std::span<const Key> keys, Deadline deadline) {
   while (true) {
-    const auto missing = std::find_if(endpoints.begin(), endpoints.end(),
-                                      [&](const Endpoint& e) { return !connections_.contains(e); });
-    if (missing == endpoints.end()) return {};
-    if (!AwaitSocket(listener_.get(), POLLIN, deadline)) {
-      return Fail(ErrorCode::kUnavailable, fmt::format("rank {} has not come in time (channel {})",
-                                                       missing->peer, missing->channel));
+    const auto missing = std::find_if(keys.begin(), keys.end(),
+                                      [&](const Key& key) { return !connections_.contains(key); });
+    if (missing == keys.end()) return {};
+    if (!AwaitSocket(options_.listener->get(), POLLIN, deadline)) {
+      return Fail(ErrorCode::kUnavailable,
+                  fmt::format("rank {} has not come in time (channel {})", missing->endpoint.peer,
+                              missing->endpoint.channel));
     }
-    UniqueFd socket = Accept(listener_.get());
+    UniqueFd socket = Accept(options_.listener->get());
     if (socket) Welcome(std::move(socket), deadline);
   }
 }
 
 Result<bool> TcpTransport::Move() {
   bool moved = false;
-  for (auto& [endpoint, connection] : connections_) {
+  for (auto& [key, connection] : connections_) {
     if (connection->Send()) moved = true;
     if (connection->Receive()) moved = true;
     if (auto failure = connection->Failure()) {
@@ -198,7 +253,7 @@ Result<bool> TcpTransport::Move() {
 // Sleeps until a socket is ready for what is wanted of it.
 bool TcpTransport::Poll(int milliseconds) {
   polled_.clear();
-  for (const auto& [endpoint, connection] : connections_) {
+  for (const auto& [key, connection] : connections_) {
     const int events =
         (connection->WantsToReceive() ? POLLIN : 0) | (connection->WantsToSend() ? POLLOUT : 0);
     if (events == 0) continue;
@@ -228,6 +283,14 @@ Result<void> TcpTransport::Flush(Deadline deadline) {
 }
 
 }  // namespace
+
+Result<std::shared_ptr<const UniqueFd>> ListenOn(const std::string& address, std::uint16_t port) {
+  auto place = ParseAddress(address, port);
+  if (!place) return Propagate(place);
+  auto socket = Listen(*place);
+  if (!socket) return Propagate(socket);
+  return std::make_shared<const UniqueFd>(std::move(*socket));
+}
 
 Result<std::unique_ptr<Transport>> JoinTcp(Store& store, const std::string& name, int rank,
                                            int size, const TcpOptions& options) {

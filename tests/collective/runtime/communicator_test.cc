@@ -1,18 +1,23 @@
 #include "collective/runtime/communicator.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "collective/algorithms/algorithm.h"
+#include "collective/transport/tcp_transport.h"
 #include "tests/collective/runtime/elements.h"
 #include "tests/temporary_folder.h"
 
@@ -330,6 +335,58 @@ TEST_P(CommunicatorTest, NamesARankThatIsKilledInTheMiddle) {
   }
 }
 
+std::shared_ptr<const program::Program> MakeProgram(const std::string& name, int ranks) {
+  auto program = algorithms::MakeAlgorithm(name, {.ranks = ranks, .root = 1});
+  EXPECT_TRUE(program) << program.error().message;
+  return std::make_shared<const program::Program>(std::move(*program));
+}
+
+TEST_P(CommunicatorTest, RunsGivenProgramsAndSwapsThem) {
+  RunRanks(4, [](Communicator& group) {
+    std::uint64_t generation = 0;
+    for (const char* name : {"allreduce-double-binary-tree", "allreduce-all-pairs",
+                             "reduce-binomial", "alltonext", "broadcast-pipelined"}) {
+      const auto program = MakeProgram(name, 4);
+      ExpectDone(group.Use({.program = program, .generation = ++generation}));
+      EXPECT_EQ(group.GenerationOf(program->collective.kind), generation);
+      ExpectAllReduce(group, {DataType::kF32, ReduceOp::kSum, 30'001, false});
+      ExpectReduce(group, {DataType::kI32, ReduceOp::kMax, 1'001, true});
+      ExpectBroadcast(group, {DataType::kF64, ReduceOp::kSum, 777, true});
+    }
+    EXPECT_EQ(group.GenerationOf(program::CollectiveKind::kAllReduce), 2U);
+    EXPECT_EQ(group.GenerationOf(program::CollectiveKind::kAllToAll), 0U);
+    const std::int32_t mine = group.rank() + 10;
+    std::int32_t from_the_one_before = -1;
+    ExpectDone(group.Run(program::CollectiveKind::kAllToNext, &mine, &from_the_one_before, 1,
+                         DataType::kI32, ReduceOp::kSum));
+    EXPECT_EQ(from_the_one_before, group.rank() == 0 ? -1 : group.rank() + 9);
+  });
+}
+
+TEST_P(CommunicatorTest, RefusesProgramsThatAreWrongAndGoesOn) {
+  RunRanks(2, [](Communicator& group) {
+    auto wrong = *MakeProgram("allreduce-ring-chunked", 2);
+    wrong.ranks[0].blocks[0].steps.pop_back();
+    const std::vector<std::pair<Plan, ErrorCode>> plans = {
+        {{}, ErrorCode::kInvalidArgument},
+        {{.program = MakeProgram("allreduce-ring", 3)}, ErrorCode::kInvalidArgument},
+        {{.program = std::make_shared<const program::Program>(wrong)},
+         ErrorCode::kFailedPrecondition}};
+    for (const auto& [plan, code] : plans) {
+      const auto refused = group.Use(plan);
+      ASSERT_FALSE(refused);
+      EXPECT_EQ(refused.error().code, code) << refused.error().message;
+    }
+    float value = 1;
+    const auto unplanned = group.Run(program::CollectiveKind::kCustom, &value, &value, 1,
+                                     DataType::kF32, ReduceOp::kSum);
+    ASSERT_FALSE(unplanned);
+    EXPECT_EQ(unplanned.error().code, ErrorCode::kInvalidArgument);
+    ExpectDone(group.AllReduce(&value, &value, 1, DataType::kF32, ReduceOp::kSum));
+    EXPECT_EQ(value, 2);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(All, CommunicatorTest, ::testing::Values(Medium::kShared, Medium::kTcp),
                          [](const auto& test) {
                            return test.param == Medium::kShared ? "Shared" : "Tcp";
@@ -381,6 +438,80 @@ TEST_P(RegisteredBufferTest, WorksWithPrivateBuffersOfOthers) {
     ExpectDone(group.AllReduce(data, data, kCount, DataType::kF32, ReduceOp::kSum));
     EXPECT_TRUE(std::all_of(data, data + kCount, [](float value) { return value == 3; }));
   });
+}
+
+class PlannedPortTest : public CommunicatorTest {
+ protected:
+  // Below the ports that the kernel hands out by itself.
+  static std::vector<std::uint16_t> FreePorts(std::size_t count) {
+    std::vector<std::uint16_t> ports;
+    for (auto port = static_cast<std::uint16_t>(20'000 + ::getpid() % 10'000); ports.size() < count;
+         ++port) {
+      if (transport::ListenOn("127.0.0.1", port)) ports.push_back(port);
+    }
+    return ports;
+  }
+
+  // Whether a connection of this machine goes from one port to the other.
+  static bool IsConnected(std::uint16_t from, std::uint16_t to) {
+    std::ifstream table("/proc/net/tcp");
+    const std::string text(std::istreambuf_iterator<char>(table), {});
+    const auto place = [](std::uint16_t port) { return fmt::format("0100007F:{:04X}", port); };
+    return text.find(place(from) + " " + place(to) + " 01") != std::string::npos;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, PlannedPortTest, ::testing::Values(Medium::kTcp),
+                         [](const auto& /*test*/) { return "Tcp"; });
+
+// Every direction of every edge has its own port; the next plan has them again, at once.
+TEST_P(PlannedPortTest, SendsFromThePortsOfThePlanInEveryGeneration) {
+  constexpr int kSize = 3;
+  const auto ports = FreePorts(3 + 9);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kSize; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto own = static_cast<std::size_t>(rank);
+      auto group = Communicator::Join(store_, "g", rank, kSize,
+                                      {.medium = Medium::kTcp, .plan_port = ports[own]});
+      ASSERT_TRUE(group) << group.error().message;
+      const auto program = MakeProgram("allreduce-all-pairs", kSize);
+      Plan plan = {.program = program};
+      for (int peer = 0; peer < kSize; ++peer) {
+        if (peer == rank) continue;
+        plan.source_ports[{peer, 0}] = ports[3 + own * 3 + static_cast<std::size_t>(peer)];
+      }
+      for (plan.generation = 1; plan.generation < 4; ++plan.generation) {
+        ExpectDone((*group)->Use(plan));
+        ExpectAllReduce(**group, {DataType::kF32, ReduceOp::kSum, 10'000, false});
+        for (const auto& [endpoint, port] : plan.source_ports) {
+          EXPECT_TRUE(IsConnected(port, ports[static_cast<std::size_t>(endpoint.peer)]));
+        }
+        ExpectDone((*group)->Barrier());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_P(PlannedPortTest, SaysWhichPortIsTaken) {
+  const std::uint16_t port = FreePorts(1).front();
+  const auto taken = transport::ListenOn("127.0.0.1", port);
+  ASSERT_TRUE(taken) << taken.error().message;
+  RunRanks(
+      2,
+      [&](Communicator& group) {
+        Plan plan = {.program = MakeProgram("allreduce-all-pairs", 2)};
+        if (group.rank() == 0) plan.source_ports[{1, 0}] = port;
+        const auto used = group.Use(plan);
+        ASSERT_FALSE(used);
+        if (group.rank() == 0) {
+          EXPECT_EQ(used.error().code, ErrorCode::kAlreadyExists);
+          EXPECT_NE(used.error().message.find(fmt::format("port {}", port)), std::string::npos)
+              << used.error().message;
+        }
+        ASSERT_FALSE(group.Barrier());
+      },
+      milliseconds(500));
 }
 
 TEST(RegisteredBuffer, IsNotForTcp) {

@@ -302,11 +302,21 @@ TEST(TcpTransport, ConnectsFromTheChosenSourcePort) {
   FileStore store(folder.path());
   const std::uint16_t port = FreePort();
   std::thread higher([&] {
-    auto transport = JoinTcp(store, "g", 1, 2, {.source_port = [&](Endpoint) { return port; }});
-    ASSERT_TRUE(transport);
     const Endpoint endpoint = {0, 0};
+    const PlannedConnections planned = {.sends = {{endpoint, port}}, .receives = {}};
+    auto transport = JoinTcp(store, "g", 1, 2, {.planned = planned});
+    ASSERT_TRUE(transport);
     ExpectDone((*transport)->Connect({&endpoint, 1}, InAWhile()));
-    const Error error = AwaitError(**transport, endpoint);
+    // Slots are asked for until the end of the connection shows.
+    Result<void> waited;
+    while (waited) {
+      std::byte* slot = (*transport)->outbox(endpoint).TryAcquire();
+      if (slot != nullptr) {
+        (*transport)->outbox(endpoint).Commit((*transport)->slot_bytes(), {});
+      }
+      waited = (*transport)->Wait(InAWhile());
+    }
+    const Error& error = waited.error();
     EXPECT_EQ(error.message, "rank 0 is gone: it sends something else than messages");
   });
   // Stands in for rank 0, and sees where the connection comes from.

@@ -1,0 +1,91 @@
+#include "collective/runtime/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "collective/program/verifier/verifier.h"
+#include "collective/transport/shm_transport.h"
+#include "collective/transport/tcp_transport.h"
+
+namespace espalier::runtime {
+namespace {
+
+constexpr transport::ShmOptions kShared = {};
+constexpr int kSlots = kShared.slots;
+
+transport::PlannedConnections ConnectionsOf(const Plan& plan, int rank) {
+  transport::PlannedConnections connections;
+  for (const auto& block : plan.program->ranks[static_cast<std::size_t>(rank)].blocks) {
+    if (block.send_peer != program::kNoPeer) {
+      const transport::Endpoint to = {block.send_peer, block.channel};
+      const auto port = plan.source_ports.find(to);
+      connections.sends[to] = port == plan.source_ports.end() ? 0 : port->second;
+    }
+    if (block.receive_peer != program::kNoPeer) {
+      connections.receives.insert({block.receive_peer, block.channel});
+    }
+  }
+  return connections;
+}
+
+Result<std::unique_ptr<transport::Transport>> Open(const Plan& plan,
+                                                   const PlannedProgram::Place& place,
+                                                   transport::Deadline deadline) {
+  const std::string name = fmt::format("{}/plan.{}", place.group, plan.generation);
+  if (place.listener == nullptr) {
+    transport::ShmOptions options = kShared;
+    options.channels = std::max(1, program::CountChannels(*plan.program));
+    return transport::JoinShm(place.store, name, place.rank, place.size, options, deadline);
+  }
+  return transport::JoinTcp(place.store, name, place.rank, place.size,
+                            {.slots = kSlots,
+                             .address = place.address,
+                             .listener = place.listener,
+                             .planned = ConnectionsOf(plan, place.rank)});
+}
+
+}  // namespace
+
+Result<Plan> CheckPlan(Plan plan, int size) {
+  if (plan.program == nullptr) return Fail(ErrorCode::kInvalidArgument, "a plan without a program");
+  const program::Program& program = *plan.program;
+  if (program.ranks.size() != static_cast<std::size_t>(size)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("program {} is for {} ranks, the group has {}", program.name,
+                            program.ranks.size(), size));
+  }
+  const program::Verdict verdict = program::Verify(program, {.fifo_slots = kSlots});
+  if (verdict.violation) {
+    return Fail(
+        ErrorCode::kFailedPrecondition,
+        fmt::format("program {} is not right: {}", program.name, verdict.violation->message));
+  }
+  if (verdict.root != program.collective.root) {
+    auto rooted = std::make_shared<program::Program>(program);
+    rooted->collective.root = verdict.root;
+    plan.program = std::move(rooted);
+  }
+  return plan;
+}
+
+Result<std::unique_ptr<PlannedProgram>> PlannedProgram::Prepare(Plan plan, const Place& place,
+                                                                transport::Deadline deadline) {
+  auto transport = Open(plan, place, deadline);
+  if (!transport) return Propagate(transport);
+  auto interpreter = Interpreter::Prepare(plan.program, **transport, deadline);
+  if (!interpreter) return Propagate(interpreter);
+  return std::unique_ptr<PlannedProgram>(
+      new PlannedProgram(std::move(plan), std::move(*transport), std::move(*interpreter)));
+}
+
+bool PlannedProgram::Serves(const CallSignature& call, std::size_t bytes) const {
+  const program::Program& program = *plan_.program;
+  const auto size = static_cast<std::int64_t>(bytes);
+  return call.kind == program.collective.kind && call.root == program.collective.root &&
+         size >= program.min_bytes && size <= program.max_bytes;
+}
+
+}  // namespace espalier::runtime

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "collective/program/program.h"
+#include "collective/runtime/interpreter.h"
+#include "collective/transport/store.h"
+#include "collective/transport/transport.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
+
+namespace espalier::runtime {
+
+// How a group is to do one of its collectives: what a controller has worked out for the fabric, or
+// a program that somebody wrote. All ranks have the same program under the same generation.
+struct Plan {
+  std::shared_ptr<const program::Program> program;
+  // Tells plans of one group apart; a later plan has a higher one.
+  std::uint64_t generation = 0;
+  // Over TCP: the port that this rank sends from on a connection, so that the fabric's hash takes
+  // the path that the connection was planned on. Connections that are not named take any.
+  std::map<transport::Endpoint, std::uint16_t> source_ports;
+};
+
+// Verifies the program for `size` ranks, on the slots that transports have, and finds its root
+// where a file does not name it.
+// Errors: kInvalidArgument for no program, or one of another number of ranks; kFailedPrecondition
+// for one that is not right (the verifier's words).
+Result<Plan> CheckPlan(Plan plan, int size);
+
+// A plan in force: its program, prepared on connections of its own.
+class PlannedProgram {
+ public:
+  struct Place {
+    transport::Store& store;
+    std::string group;
+    int rank = 0;
+    int size = 1;
+    // Over TCP; null: shared memory.
+    std::string address;
+    std::shared_ptr<const UniqueFd> listener;
+  };
+
+  // All ranks do it at the same time. Of a plan that CheckPlan accepts.
+  // Errors: those of the transports (kAlreadyExists for a source port that is taken) and of
+  // Interpreter::Prepare.
+  static Result<std::unique_ptr<PlannedProgram>> Prepare(Plan plan, const Place& place,
+                                                         transport::Deadline deadline);
+
+  const Plan& plan() const { return plan_; }
+  // Whether it is meant for such a call; `bytes`: of the data of all ranks together, as files count
+  // it.
+  bool Serves(const CallSignature& call, std::size_t bytes) const;
+  // As Interpreter::Run.
+  Result<void> Run(const Operands& operands, const CallSignature& call,
+                   transport::Deadline deadline) {
+    return interpreter_->Run(operands, call, deadline);
+  }
+
+ private:
+  PlannedProgram(Plan plan, std::unique_ptr<transport::Transport> transport,
+                 std::unique_ptr<Interpreter> interpreter)
+      : plan_(std::move(plan)),
+        transport_(std::move(transport)),
+        interpreter_(std::move(interpreter)) {}
+
+  Plan plan_;
+  std::unique_ptr<transport::Transport> transport_;
+  std::unique_ptr<Interpreter> interpreter_;
+};
+
+}  // namespace espalier::runtime

@@ -1,0 +1,176 @@
+#include "controller/prediction/end_estimator.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace espalier::controller {
+namespace {
+
+constexpr double kNewWeight = 0.5;      // of a rate that was seen, against those before
+constexpr double kSpreadWeight = 0.25;  // the same of its deviation
+constexpr double kIntervals = 2;        // mean deviations to either side
+constexpr double kSlowest = 0.05;       // of the expected rate, for the latest end
+constexpr double kYearSeconds = 365.0 * 86'400;
+
+TimePoint After(TimePoint from, double seconds) {
+  const double capped = std::min(seconds, kYearSeconds);
+  return from + Duration(static_cast<std::int64_t>(capped * 1e9));
+}
+
+}  // namespace
+
+double EndEstimator::RateOf(const Entry& entry) {
+  return entry.planned_bps > 0 ? entry.planned_bps * entry.correction : entry.measured_bps;
+}
+
+void EndEstimator::LearnRate(Entry& entry, double seen_bps) {
+  const double expected = RateOf(entry);
+  if (expected > 0) {
+    const double deviation = std::min(1.0, std::abs(seen_bps - expected) / expected);
+    entry.spread += kSpreadWeight * (deviation - entry.spread);
+  }
+  if (entry.planned_bps > 0) {
+    entry.correction += kNewWeight * (seen_bps / entry.planned_bps - entry.correction);
+  } else {
+    const double weight = entry.measured_bps > 0 ? kNewWeight : 1;
+    entry.measured_bps += weight * (seen_bps - entry.measured_bps);
+  }
+}
+
+void EndEstimator::Begin(Flow flow, TimePoint now, double planned_bps) {
+  if (flow >= flows_.size()) flows_.resize(std::size_t{flow} + 1);
+  RemoveFromHeap(flow);
+  flows_[flow] = {};
+  flows_[flow].is_live = true;
+  flows_[flow].reported = now;
+  flows_[flow].planned_bps = std::max(0.0, planned_bps);
+}
+
+void EndEstimator::SetPlannedRate(Flow flow, double planned_bps) {
+  if (flow >= flows_.size() || !flows_[flow].is_live) return;
+  flows_[flow].planned_bps = std::max(0.0, planned_bps);
+  Update(flow);
+}
+
+void EndEstimator::TakeReport(Flow flow, TimePoint now, std::uint64_t remaining_bytes,
+                              std::uint64_t achieved_bps) {
+  if (flow >= flows_.size() || !flows_[flow].is_live) return;
+  Entry& entry = flows_[flow];
+  if (now < entry.reported) return;
+  const double seconds = std::chrono::duration<double>(now - entry.reported).count();
+  const bool has_moved = entry.has_report && remaining_bytes < entry.remaining_bytes && seconds > 0;
+  if (has_moved) {
+    const auto bytes = static_cast<double>(entry.remaining_bytes - remaining_bytes);
+    LearnRate(entry, bytes * 8 / seconds);
+  } else if (achieved_bps > 0) {
+    LearnRate(entry, static_cast<double>(achieved_bps));
+  }
+  entry.has_report = true;
+  entry.reported = now;
+  entry.remaining_bytes = remaining_bytes;
+  Update(flow);
+}
+
+void EndEstimator::End(Flow flow) {
+  if (flow >= flows_.size()) return;
+  RemoveFromHeap(flow);
+  flows_[flow] = {};
+}
+
+std::optional<EndEstimator::Forecast> EndEstimator::Of(Flow flow) const {
+  if (flow >= flows_.size() || flows_[flow].place < 0) return std::nullopt;
+  const Entry& entry = flows_[flow];
+  const double rate = RateOf(entry);
+  const double seconds = static_cast<double>(entry.remaining_bytes) * 8 / rate;
+  const double spread = kIntervals * entry.spread;
+  return Forecast{.expected = entry.expected,
+                  .earliest = After(entry.reported, seconds / (1 + spread)),
+                  .latest = After(entry.reported, seconds / std::max(kSlowest, 1 - spread)),
+                  .rate_bps = rate};
+}
+
+std::optional<EndEstimator::Flow> EndEstimator::Soonest() const {
+  if (heap_.empty()) return std::nullopt;
+  return heap_.front();
+}
+
+std::vector<EndEstimator::Flow> EndEstimator::EndingBy(TimePoint until) const {
+  // Below a flow that ends later, all end later: the walk sees two for each that it takes.
+  std::vector<Flow> found;
+  std::vector<std::size_t> open;
+  if (!heap_.empty()) open.push_back(0);
+  while (!open.empty()) {
+    const std::size_t place = open.back();
+    open.pop_back();
+    if (flows_[heap_[place]].expected > until) continue;
+    found.push_back(heap_[place]);
+    for (const std::size_t child : {2 * place + 1, 2 * place + 2}) {
+      if (child < heap_.size()) open.push_back(child);
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void EndEstimator::Update(Flow flow) {
+  Entry& entry = flows_[flow];
+  const double rate = RateOf(entry);
+  const double seconds =
+      rate > 0 ? static_cast<double>(entry.remaining_bytes) * 8 / rate : kYearSeconds;
+  if (!entry.has_report || entry.remaining_bytes == 0 || seconds >= kYearSeconds) {
+    return RemoveFromHeap(flow);
+  }
+  entry.expected = After(entry.reported, seconds);
+  if (entry.place < 0) {
+    heap_.push_back(flow);
+    Put(heap_.size() - 1, flow);
+  }
+  SiftUp(static_cast<std::size_t>(entry.place));
+  SiftDown(static_cast<std::size_t>(entry.place));
+}
+
+bool EndEstimator::IsBefore(Flow a, Flow b) const {
+  const TimePoint end_a = flows_[a].expected;
+  const TimePoint end_b = flows_[b].expected;
+  return end_a != end_b ? end_a < end_b : a < b;
+}
+
+void EndEstimator::Put(std::size_t place, Flow flow) {
+  heap_[place] = flow;
+  flows_[flow].place = static_cast<std::int32_t>(place);
+}
+
+void EndEstimator::SiftUp(std::size_t place) {
+  const Flow flow = heap_[place];
+  while (place > 0 && IsBefore(flow, heap_[(place - 1) / 2])) {
+    Put(place, heap_[(place - 1) / 2]);
+    place = (place - 1) / 2;
+  }
+  Put(place, flow);
+}
+
+void EndEstimator::SiftDown(std::size_t place) {
+  const Flow flow = heap_[place];
+  while (2 * place + 1 < heap_.size()) {
+    std::size_t child = 2 * place + 1;
+    if (child + 1 < heap_.size() && IsBefore(heap_[child + 1], heap_[child])) ++child;
+    if (!IsBefore(heap_[child], flow)) break;
+    Put(place, heap_[child]);
+    place = child;
+  }
+  Put(place, flow);
+}
+
+void EndEstimator::RemoveFromHeap(Flow flow) {
+  if (flows_[flow].place < 0) return;
+  const auto place = static_cast<std::size_t>(flows_[flow].place);
+  flows_[flow].place = -1;
+  const Flow last = heap_.back();
+  heap_.pop_back();
+  if (last == flow) return;
+  Put(place, last);
+  SiftUp(place);
+  SiftDown(static_cast<std::size_t>(flows_[last].place));
+}
+
+}  // namespace espalier::controller

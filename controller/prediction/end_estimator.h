@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/base/event_loop.h"
+
+namespace espalier::controller {
+
+// When live flows end (Routing for Large ML Models, section 3.4.2): what a flow has left by its
+// host's last report, over the rate that the present assignment gives it, corrected by the rate
+// that it was seen to have. A host that reports nonsense spoils the forecasts of its own flows.
+//
+// Complexity: Begin, TakeReport, SetPlannedRate and End O(log flows), by an indexed heap.
+// Deterministic; times are given, no clock is read. Thread safety: one thread.
+class EndEstimator {
+ public:
+  using Flow = std::uint32_t;  // dense, reused after End
+
+  // `planned_bps`: what water-filling gives it; 0: not known. Ends what the number stood for.
+  void Begin(Flow flow, TimePoint now, double planned_bps);
+  void SetPlannedRate(Flow flow, double planned_bps);
+  // Reports of flows that have not begun are ignored, and so are earlier times than the last one's.
+  // `achieved_bps`: as its host measured it; used where two reports do not show a rate.
+  void TakeReport(Flow flow, TimePoint now, std::uint64_t remaining_bytes,
+                  std::uint64_t achieved_bps);
+  void End(Flow flow);
+
+  struct Forecast {
+    TimePoint expected;
+    TimePoint earliest;  // the interval that four of five ends fall into, by how rates varied
+    TimePoint latest;
+    double rate_bps = 0;
+  };
+  // None where nothing remains, no rate is known, or it would take longer than a year.
+  std::optional<Forecast> Of(Flow flow) const;
+  // The flow that is expected to end first of those with a forecast; the lowest number of equals.
+  std::optional<Flow> Soonest() const;
+  // Flows with a forecast of at most `until`, ascending by number. O(those).
+  std::vector<Flow> EndingBy(TimePoint until) const;
+
+ private:
+  struct Entry {
+    bool is_live = false;
+    bool has_report = false;
+    TimePoint reported;
+    std::uint64_t remaining_bytes = 0;
+    double planned_bps = 0;
+    double correction = 1;    // of the planned rate
+    double measured_bps = 0;  // where no rate is planned
+    double spread = 0.25;     // mean relative deviation of the rate
+    std::int32_t place = -1;  // in heap_; -1: no forecast
+    TimePoint expected;
+  };
+
+  static double RateOf(const Entry& entry);
+  static void LearnRate(Entry& entry, double seen_bps);
+  bool IsBefore(Flow a, Flow b) const;
+  void Update(Flow flow);
+  void Put(std::size_t place, Flow flow);
+  void SiftUp(std::size_t place);
+  void SiftDown(std::size_t place);
+  void RemoveFromHeap(Flow flow);
+
+  std::vector<Entry> flows_;
+  std::vector<Flow> heap_;
+};
+
+}  // namespace espalier::controller

@@ -82,6 +82,13 @@ class Collective {
   void AllToAll(const T* input, T* output, std::size_t count) {
     Check(espalier_alltoall(comm_, input, output, count, CollectiveTypeOf<T>()));
   }
+  // The elements of input and output are as the collective has them.
+  template <CollectiveElement T>
+  void Run(espalier_collective collective, const T* input, T* output, std::size_t count,
+           espalier_op op = ESPALIER_SUM, int root = ESPALIER_NO_ROOT) {
+    Check(espalier_run(comm_, collective, input, output, count, CollectiveTypeOf<T>(), op, root));
+  }
+  void Use(const espalier_plan& plan) { Check(espalier_comm_use(comm_, &plan)); }
   void Barrier() { Check(espalier_barrier(comm_)); }
 
   // Elements in a registered buffer.

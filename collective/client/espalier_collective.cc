@@ -8,16 +8,24 @@
 #include <string>
 #include <utility>
 
+#include "collective/program/program_bytes.h"
 #include "collective/runtime/communicator.h"
+#include "collective/transport/tcp_store.h"
 
 using espalier::Error;
 using espalier::ErrorCode;
 using espalier::Result;
+using espalier::program::CollectiveKind;
 using espalier::reduce::DataType;
 using espalier::reduce::ReduceOp;
 using espalier::runtime::Communicator;
 using espalier::runtime::CommunicatorOptions;
 using espalier::runtime::Medium;
+using espalier::runtime::Plan;
+
+static_assert(static_cast<int>(CollectiveKind::kAllGather) == ESPALIER_ALLGATHER &&
+              static_cast<int>(CollectiveKind::kBroadcast) == ESPALIER_BROADCAST &&
+              static_cast<int>(CollectiveKind::kCustom) == ESPALIER_CUSTOM);
 
 struct espalier_comm {
   std::unique_ptr<espalier::transport::Store> store;
@@ -39,6 +47,8 @@ int ErrnoOf(ErrorCode code) {
       return -EOPNOTSUPP;
     case ErrorCode::kResourceExhausted:
       return -ENOMEM;
+    case ErrorCode::kAlreadyExists:
+      return -EADDRINUSE;
     case ErrorCode::kNotFound:
       return -ENOENT;
     default:
@@ -91,20 +101,43 @@ Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name,
   }
   CommunicatorOptions chosen;
   if (options != nullptr) {
-    if (options->medium > ESPALIER_TCP || options->reserved != 0) {
+    if (options->medium > ESPALIER_TCP || options->plan_port > UINT16_MAX) {
       return tl::unexpected(Refuse("options of another version"));
     }
     if (options->medium == ESPALIER_TCP) chosen.medium = Medium::kTcp;
     if (options->timeout_ms != 0) chosen.timeout = std::chrono::milliseconds(options->timeout_ms);
     if (options->address != nullptr) chosen.address = options->address;
     if (options->connections != 0) chosen.connections = static_cast<int>(options->connections);
+    chosen.plan_port = static_cast<std::uint16_t>(options->plan_port);
   }
   auto made = std::make_unique<espalier_comm>();
-  made->store = std::make_unique<espalier::transport::FileStore>(store);
+  auto opened = espalier::transport::OpenStore(store, rank, chosen.timeout);
+  if (!opened) return espalier::Propagate(opened);
+  made->store = std::move(*opened);
   auto communicator = Communicator::Join(*made->store, name, rank, size, chosen);
   if (!communicator) return espalier::Propagate(communicator);
   made->communicator = std::move(*communicator);
   return made;
+}
+
+Result<Plan> ToPlan(const espalier_plan& from) {
+  if (from.program == nullptr || (from.source_ports == nullptr && from.source_port_count > 0)) {
+    return tl::unexpected(Refuse("a plan has a program, and as many source ports as it says"));
+  }
+  auto program = espalier::program::DecodeProgram(
+      {static_cast<const char*>(from.program), from.program_bytes});
+  if (!program) return espalier::Propagate(program);
+  Plan plan = {.program = std::make_shared<const espalier::program::Program>(std::move(*program)),
+               .generation = from.generation};
+  for (size_t i = 0; i < from.source_port_count; ++i) {
+    const espalier_source_port& one = from.source_ports[i];
+    if (one.port > UINT16_MAX || one.peer > INT32_MAX || one.channel > INT32_MAX) {
+      return tl::unexpected(Refuse("a source port, its peer or its channel is out of range"));
+    }
+    plan.source_ports[{static_cast<int>(one.peer), static_cast<int>(one.channel)}] =
+        static_cast<std::uint16_t>(one.port);
+  }
+  return plan;
 }
 
 }  // namespace
@@ -182,6 +215,25 @@ int espalier_alltoall(espalier_comm* comm, const void* input, void* output, size
 
 int espalier_barrier(espalier_comm* comm) {
   return Guard(comm, [](Communicator& group) { return group.Barrier(); });
+}
+
+int espalier_comm_use(espalier_comm* comm, const espalier_plan* plan) {
+  return Guard(comm, [&](Communicator& group) -> Result<void> {
+    if (plan == nullptr) return tl::unexpected(Refuse("no plan"));
+    auto read = ToPlan(*plan);
+    if (!read) return espalier::Propagate(read);
+    return group.Use(std::move(*read));
+  });
+}
+
+int espalier_run(espalier_comm* comm, int collective, const void* input, void* output, size_t count,
+                 int type, int op, int root) {
+  return Reduce(comm, type, op, [&](Communicator& group, DataType t, ReduceOp o) -> Result<void> {
+    if (collective < 0 || collective > ESPALIER_CUSTOM) {
+      return tl::unexpected(Refuse("no such collective"));
+    }
+    return group.Run(static_cast<CollectiveKind>(collective), input, output, count, t, o, root);
+  });
 }
 
 int espalier_comm_alloc(espalier_comm* comm, size_t bytes, void** memory) {

@@ -11,10 +11,11 @@
  *   -EINVAL        an argument is wrong; nothing has happened
  *   -EPROTO        the ranks make different calls, or are of different versions
  *   -ECONNABORTED  a rank has died, has left, has given up or does not come in time
+ *   -EADDRINUSE    a port that was asked for is taken
  *   -EOPNOTSUPP, -ENOMEM, -ENOENT, -EIO
- * After -EPROTO or -ECONNABORTED the group is of no more use to any rank, and every later call
- * gives the same error: destroy it and make another, under another name. Outputs are then
- * undefined, but nothing outside of them is ever written.
+ * After -EPROTO, -ECONNABORTED or -EADDRINUSE the group is of no more use to any rank, and every
+ * later call gives the same error: destroy it and make another, under another name. Outputs are
+ * then undefined, but nothing outside of them is ever written.
  *
  * Thread safety: one thread at a time for one communicator; communicators are independent. */
 #ifndef ESPALIER_COLLECTIVE_H
@@ -63,11 +64,12 @@ struct espalier_comm_options {
   uint32_t timeout_ms;  /* of joining and of every call; 0: 30,000 */
   const char* address;  /* TCP: where the others reach this rank; NULL: 127.0.0.1 */
   uint32_t connections; /* TCP: to each peer, for large data; 0: 1 */
-  uint32_t reserved;    /* 0 */
+  uint32_t plan_port;   /* TCP: where this rank takes the connections of plans; 0: any */
 };
 
-/* Joins the group `name` of `size` ranks, which find one another in the folder `store` (seen by
- * all of them). Returns when all have come. options may be NULL. On an error its words are put
+/* Joins the group `name` of `size` ranks, which find one another through `store`: a folder that all
+ * of them see, or "tcp://ADDRESS:PORT", where rank 0 listens for as long as it is in the group.
+ * Returns when all have come. options may be NULL. On an error its words are put
  * into `error` (cut to error_bytes; may be NULL) and *comm is NULL. */
 ESPALIER_COLLECTIVE_API int espalier_comm_create(const char* store, const char* name, int rank,
                                                  int size,
@@ -94,6 +96,43 @@ ESPALIER_COLLECTIVE_API int espalier_reduce_scatter(espalier_comm* comm, const v
 ESPALIER_COLLECTIVE_API int espalier_alltoall(espalier_comm* comm, const void* input, void* output,
                                               size_t count, int type);
 ESPALIER_COLLECTIVE_API int espalier_barrier(espalier_comm* comm);
+
+enum espalier_collective {
+  ESPALIER_ALLREDUCE = 0,
+  ESPALIER_ALLGATHER = 1,
+  ESPALIER_REDUCE_SCATTER = 2,
+  ESPALIER_REDUCE = 3,
+  ESPALIER_BROADCAST = 4,
+  ESPALIER_ALLTOALL = 5,
+  ESPALIER_ALLTONEXT = 6, /* by plans alone */
+  ESPALIER_BARRIER = 7,
+  ESPALIER_CUSTOM = 8 /* by plans alone */
+};
+#define ESPALIER_NO_ROOT (-1)
+
+/* Messages to `peer` on `channel` leave this rank from `port` (0: any). */
+struct espalier_source_port {
+  uint32_t peer;
+  uint32_t channel;
+  uint32_t port;
+};
+struct espalier_plan {
+  const void* program; /* its bytes (`espalier program convert --to bytes`); all ranks the same */
+  size_t program_bytes;
+  uint64_t generation; /* higher than that of plans before it; all ranks the same */
+  const struct espalier_source_port* source_ports; /* TCP; of connections not named: any */
+  size_t source_port_count;
+};
+
+/* From now on calls of the program's collective (and root) go by the plan, in place of one for the
+ * same collective before. All ranks call it between the same two calls. The program is verified.
+ * -EINVAL, also for a program that is not right: nothing has happened. */
+ESPALIER_COLLECTIVE_API int espalier_comm_use(espalier_comm* comm,
+                                              const struct espalier_plan* plan);
+/* A call of any kind, by the plan where there is one. count: elements of one rank's buffer, or of
+ * one rank's part where the other buffer holds as many parts as there are ranks. */
+ESPALIER_COLLECTIVE_API int espalier_run(espalier_comm* comm, int collective, const void* input,
+                                         void* output, size_t count, int type, int op, int root);
 
 /* A registered buffer (shared memory only), page-aligned and zero: an allreduce where all ranks'
  * buffers are in such memory copies nothing. Goes with the communicator. */

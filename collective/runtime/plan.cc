@@ -59,9 +59,8 @@ Result<Plan> CheckPlan(Plan plan, int size) {
   }
   const program::Verdict verdict = program::Verify(program, {.fifo_slots = kSlots});
   if (verdict.violation) {
-    return Fail(
-        ErrorCode::kFailedPrecondition,
-        fmt::format("program {} is not right: {}", program.name, verdict.violation->message));
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("program {} is not right: {}",
+                                                         program.name, verdict.violation->message));
   }
   if (verdict.root != program.collective.root) {
     auto rooted = std::make_shared<program::Program>(program);

@@ -28,8 +28,8 @@ struct Plan {
 
 // Verifies the program for `size` ranks, on the slots that transports have, and finds its root
 // where a file does not name it.
-// Errors: kInvalidArgument for no program, or one of another number of ranks; kFailedPrecondition
-// for one that is not right (the verifier's words).
+// Errors: kInvalidArgument for no program, one of another number of ranks, or one that is not right
+// (in the verifier's words).
 Result<Plan> CheckPlan(Plan plan, int size);
 
 // A plan in force: its program, prepared on connections of its own.

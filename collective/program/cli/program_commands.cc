@@ -11,6 +11,7 @@
 #include "collective/algorithms/algorithm.h"
 #include "collective/program/files/msccl_xml.h"
 #include "collective/program/files/program_file.h"
+#include "collective/program/program_bytes.h"
 #include "collective/program/verifier/verifier.h"
 #include "common/io/command_result.h"
 #include "common/io/json.h"
@@ -29,6 +30,7 @@ int Refuse(const std::string& file, const Violation& violation) {
 
 Result<std::string> Format(const Program& program, const std::string& form) {
   if (form == "json") return FormatProgramJson(program);
+  if (form == "bytes") return EncodeProgram(program);
   const Verdict verdict = Verify(program, {.fifo_slots = kMscclSlots});
   if (verdict.violation) {
     return Fail(ErrorCode::kUnsupported,
@@ -87,7 +89,7 @@ void AddMake(CLI::App& group, int& exit_code) {
   command->add_option("--placement", request->placement, "Buffers of the calls that it serves")
       ->check(CLI::IsMember({"in-place", "out-of-place"}));
   command->add_option("--to", request->form, "Form of the file")
-      ->check(CLI::IsMember({"json", "msccl-xml"}))
+      ->check(CLI::IsMember({"json", "msccl-xml", "bytes"}))
       ->capture_default_str();
   command->add_option("-o,--output", request->output, "File to write instead of standard output");
   command->callback([request, &exit_code] { exit_code = Make(*request); });
@@ -230,7 +232,7 @@ void AddProgramCommands(CLI::App& app, int& exit_code) {
   const auto [convert, request] =
       add("convert", "Verify a program and write it in another form", ConvertFile);
   convert->add_option("--to", request->form, "Form to write")
-      ->check(CLI::IsMember({"json", "msccl-xml"}))
+      ->check(CLI::IsMember({"json", "msccl-xml", "bytes"}))
       ->required();
   convert->add_option("-o,--output", request->output, "File to write instead of standard output");
 }

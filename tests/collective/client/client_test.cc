@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -10,7 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "collective/algorithms/algorithm.h"
 #include "collective/client/collective.h"
+#include "collective/program/program_bytes.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier {
@@ -62,6 +65,39 @@ TEST(CollectiveClient, DoesEveryCollective) {
   }
 }
 
+// The ranks meet through rank 0's port, and the plan's program does the work.
+TEST(CollectiveClient, RunsAPlan) {
+  const auto made = algorithms::MakeAlgorithm("alltonext", {.ranks = 3});
+  ASSERT_TRUE(made);
+  const std::string program = program::EncodeProgram(*made);
+  const auto port = static_cast<std::uint16_t>(30'000 + ::getpid() % 2000);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        Collective group("tcp://127.0.0.1:" + std::to_string(port), "g", rank, 3,
+                         {.medium = ESPALIER_TCP});
+        const espalier_source_port any = {
+            .peer = static_cast<std::uint32_t>((rank + 1) % 3), .channel = 0, .port = 0};
+        group.Use({.program = program.data(),
+                   .program_bytes = program.size(),
+                   .generation = 1,
+                   .source_ports = &any,
+                   .source_port_count = 1});
+        const std::int32_t mine[2] = {rank, 7};
+        std::int32_t others[2] = {-1, -1};
+        group.Run(ESPALIER_ALLTONEXT, mine, others, 2);
+        EXPECT_EQ(others[0], rank - 1);
+        EXPECT_EQ(others[1], rank == 0 ? -1 : 7);
+        group.Barrier();
+      } catch (const CollectiveError& error) {
+        ADD_FAILURE() << "rank " << rank << ": " << error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(CollectiveClient, HasRegisteredBuffers) {
   RunRanks(2, {}, [](Collective& group, int) {
     constexpr std::size_t kCount = 500'000;
@@ -105,6 +141,14 @@ TEST(CollectiveClient, SaysWhatIsWrong) {
   EXPECT_EQ(espalier_allreduce(comm, &value, &value, 1, ESPALIER_F32, ESPALIER_AVG), 0);
   EXPECT_EQ(value, 3);
   EXPECT_EQ(espalier_comm_free(comm, &value), -ENOENT);
+  EXPECT_EQ(espalier_comm_use(comm, nullptr), -EINVAL);
+  const espalier_plan damaged = {.program = "junk", .program_bytes = 4};
+  EXPECT_EQ(espalier_comm_use(comm, &damaged), -EINVAL);
+  EXPECT_EQ(espalier_run(comm, 99, &value, &value, 1, ESPALIER_F32, ESPALIER_SUM, 0), -EINVAL);
+  EXPECT_EQ(espalier_run(comm, ESPALIER_CUSTOM, &value, &value, 1, ESPALIER_F32, ESPALIER_SUM, -1),
+            -EINVAL);
+  EXPECT_STREQ(espalier_comm_error(comm), "no plan for a custom of that size");
+  EXPECT_EQ(espalier_barrier(comm), 0);
   espalier_comm_destroy(comm);
 }
 

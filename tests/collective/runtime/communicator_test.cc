@@ -367,15 +367,11 @@ TEST_P(CommunicatorTest, RefusesProgramsThatAreWrongAndGoesOn) {
   RunRanks(2, [](Communicator& group) {
     auto wrong = *MakeProgram("allreduce-ring-chunked", 2);
     wrong.ranks[0].blocks[0].steps.pop_back();
-    const std::vector<std::pair<Plan, ErrorCode>> plans = {
-        {{}, ErrorCode::kInvalidArgument},
-        {{.program = MakeProgram("allreduce-ring", 3)}, ErrorCode::kInvalidArgument},
-        {{.program = std::make_shared<const program::Program>(wrong)},
-         ErrorCode::kFailedPrecondition}};
-    for (const auto& [plan, code] : plans) {
+    for (const Plan& plan : {Plan{}, Plan{.program = MakeProgram("allreduce-ring", 3)},
+                             Plan{.program = std::make_shared<const program::Program>(wrong)}}) {
       const auto refused = group.Use(plan);
       ASSERT_FALSE(refused);
-      EXPECT_EQ(refused.error().code, code) << refused.error().message;
+      EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument) << refused.error().message;
     }
     float value = 1;
     const auto unplanned = group.Run(program::CollectiveKind::kCustom, &value, &value, 1,

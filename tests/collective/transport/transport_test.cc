@@ -19,6 +19,7 @@
 #include "collective/transport/shared_group.h"
 #include "collective/transport/shm_transport.h"
 #include "collective/transport/tcp_socket.h"
+#include "collective/transport/tcp_store.h"
 #include "collective/transport/tcp_transport.h"
 #include "tests/temporary_folder.h"
 
@@ -290,11 +291,11 @@ TEST_P(TransportContract, RefusesRanksAndPeersThatAreNotThere) {
 INSTANTIATE_TEST_SUITE_P(All, TransportContract, ::testing::ValuesIn(Kinds()),
                          [](const auto& test) { return test.param.name; });
 
-// A port that is free now. Another process may take it before it is used, but that is unlikely.
+// A port that is free now, below those that the kernel hands out by itself.
 std::uint16_t FreePort() {
-  const auto address = ParseAddress("127.0.0.1", 0);
-  const auto socket = Listen(*address);
-  return *LocalPort(socket->get());
+  auto port = static_cast<std::uint16_t>(10'000 + ::getpid() % 10'000);
+  while (!Listen(*ParseAddress("::1", port)) || !Listen(*ParseAddress("127.0.0.1", port))) ++port;
+  return port;
 }
 
 TEST(TcpTransport, ConnectsFromTheChosenSourcePort) {
@@ -345,6 +346,77 @@ TEST(FileStore, GivesWhatWasSetAndWaitsForTheRest) {
   later.join();
   ASSERT_TRUE(value);
   EXPECT_EQ(*value, std::string(100'000, 'v'));
+}
+
+TEST(TcpStore, GivesWhatWasSetAndWaitsForTheRest) {
+  auto server = TcpStoreServer::Listen("127.0.0.1", 0);
+  ASSERT_TRUE(server) << server.error().message;
+  auto store = TcpStore::At("127.0.0.1", (*server)->port(), seconds(60));
+  ASSERT_TRUE(store);
+  const auto early = (*store)->Get("a/b", In(milliseconds(20)));
+  ASSERT_FALSE(early);
+  EXPECT_EQ(early.error().code, ErrorCode::kUnavailable);
+  const std::string long_value(60'000, 'v');
+  std::vector<std::thread> waiters;
+  for (int i = 0; i < 3; ++i) {
+    waiters.emplace_back([&] {
+      const auto value = (*store)->Get("a/b", InAWhile());
+      ASSERT_TRUE(value) << value.error().message;
+      EXPECT_EQ(*value, long_value);
+    });
+  }
+  ExpectDone((*store)->Set("other", "1"));
+  ExpectDone((*store)->Set("a/b", long_value));
+  for (std::thread& waiter : waiters) waiter.join();
+  EXPECT_EQ(*(*store)->Get("other", InAWhile()), "1");
+}
+
+TEST(TcpStore, OutlivesCallersThatMakeNoSense) {
+  auto server = TcpStoreServer::Listen("127.0.0.1", 0);
+  ASSERT_TRUE(server);
+  const auto place = ParseAddress("127.0.0.1", (*server)->port());
+  for (const std::size_t bytes : {1, 16, 100'000}) {
+    auto stranger = Dial(*ParseAddress("127.0.0.1", 0), *place, InAWhile());
+    ASSERT_TRUE(stranger);
+    const std::string nonsense(bytes, '\x7f');
+    // Where the server has cut it off already, the rest is not taken.
+    static_cast<void>(SendWhole(stranger->get(), nonsense.data(), bytes, In(milliseconds(100))));
+  }
+  auto store = TcpStore::At("127.0.0.1", (*server)->port(), seconds(60));
+  ASSERT_TRUE(store);
+  ExpectDone((*store)->Set("key", "value"));
+  EXPECT_EQ(*(*store)->Get("key", InAWhile()), "value");
+  for (const auto& [key, value] : {std::pair(std::string(2000, 'k'), std::string("v")),
+                                   std::pair(std::string("k"), std::string(70'000, 'v'))}) {
+    const auto refused = (*store)->Set(key, value);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  }
+}
+
+TEST(TcpStore, IsOpenedByItsName) {
+  for (const char* name : {"tcp://", "tcp://127.0.0.1", "tcp://127.0.0.1:", "tcp://127.0.0.1:0",
+                           "tcp://127.0.0.1:70000", "tcp://127.0.0.1:1x", "tcp://localhost:80"}) {
+    const auto opened = OpenStore(name, 0, seconds(1));
+    ASSERT_FALSE(opened) << name;
+    EXPECT_EQ(opened.error().code, ErrorCode::kInvalidArgument) << name;
+  }
+  const std::string port = std::to_string(FreePort());
+  // The one that waits comes before the one that serves.
+  std::thread other([&] {
+    auto store = OpenStore("tcp://[::1]:" + port, 1, seconds(60));
+    ASSERT_TRUE(store);
+    EXPECT_EQ(*(*store)->Get("key", InAWhile()), "value");
+    ExpectDone((*store)->Set("answer", "seen"));
+  });
+  auto store = OpenStore("tcp://[::1]:" + port, 0, seconds(60));
+  ASSERT_TRUE(store) << store.error().message;
+  const auto second = OpenStore("tcp://[::1]:" + port, 0, seconds(60));
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kAlreadyExists);
+  ExpectDone((*store)->Set("key", "value"));
+  EXPECT_EQ(*(*store)->Get("answer", InAWhile()), "seen");
+  other.join();
 }
 
 }  // namespace

@@ -1,0 +1,302 @@
+#include "collective/transport/tcp_store.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <map>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace espalier::transport {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr std::uint32_t kMagic = 0x31535345;
+constexpr std::uint32_t kMostKeyBytes = 1024;
+constexpr std::uint32_t kMostValueBytes = 64 << 10;
+constexpr std::size_t kMostKeys = 65'536;
+constexpr std::size_t kMostClients = 4096;
+constexpr milliseconds kRetryPause{5};
+constexpr char kSet = 's';
+constexpr char kGet = 'g';
+constexpr std::string_view kScheme = "tcp://";
+
+// A request is this, the key and, to set it, the value; an answer this and the value.
+struct Frame {
+  std::uint32_t magic = kMagic;
+  std::uint32_t kind = 0;
+  std::uint32_t key_bytes = 0;
+  std::uint32_t value_bytes = 0;
+};
+
+std::string ToBytes(char kind, std::string_view key, std::string_view value) {
+  const Frame frame = {.kind = static_cast<std::uint32_t>(kind),
+                       .key_bytes = static_cast<std::uint32_t>(key.size()),
+                       .value_bytes = static_cast<std::uint32_t>(value.size())};
+  std::string bytes(reinterpret_cast<const char*>(&frame), sizeof(frame));
+  bytes += key;
+  bytes += value;
+  return bytes;
+}
+
+class Server : public TcpStoreServer {
+ public:
+  Server(UniqueFd listener, UniqueFd stop, std::uint16_t port)
+      : listener_(std::move(listener)),
+        stop_(std::move(stop)),
+        port_(port),
+        thread_([this] { Serve(); }) {}
+  ~Server() override {
+    ::eventfd_write(stop_.get(), 1);
+    thread_.join();
+  }
+
+  std::uint16_t port() const override { return port_; }
+
+ private:
+  struct Client {
+    UniqueFd socket;
+    std::string received;
+    std::string to_send;
+    std::string awaited;  // key
+  };
+
+  void Serve();
+  void TakeCallers();
+  bool Read(Client& client);
+  bool Answer(Client& client);
+  bool Store(const std::string& key, std::string value);
+  static bool Write(Client& client);
+
+  UniqueFd listener_;
+  UniqueFd stop_;
+  std::uint16_t port_;
+  std::map<std::string, std::string> values_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  std::thread thread_;  // the last: it uses the others
+};
+
+void Server::Serve() {
+  std::vector<pollfd> polled;
+  while (true) {
+    polled.assign({{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}});
+    for (const auto& client : clients_) {
+      const int events = POLLIN | (client->to_send.empty() ? 0 : POLLOUT);
+      polled.push_back({client->socket.get(), static_cast<short>(events), 0});
+    }
+    if (::poll(polled.data(), polled.size(), -1) < 0) continue;
+    if (polled[0].revents != 0) return;
+    for (std::size_t i = 0; i + 2 < polled.size(); ++i) {
+      const bool is_well = (polled[i + 2].revents & ~POLLOUT) == 0 || Read(*clients_[i]);
+      if (!is_well || !Write(*clients_[i])) clients_[i].reset();
+    }
+    clients_.erase(std::remove(clients_.begin(), clients_.end(), nullptr), clients_.end());
+    if (polled[1].revents != 0) TakeCallers();
+  }
+}
+
+void Server::TakeCallers() {
+  while (UniqueFd socket = Accept(listener_.get())) {
+    if (clients_.size() >= kMostClients) continue;
+    clients_.push_back(std::make_unique<Client>());
+    clients_.back()->socket = std::move(socket);
+  }
+}
+
+// False where the client is to be cut off.
+bool Server::Read(Client& client) {
+  char part[4096];
+  while (true) {
+    const ssize_t received = ::recv(client.socket.get(), part, sizeof(part), MSG_DONTWAIT);
+    if (received < 0) return errno == EAGAIN || errno == EINTR ? Answer(client) : false;
+    if (received == 0) return false;
+    client.received.append(part, static_cast<std::size_t>(received));
+    if (client.received.size() > sizeof(Frame) + kMostKeyBytes + kMostValueBytes) return false;
+  }
+}
+
+bool Server::Answer(Client& client) {
+  if (client.received.size() < sizeof(Frame)) return true;
+  Frame frame;
+  std::memcpy(&frame, client.received.data(), sizeof(frame));
+  const bool is_set = frame.kind == static_cast<std::uint32_t>(kSet);
+  const bool is_known = is_set || frame.kind == static_cast<std::uint32_t>(kGet);
+  if (frame.magic != kMagic || !is_known || frame.key_bytes > kMostKeyBytes ||
+      frame.value_bytes > kMostValueBytes) {
+    return false;
+  }
+  const std::size_t whole = sizeof(frame) + frame.key_bytes + frame.value_bytes;
+  if (client.received.size() < whole) return true;
+  const std::string key = client.received.substr(sizeof(frame), frame.key_bytes);
+  std::string value = client.received.substr(sizeof(frame) + frame.key_bytes, frame.value_bytes);
+  client.received.erase(0, whole);
+  if (is_set) {
+    if (!Store(key, std::move(value))) return false;
+    client.to_send += ToBytes(kSet, {}, {});
+    return true;
+  }
+  const auto found = values_.find(key);
+  if (found == values_.end()) {
+    client.awaited = key;
+  } else {
+    client.to_send += ToBytes(kGet, {}, found->second);
+  }
+  return true;
+}
+
+bool Server::Store(const std::string& key, std::string value) {
+  if (values_.size() >= kMostKeys && !values_.contains(key)) return false;
+  const std::string& stored = values_[key] = std::move(value);
+  for (const auto& client : clients_) {
+    if (client == nullptr || client->awaited != key) continue;
+    client->awaited.clear();
+    client->to_send += ToBytes(kGet, {}, stored);
+    // What the socket does not take now goes when it can.
+    Write(*client);
+  }
+  return true;
+}
+
+bool Server::Write(Client& client) {
+  while (!client.to_send.empty()) {
+    const ssize_t sent = ::send(client.socket.get(), client.to_send.data(), client.to_send.size(),
+                                MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0) return errno == EAGAIN || errno == EINTR;
+    client.to_send.erase(0, static_cast<std::size_t>(sent));
+  }
+  return true;
+}
+
+struct Place {
+  std::string address;
+  std::uint16_t port = 0;
+};
+
+Result<Place> ParsePlace(const std::string& place) {
+  std::string_view rest = std::string_view(place).substr(kScheme.size());
+  const std::size_t colon = rest.rfind(':');
+  Place parsed;
+  bool is_right = colon != std::string_view::npos;
+  if (is_right) {
+    const std::string_view digits = rest.substr(colon + 1);
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), parsed.port);
+    is_right =
+        read.ec == std::errc() && read.ptr == digits.data() + digits.size() && parsed.port != 0;
+    rest = rest.substr(0, colon);
+    if (rest.size() > 2 && rest.front() == '[' && rest.back() == ']') {
+      rest = rest.substr(1, rest.size() - 2);
+    }
+    parsed.address = rest;
+  }
+  if (is_right) return parsed;
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("\"{}\" is no store (write tcp://ADDRESS:PORT, or a folder)", place));
+}
+
+class ServedStore : public Store {
+ public:
+  ServedStore(std::unique_ptr<TcpStoreServer> server, std::unique_ptr<Store> store)
+      : server_(std::move(server)), store_(std::move(store)) {}
+  Result<void> Set(const std::string& key, const std::string& value) override {
+    return store_->Set(key, value);
+  }
+  Result<std::string> Get(const std::string& key, Deadline deadline) override {
+    return store_->Get(key, deadline);
+  }
+
+ private:
+  std::unique_ptr<TcpStoreServer> server_;
+  std::unique_ptr<Store> store_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Listen(const std::string& address,
+                                                               std::uint16_t port) {
+  const auto place = ParseAddress(address, port);
+  if (!place) return tl::unexpected(place.error());
+  auto listener = transport::Listen(*place);
+  if (!listener) return Propagate(listener);
+  const auto own_port = LocalPort(listener->get());
+  if (!own_port) return tl::unexpected(own_port.error());
+  UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
+  if (!stop) return Fail(ErrorCode::kUnavailable, "no event for the store's server");
+  return std::make_unique<Server>(std::move(*listener), std::move(stop), *own_port);
+}
+
+Result<std::unique_ptr<TcpStore>> TcpStore::At(const std::string& address, std::uint16_t port,
+                                               milliseconds patience) {
+  const auto server = ParseAddress(address, port);
+  if (!server) return tl::unexpected(server.error());
+  return std::unique_ptr<TcpStore>(
+      new TcpStore(*server, fmt::format("{}:{}", address, port), patience));
+}
+
+Result<std::string> TcpStore::Ask(char kind, const std::string& key, const std::string& value,
+                                  Deadline deadline) {
+  if (key.empty() || key.size() > kMostKeyBytes || value.size() > kMostValueBytes) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("\"{}\" is no key of a store", key));
+  }
+  SocketAddress any = server_;
+  std::memset(&any.storage, 0, sizeof(any.storage));
+  any.storage.ss_family = server_.storage.ss_family;
+  const std::string request = ToBytes(kind, key, value);
+  while (true) {
+    const auto fail = [&](const Error& error) {
+      return Fail(error.code,
+                  fmt::format("the store at {}: {} (key {})", name_, error.message, key));
+    };
+    auto socket = Dial(any, server_, deadline);
+    if (!socket) {
+      if (steady_clock::now() >= deadline) return fail(socket.error());
+      std::this_thread::sleep_for(kRetryPause);
+      continue;
+    }
+    const auto sent = SendWhole(socket->get(), request.data(), request.size(), deadline);
+    if (!sent) return fail(sent.error());
+    Frame answer;
+    auto received = ReceiveWhole(socket->get(), &answer, sizeof(answer), deadline);
+    if (!received) return fail(received.error());
+    if (answer.magic != kMagic || answer.value_bytes > kMostValueBytes) {
+      return fail({ErrorCode::kUnavailable, "something else than a store answers"});
+    }
+    std::string text(answer.value_bytes, '\0');
+    received = ReceiveWhole(socket->get(), text.data(), text.size(), deadline);
+    if (!received) return fail(received.error());
+    return text;
+  }
+}
+
+Result<void> TcpStore::Set(const std::string& key, const std::string& value) {
+  auto answer = Ask(kSet, key, value, steady_clock::now() + patience_);
+  if (!answer) return Propagate(answer);
+  return {};
+}
+
+Result<std::string> TcpStore::Get(const std::string& key, Deadline deadline) {
+  return Ask(kGet, key, {}, deadline);
+}
+
+Result<std::unique_ptr<Store>> OpenStore(const std::string& place, int rank,
+                                         milliseconds patience) {
+  if (!place.starts_with(kScheme)) return std::make_unique<FileStore>(place);
+  auto parsed = ParsePlace(place);
+  if (!parsed) return Propagate(parsed);
+  auto store = TcpStore::At(parsed->address, parsed->port, patience);
+  if (!store) return Propagate(store);
+  if (rank != 0) return std::move(*store);
+  auto server = TcpStoreServer::Listen(parsed->address, parsed->port);
+  if (!server) return Propagate(server);
+  return std::make_unique<ServedStore>(std::move(*server), std::move(*store));
+}
+
+}  // namespace espalier::transport

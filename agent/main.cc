@@ -69,7 +69,7 @@ int Run(Configuration config) {
   if (!nics) return Complain(nics.error());
   const auto local = LocalServer::Listen(loop, {.path = config.local_socket}, metrics);
   if (!local) return Complain(local.error());
-  const auto bus = io::ConnectZmqDealer(loop, {.endpoint = config.controller});
+  const auto bus = io::ZmqDealerBus::Connect(loop, {.endpoint = config.controller});
   if (!bus) return Complain(bus.error());
   const Probing probing = OpenProbing(loop, config.probing);
 

@@ -43,6 +43,8 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
                                     "Messages received from agents")),
       bad_messages_(metrics.MakeCounter("espalier_controller_bad_messages_total",
                                         "Messages refused as malformed or out of place")),
+      peers_refused_(metrics.MakeCounter("espalier_controller_peers_refused_total",
+                                         "Connections that were not let in or were ended")),
       assignments_(metrics.MakeCounter("espalier_controller_assignments_total",
                                        "Times that new flows were assigned paths")),
       flows_placed_(metrics.MakeCounter("espalier_controller_flows_placed_total",
@@ -140,6 +142,7 @@ void Controller::Tick() {
   if (options_.limit_rates) rate_planner_.Update();
   publisher_.ResendUnacknowledged(now);
   EndExpiredIntents();
+  RecordRefusals();
   StoreEvents();
   if (options_.verify_interval > Duration::zero() &&
       now - last_verify_ >= options_.verify_interval) {

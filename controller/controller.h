@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/bus.h"
@@ -78,6 +80,10 @@ class Controller {
   // The latest `most` entries after `since`, oldest first.
   void ReadAudit(std::uint64_t since, std::size_t most, Store::Done<std::vector<AuditEntry>> done);
 
+  // The bus let a peer not in, or sent it away: `who` is an agent's name or an address. Counted,
+  // and told as events, of which strangers cannot make more than a few a second.
+  void HandleRefusal(const std::string& who, const std::string& reason);
+
   // For views (controller/api); valid until the next callback of the loop.
   State& state() { return state_; }
   const ControllerOptions& options() const { return options_; }
@@ -102,6 +108,7 @@ class Controller {
   void HandleLinkEvent(AgentId id, const wire::LinkEvent& event);
   void HandleProbeReport(AgentId id, const wire::ProbeReport& report);
   void Refuse(PeerId peer, const std::string& name, const std::string& reason);
+  void RecordRefusals();
 
   // Time.
   void RequestTurn();
@@ -168,11 +175,14 @@ class Controller {
   std::uint32_t verify_cursor_ = 0;
   std::deque<Operation> operations_;  // the first is being done
   std::vector<std::function<void(Result<void>)>> epoch_waiters_;
+  std::map<std::pair<std::string, std::string>, std::int64_t> refusals_;  // who, why; untold yet
+  TimePoint refusals_told_;
   std::uint64_t stored_event_ = 0;  // the latest that was given to the store
   TimePoint next_expiry_check_;
 
   Counter& messages_;
   Counter& bad_messages_;
+  Counter& peers_refused_;
   Counter& assignments_;
   Counter& flows_placed_;
   LatencyHistogram& assignment_seconds_;

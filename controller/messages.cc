@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 #include <variant>
 
 #include "common/base/log.h"
@@ -10,6 +11,9 @@
 
 namespace espalier::controller {
 namespace {
+
+// Every start of a controller takes one epoch; an agent that could name any might take them all.
+constexpr std::uint64_t kMostEpochsAhead = 1 << 20;
 
 template <typename... Handlers>
 struct Overloaded : Handlers... {
@@ -74,12 +78,36 @@ void Controller::Refuse(PeerId peer, const std::string& name, const std::string&
                         fmt::format("agent={} reason=\"{}\"", name, reason));
 }
 
+void Controller::HandleRefusal(const std::string& who, const std::string& reason) {
+  constexpr std::size_t kMostUntold = 16;
+  peers_refused_.Add();
+  const bool is_full = refusals_.size() >= kMostUntold && !refusals_.contains({who, reason});
+  ++refusals_[is_full ? std::pair<std::string, std::string>{"others", reason}
+                      : std::pair{who, reason}];
+}
+
+void Controller::RecordRefusals() {
+  constexpr Duration kInterval = std::chrono::seconds(1);
+  if (refusals_.empty() || loop_.Now() - refusals_told_ < kInterval) return;
+  refusals_told_ = loop_.Now();
+  for (const auto& [refusal, count] : std::exchange(refusals_, {})) {
+    state_.history.Record(
+        loop_.Now(), "peer_refused",
+        fmt::format("who={} reason=\"{}\" count={}",
+                    refusal.first.empty() ? "unknown" : refusal.first, refusal.second, count));
+  }
+}
+
 void Controller::HandleHello(PeerId peer, std::uint64_t instance, const wire::Hello& hello) {
   if (hello.protocol_major != wire::kProtocolMajor) {
     Refuse(peer, hello.name,
            fmt::format("protocol {} is not spoken here, {} is (upgrade the older side)",
                        hello.protocol_major, wire::kProtocolMajor));
     return;
+  }
+  if (const auto proven = bus_.AuthenticatedName(peer); proven && *proven != hello.name) {
+    Refuse(peer, "", fmt::format("this key is that of {}, not of {}", *proven, hello.name));
+    return HandleRefusal(*proven, fmt::format("it calls itself {}", hello.name));
   }
   const AgentId id = state_.agents.Intern(hello.name);
   Agent& agent = state_.agents.At(id);
@@ -88,6 +116,9 @@ void Controller::HandleHello(PeerId peer, std::uint64_t instance, const wire::He
       now - agent.last_heard <= options_.heartbeat_interval * options_.missed_heartbeats) {
     Refuse(peer, hello.name, "another agent of this name is connected (names must be unique)");
     return;
+  }
+  if (hello.highest_epoch > state_.epoch + kMostEpochsAhead) {
+    return Refuse(peer, hello.name, "an epoch so high that no controller can have given it");
   }
   if (hello.highest_epoch >= state_.epoch && agent.instance != instance) {
     return RaiseEpoch(hello.highest_epoch, [this, peer, instance, hello](Result<void> raised) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -37,6 +38,10 @@ class Bus {
   virtual bool Send(PeerId to, std::string bytes) = 0;
   // Forgets a peer (it broke the protocol, or went silent).
   virtual void Disconnect(PeerId peer) = 0;
+  // The name that the peer has proved to have; none where peers need not prove anything.
+  virtual std::optional<std::string> AuthenticatedName(PeerId /*peer*/) const {
+    return std::nullopt;
+  }
 };
 
 // The agent's only peer.

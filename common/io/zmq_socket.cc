@@ -104,6 +104,11 @@ std::string_view ZmqFrame::bytes() const {
 
 bool ZmqFrame::HasMore() const { return zmq_msg_more(&impl_->message) != 0; }
 
+std::string_view ZmqFrame::UserId() const {
+  const char* const id = zmq_msg_gets(&impl_->message, "User-Id");
+  return id != nullptr ? id : "";
+}
+
 // ZMQ_FD is readable only when something changed inside libzmq, and any call on the socket may
 // consume that edge. So a turn goes on until a receive finds nothing (which is when libzmq has
 // looked at everything), and every send outside of a turn is followed by one.

@@ -23,8 +23,9 @@ class ZmqFrame {
   ZmqFrame(const ZmqFrame&) = delete;
   ZmqFrame& operator=(const ZmqFrame&) = delete;
 
-  std::string_view bytes() const;  // valid until the next Receive into this frame
-  bool HasMore() const;            // another frame of the same message follows
+  std::string_view bytes() const;   // valid until the next Receive into this frame
+  bool HasMore() const;             // another frame of the same message follows
+  std::string_view UserId() const;  // as the ZAP handler said of the connection; "" for none
 
  private:
   friend class ZmqSocket;

@@ -61,7 +61,7 @@ Load::Load(const LoadOptions& options, const std::string& endpoint) : options_(o
     for (int flow = 0; flow < kDestinations; ++flow) {
       agent->addresses.push_back(address_of(RemoteHost(i, flow, options.agents)));
     }
-    agent->bus = std::move(io::ConnectZmqDealer(loop_, {.endpoint = endpoint}).value());
+    agent->bus = std::move(io::ZmqDealerBus::Connect(loop_, {.endpoint = endpoint}).value());
     agent->bus->SetHandlers(
         {.on_message = [this, a = agent.get()](
                            PeerId, std::string_view bytes) { HandleMessage(*a, bytes); },

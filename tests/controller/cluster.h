@@ -98,11 +98,16 @@ class Cluster : private Bus {
                                  OperatorRequest request = {});
 
   MemoryDisk disk;
+  std::map<PeerId, std::string> proven_names;  // what the bus says of the keys of peers
 
  private:
   void SetHandlers(Handlers handlers) override { handlers_ = std::move(handlers); }
   bool Send(PeerId to, std::string bytes) override;
   void Disconnect(PeerId peer) override { gone_.insert(peer); }
+  std::optional<std::string> AuthenticatedName(PeerId peer) const override {
+    const auto found = proven_names.find(peer);
+    return found == proven_names.end() ? std::nullopt : std::optional(found->second);
+  }
   void HandleAtHost(Host& host, const wire::Message& message);
   void AnswerProbes(Host& host, const wire::ProbeOrder& order);
   void StartController();

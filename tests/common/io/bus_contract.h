@@ -11,6 +11,7 @@
 
 #include "common/base/bus.h"
 #include "common/base/event_loop.h"
+#include "tests/common/io/bus_end.h"
 
 // What every Bus does: instantiate BusContract with a factory of harnesses.
 namespace espalier {
@@ -26,32 +27,6 @@ class BusHarness {
 };
 
 using BusHarnessFactory = std::function<std::unique_ptr<BusHarness>()>;
-
-// One end of a bus and all that happened to it.
-class BusEnd {
- public:
-  struct Received {
-    PeerId from;
-    std::string bytes;
-  };
-
-  explicit BusEnd(std::unique_ptr<Bus> bus) : bus_(std::move(bus)) {
-    bus_->SetHandlers({.on_message =
-                           [this](PeerId from, std::string_view bytes) {
-                             received.push_back({from, std::string(bytes)});
-                             if (on_message) on_message(from, bytes);
-                           },
-                       .on_peer_gone = [this](PeerId peer) { gone.push_back(peer); }});
-  }
-  Bus* operator->() { return bus_.get(); }
-
-  std::vector<Received> received;
-  std::vector<PeerId> gone;
-  std::function<void(PeerId, std::string_view)> on_message;
-
- private:
-  std::unique_ptr<Bus> bus_;
-};
 
 class BusContract : public testing::TestWithParam<BusHarnessFactory> {
  protected:

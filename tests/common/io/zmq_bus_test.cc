@@ -19,7 +19,8 @@ namespace {
 
 class ZmqHarness : public BusHarness {
  public:
-  explicit ZmqHarness(std::string endpoint) : endpoint_(std::move(endpoint)) {}
+  explicit ZmqHarness(std::string endpoint, bool with_keys = false)
+      : endpoint_(std::move(endpoint)), with_keys_(with_keys) {}
 
   bool RunUntil(std::function<bool()> done) override { return io::RunUntil(loop_, done); }
 
@@ -27,8 +28,12 @@ class ZmqHarness : public BusHarness {
     std::unique_ptr<ZmqRouterBus> bus;
     // The socket of the one before may take a moment to close, in libzmq's own thread.
     EXPECT_TRUE(RunUntil([&] {
-      Result<std::unique_ptr<ZmqRouterBus>> bound =
-          ZmqRouterBus::Bind(loop_, {.endpoint = endpoint_});
+      ZmqRouterOptions options{.endpoint = endpoint_};
+      if (with_keys_) {
+        options.curve = CurveServer{controller_keys_.secret_key,
+                                    [](std::string_view key) { return std::string(key); }};
+      }
+      Result<std::unique_ptr<ZmqRouterBus>> bound = ZmqRouterBus::Bind(loop_, options);
       if (bound) bus = std::move(*bound);
       return bus != nullptr;
     }));
@@ -37,7 +42,9 @@ class ZmqHarness : public BusHarness {
   }
 
   std::unique_ptr<Bus> MakeAgent() override {
-    return std::move(ConnectZmqDealer(loop_, {.endpoint = endpoint_}).value());
+    ZmqDealerOptions options{.endpoint = endpoint_};
+    if (with_keys_) options.curve = CurveClient{MakeCurveKeys(), {controller_keys_.public_key}};
+    return std::move(ZmqDealerBus::Connect(loop_, options).value());
   }
 
   AsioEventLoop& loop() { return loop_; }
@@ -46,9 +53,15 @@ class ZmqHarness : public BusHarness {
  private:
   AsioEventLoop loop_;
   std::string endpoint_;
+  const bool with_keys_;
+  const CurveKeys controller_keys_ = MakeCurveKeys();
 };
 
 std::unique_ptr<BusHarness> OverTcp() { return std::make_unique<ZmqHarness>("tcp://127.0.0.1:*"); }
+
+std::unique_ptr<BusHarness> OverCurve() {
+  return std::make_unique<ZmqHarness>("tcp://127.0.0.1:*", true);
+}
 
 std::unique_ptr<BusHarness> OverUnixSockets() {
   const testing::UnitTest& test = *testing::UnitTest::GetInstance();
@@ -85,7 +98,7 @@ TEST(ZmqBusErrors, NameTheEndpoint) {
     ASSERT_FALSE(bound) << endpoint;
     EXPECT_EQ(bound.error().code, ErrorCode::kInvalidArgument) << bound.error().message;
     EXPECT_THAT(bound.error().message, testing::HasSubstr(endpoint));
-    const auto connected = ConnectZmqDealer(loop, {.endpoint = endpoint});
+    const auto connected = ZmqDealerBus::Connect(loop, {.endpoint = endpoint});
     ASSERT_FALSE(connected) << endpoint;
     EXPECT_EQ(connected.error().code, ErrorCode::kInvalidArgument) << connected.error().message;
   }
@@ -98,7 +111,7 @@ TEST(ZmqBusErrors, NameTheEndpoint) {
 
 TEST_F(ZmqBus, AnAgentMayStartBeforeItsController) {
   const std::string endpoint = "tcp://127.0.0.1:" + std::to_string(FreePort());
-  BusEnd agent(std::move(ConnectZmqDealer(harness_.loop(), {.endpoint = endpoint}).value()));
+  BusEnd agent(std::move(ZmqDealerBus::Connect(harness_.loop(), {.endpoint = endpoint}).value()));
   // Several attempts fail before there is a controller.
   const TimePoint later = harness_.loop().Now() + std::chrono::milliseconds(400);
   RunUntil([&] { return harness_.loop().Now() > later; });
@@ -146,8 +159,8 @@ TEST_F(ZmqBus, AMessageThatIsTooLargeBreaksItsConnectionOnly) {
                     .value());
   const ZmqDealerOptions to{.endpoint = bus->endpoint()};
   BusEnd controller(std::move(bus));
-  BusEnd good(std::move(ConnectZmqDealer(harness_.loop(), to).value()));
-  BusEnd bad(std::move(ConnectZmqDealer(harness_.loop(), to).value()));
+  BusEnd good(std::move(ZmqDealerBus::Connect(harness_.loop(), to).value()));
+  BusEnd bad(std::move(ZmqDealerBus::Connect(harness_.loop(), to).value()));
   good->Send(kControllerPeer, "good");
   bad->Send(kControllerPeer, std::string(1000, 'x'));
   RunUntil([&] { return controller.received.size() == 2; });
@@ -192,6 +205,7 @@ TEST_F(ZmqBus, StrangersOnThePortChangeNothing) {
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(ZmqTcp, BusContract, testing::Values(&OverTcp));
+INSTANTIATE_TEST_SUITE_P(ZmqCurve, BusContract, testing::Values(&OverCurve));
 INSTANTIATE_TEST_SUITE_P(ZmqIpc, BusContract, testing::Values(&OverUnixSockets));
 
 }  // namespace espalier::io

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/base/result.h"
+#include "common/io/asio_event_loop.h"
+#include "common/io/curve.h"
+
+namespace espalier::io {
+
+// Decides for libzmq (ZAP, RFC 27) which CURVE keys may connect to the sockets of a loop, of which
+// there is one handler at a time. Who may is known to the socket by its public key (UserId).
+class ZapHandler {
+ public:
+  // Who was refused: its IP address and its public key.
+  using OnRefusal = std::function<void(const std::string& address, const std::string& key)>;
+
+  // Errors: kUnavailable while the loop has another one.
+  static Result<std::unique_ptr<ZapHandler>> Start(AsioEventLoop& loop, NameOfKey name_of_key,
+                                                   OnRefusal on_refusal);
+  virtual ~ZapHandler() = default;
+};
+
+// The domain that sockets are to name. Without a handler libzmq lets all in, without a UserId.
+inline constexpr const char* kZapDomain = "espalier";
+
+}  // namespace espalier::io

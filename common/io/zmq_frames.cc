@@ -1,0 +1,53 @@
+#include "common/io/zmq_frames.h"
+
+#include <zmq.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace espalier::io {
+namespace {
+
+// Messages of one peer that wait for the loop; beyond it TCP holds the peer back.
+constexpr int kReceiveHighWaterMark = 256;
+// What encryption and its nonce add to a frame, amply.
+constexpr std::size_t kFrameOverhead = 64;
+constexpr int kHandshakeTimeoutMs = 15'000;
+
+}  // namespace
+
+void SetLimits(ZmqSocket& socket, int send_high_water_mark) {
+  socket.Set(ZMQ_IPV6, 1);
+  socket.Set(ZMQ_SNDHWM, send_high_water_mark);
+  socket.Set(ZMQ_RCVHWM, kReceiveHighWaterMark);
+  socket.Set(ZMQ_MAXMSGSIZE, static_cast<std::int64_t>(kMaxFrameBytes + kFrameOverhead));
+  socket.Set(ZMQ_HANDSHAKE_IVL, kHandshakeTimeoutMs);
+}
+
+int SendInFrames(ZmqSocket& socket, std::string_view routing_id, std::string_view bytes) {
+  std::vector<std::string_view> frames;
+  frames.reserve(bytes.size() / kMaxFrameBytes + 2);
+  if (!routing_id.empty()) frames.push_back(routing_id);
+  do {
+    frames.push_back(bytes.substr(0, kMaxFrameBytes));
+    bytes.remove_prefix(std::min(bytes.size(), kMaxFrameBytes));
+  } while (!bytes.empty());
+  return socket.Send(frames);
+}
+
+FrameJoiner::Message FrameJoiner::Receive(ZmqSocket& socket) {
+  if (!socket.Receive(frame_)) return {};
+  Message message{.received = true, .bytes = frame_.bytes(), .user_id = frame_.UserId()};
+  const auto limit = static_cast<std::size_t>(max_bytes_);
+  if (frame_.HasMore()) {
+    joined_.assign(frame_.bytes());
+    for (bool has_more = true; has_more && socket.Receive(more_); has_more = more_.HasMore()) {
+      if (joined_.size() <= limit) joined_.append(more_.bytes());
+    }
+    message.bytes = joined_;
+  }
+  message.too_large = message.bytes.size() > limit;
+  return message;
+}
+
+}  // namespace espalier::io

@@ -10,6 +10,12 @@ namespace espalier::controller {
 namespace {
 
 constexpr Duration kTickInterval = std::chrono::milliseconds(100);
+// A turn that begins later than this after it was asked for: the loop has too much to do.
+constexpr Duration kLate = std::chrono::milliseconds(50);
+// Between two plans made ahead: at least this (what comes in a burst is one change), and so many
+// times what the last one took.
+constexpr Duration kForesightPause = std::chrono::microseconds(200);
+constexpr int kPausesAPlan = 4;
 
 std::uint64_t RandomInstance() {
   std::random_device device;
@@ -33,6 +39,7 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       state_(std::move(topology)),
       initial_states_(InitialStates(state_.topology)),
       learner_(state_.topology, state_.paths, state_.path_map, options_.learner, metrics),
+      foresight_(state_, learner_, options_, metrics),
       placement_(state_, learner_, options_),
       rate_planner_(state_),
       publisher_(
@@ -53,6 +60,11 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
                                               "Duration of one assignment of new flows")),
       flows_moved_(metrics.MakeCounter("espalier_controller_flows_moved_total",
                                        "Live flows that moved to make room for new ones")),
+      late_turns_(metrics.MakeCounter(
+          "espalier_controller_late_turns_total",
+          "Turns that began late: starts then move no live flow, and no plans are made")),
+      plan_seconds_(metrics.MakeLatency("espalier_foresight_plan_seconds",
+                                        "Duration of making one plan ahead")),
       recomputations_(metrics.MakeCounter("espalier_controller_recomputations_total",
                                           "Assignments of all flows on the operator's word")),
       commit_seconds_(metrics.MakeLatency("espalier_controller_commit_seconds",
@@ -103,28 +115,58 @@ Result<void> Controller::Start() {
 
 void Controller::RequestTurn() {
   if (std::exchange(turn_pending_, true)) return;
+  turn_requested_ = loop_.Now();
   loop_.Post([this] { Turn(); });
 }
 
+void Controller::PlaceNew() {
+  if (state_.unplaced.empty()) return;
+  const TimePoint start = loop_.Now();
+  const Placement::Placed placed =
+      placement_.PlaceNew(foresight_, is_late_ ? 0 : options_.moves_per_start);
+  if (placed.flows == 0) return;
+  assignments_.Add();
+  flows_placed_.Add(static_cast<std::int64_t>(placed.flows));
+  flows_moved_.Add(static_cast<std::int64_t>(placed.moved));
+  assignment_seconds_.ObserveSeconds(std::chrono::duration<double>(loop_.Now() - start).count());
+}
+
+void Controller::RequestForesight() {
+  if (foresight_timer_ || is_late_) return;
+  foresight_timer_ = loop_.After(std::max(foresight_pause_, kForesightPause), [this] {
+    foresight_timer_.reset();
+    Foresee();
+  });
+}
+
+void Controller::Foresee() {
+  const TimePoint start = loop_.Now();
+  const bool has_planned = foresight_.PlanNext(start);
+  const Duration spent = loop_.Now() - start;
+  foresight_pause_ = kPausesAPlan * spent;
+  if (!has_planned) return RequestTurn();  // it may have asked for ports
+  plan_seconds_.ObserveSeconds(std::chrono::duration<double>(spent).count());
+  RequestForesight();
+}
+
 void Controller::Turn() {
+  const bool was_late = is_late_;
+  is_late_ = turn_pending_ && loop_.Now() - turn_requested_ > kLate;
   turn_pending_ = false;
-  if (!state_.unplaced.empty()) {
-    const TimePoint start = loop_.Now();
-    const Placement::Placed placed = placement_.PlaceNew();
-    if (placed.flows > 0) {
-      assignments_.Add();
-      flows_placed_.Add(static_cast<std::int64_t>(placed.flows));
-      flows_moved_.Add(static_cast<std::int64_t>(placed.moved));
-      assignment_seconds_.ObserveSeconds(
-          std::chrono::duration<double>(loop_.Now() - start).count());
-    }
+  if (is_late_) late_turns_.Add();
+  if (is_late_ != was_late) {
+    state_.history.Record(loop_.Now(), is_late_ ? "controller_late" : "controller_in_time", "");
   }
+  PlaceNew();
   const auto can_probe = [this](fabric::NodeId nic) { return ProbeAgent(nic).has_value(); };
   for (PathLearner::Order& order : learner_.TakeOrders(loop_.Now(), can_probe)) {
     Send(*ProbeAgent(order.source), std::move(order.order));
   }
   publisher_.PushChanges(loop_.Now());
   flows_open_.Set(static_cast<double>(state_.flows.size()));
+  if (std::exchange(foreseen_changes_, state_.path_changes) != state_.path_changes) {
+    RequestForesight();
+  }
 }
 
 std::optional<AgentId> Controller::ProbeAgent(fabric::NodeId nic) const {
@@ -144,6 +186,8 @@ void Controller::Tick() {
   EndExpiredIntents();
   RecordRefusals();
   StoreEvents();
+  foresight_.PassTime(now);
+  RequestForesight();
   if (options_.verify_interval > Duration::zero() &&
       now - last_verify_ >= options_.verify_interval) {
     last_verify_ = now;
@@ -206,7 +250,10 @@ void Controller::TakeFindings(const PathLearner::Findings& findings) {
                     state_.topology.node(mismatch.key.destination).id, mismatch.port));
   }
   for (const fabric::PortKey& key : findings.changed) placement_.Revisit(key);
-  if (!findings.changed.empty()) RequestTurn();
+  if (findings.changed.empty()) return;
+  foresight_.HandleFindings();
+  RequestForesight();
+  RequestTurn();
 }
 
 void Controller::RefreshMetrics() {

@@ -14,6 +14,7 @@
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
+#include "controller/foresight.h"
 #include "controller/load_summary.h"
 #include "controller/options.h"
 #include "controller/path_learner.h"
@@ -86,6 +87,7 @@ class Controller {
 
   // For views (controller/api); valid until the next callback of the loop.
   State& state() { return state_; }
+  const Foresight& foresight() const { return foresight_; }
   const ControllerOptions& options() const { return options_; }
   TimePoint Now() const { return loop_.Now(); }
   // Sets the metrics that nobody counts along: O(flows + links), for whoever reads them.
@@ -101,7 +103,8 @@ class Controller {
   void HandleHeartbeat(AgentId id, const wire::Heartbeat& heartbeat);
   void StartOver(AgentId id);
   void HandleFlowReport(AgentId id, const wire::FlowReport& report);
-  void OpenFlows(AgentId id, const wire::FlowReport& report);
+  // The slots of those that are new.
+  std::vector<FlowSlot> OpenFlows(AgentId id, const wire::FlowReport& report);
   void CloseFlow(FlowSlot slot);
   void CloseMissingFlows(AgentId id, const wire::FlowReport& report);
   void HandleHealth(AgentId id, const wire::PathHealth& health);
@@ -113,6 +116,10 @@ class Controller {
   // Time.
   void RequestTurn();
   void Turn();
+  void PlaceNew();
+  // Plans ahead in the background: one plan at a time, with pauses in proportion.
+  void RequestForesight();
+  void Foresee();
   void Tick();
   void DropSilentAgents();
   void VerifyOnePort();
@@ -162,6 +169,7 @@ class Controller {
   State state_;
   std::vector<fabric::LinkState> initial_states_;  // by link, as the topology file has them
   PathLearner learner_;
+  Foresight foresight_;
   Placement placement_;
   RatePlanner rate_planner_;
   Publisher publisher_;
@@ -169,6 +177,11 @@ class Controller {
   std::uint64_t instance_;
   std::uint64_t heartbeats_ = 0;
   bool turn_pending_ = false;
+  TimePoint turn_requested_;
+  bool is_late_ = false;  // the last turn began late
+  TimerPtr foresight_timer_;
+  Duration foresight_pause_{};
+  std::uint64_t foreseen_changes_ = 0;  // State::path_changes when plans were last asked for
   TimerPtr tick_;
   TimePoint last_heartbeat_;
   TimePoint last_verify_;
@@ -187,6 +200,8 @@ class Controller {
   Counter& flows_placed_;
   LatencyHistogram& assignment_seconds_;
   Counter& flows_moved_;
+  Counter& late_turns_;
+  LatencyHistogram& plan_seconds_;
   Counter& recomputations_;
   LatencyHistogram& commit_seconds_;
   Gauge& flows_open_;

@@ -24,6 +24,20 @@ std::string_view FlowStatusName(FlowStatus status) {
   return "?";
 }
 
+std::string_view PlanOriginName(PlanOrigin origin) {
+  switch (origin) {
+    case PlanOrigin::kReactive:
+      return "REACTIVE";
+    case PlanOrigin::kPredicted:
+      return "PREDICTED";
+    case PlanOrigin::kFailure:
+      return "FAILURE";
+    case PlanOrigin::kManual:
+      return "MANUAL";
+  }
+  return "?";
+}
+
 FlowTable::AgentFlows::const_iterator FlowTable::LowerBound(const AgentFlows& flows,
                                                             wire::LocalFlowId local) {
   // Flows that are new come last, mostly.

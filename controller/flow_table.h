@@ -28,6 +28,15 @@ enum class FlowStatus : std::uint8_t {
 };
 std::string_view FlowStatusName(FlowStatus status);  // "ROUTED", ...
 
+// Which decision put a flow on its path.
+enum class PlanOrigin : std::uint8_t {
+  kReactive,   // assigned when it started
+  kPredicted,  // planned before it started
+  kFailure,    // planned for the failure of a link or switch that it was on
+  kManual,     // an operator's action
+};
+std::string_view PlanOriginName(PlanOrigin origin);  // "REACTIVE", ...
+
 // One of the paths of a flow: a flow that is split over k queue pairs has k, each with a port.
 struct FlowWay {
   std::optional<LivePaths::Way> way;  // holds the path that is decided; none: it has none
@@ -60,6 +69,7 @@ struct Flow {
   std::vector<FlowWay> ways;       // empty: LOCAL, or an end is unknown
   std::uint64_t max_rate_bps = 0;  // 0: no limit
   wire::PathReason reason = wire::PathReason::kAssigned;
+  PlanOrigin origin = PlanOrigin::kReactive;
   std::uint64_t generation = 0;  // of the push that carried the present decision; 0: none yet
   bool dirty = false;            // decided anew since that push
 };

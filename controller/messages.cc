@@ -166,12 +166,19 @@ void Controller::HandleFlowReport(AgentId id, const wire::FlowReport& report) {
   if (!report.full && report.sequence > last + 1) return StartOver(id);
   last = report.full ? report.sequence : std::max(last, report.sequence);
   if (report.full) CloseMissingFlows(id, report);
-  OpenFlows(id, report);
+  const auto close_ended = [&] {
+    for (const wire::LocalFlowId local : report.ended) {
+      if (const auto slot = state_.flows.Find(id, local)) CloseFlow(*slot);
+    }
+  };
+  close_ended();  // first: what follows may be the next of the same pair
+  const std::vector<FlowSlot> opened = OpenFlows(id, report);
   state_.flows.TakeProgress(id, report.progress);
-  for (const wire::LocalFlowId local : report.ended) {
-    if (const auto slot = state_.flows.Find(id, local)) CloseFlow(*slot);
-  }
   Agent& agent = state_.agents.At(id);
+  // What is open when an agent connects has not just started.
+  if (agent.reported) foresight_.HandleStarts(opened, loop_.Now());
+  foresight_.HandleProgress(id, report.progress, loop_.Now());
+  close_ended();  // of a message that opens what it ends
   if (report.full && !agent.reported) {
     agent.reported = true;
     RequestTurn();
@@ -179,7 +186,8 @@ void Controller::HandleFlowReport(AgentId id, const wire::FlowReport& report) {
   if (!report.opened.empty() || !report.ended.empty()) RequestTurn();
 }
 
-void Controller::OpenFlows(AgentId id, const wire::FlowReport& report) {
+std::vector<FlowSlot> Controller::OpenFlows(AgentId id, const wire::FlowReport& report) {
+  std::vector<FlowSlot> slots;
   const Agent& agent = state_.agents.At(id);
   std::size_t refused = 0;
   for (const wire::OpenedFlow& opened : report.opened) {
@@ -203,16 +211,19 @@ void Controller::OpenFlows(AgentId id, const wire::FlowReport& report) {
     flow.movable = opened.movable;
     flow.started = loop_.Now() - std::chrono::microseconds(opened.age_us);
     const bool steered = agent.steered_before && !agent.reported && opened.steered;
-    placement_.Admit(state_.flows.Open(std::move(flow)), steered);
+    slots.push_back(state_.flows.Open(std::move(flow)));
+    placement_.Admit(slots.back(), steered);
   }
   if (refused > 0) {
     state_.history.Record(loop_.Now(), "flows_refused",
                           fmt::format("agent={} flows={} limit={}", agent.name, refused,
                                       options_.max_flows_per_agent));
   }
+  return slots;
 }
 
 void Controller::CloseFlow(FlowSlot slot) {
+  foresight_.HandleEnd(slot, loop_.Now());
   placement_.Release(slot);
   state_.flows.Close(slot);
 }

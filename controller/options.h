@@ -6,6 +6,7 @@
 #include "common/base/event_loop.h"
 #include "common/base/wall_time.h"
 #include "controller/path_learner.h"
+#include "controller/routing/live_paths.h"
 
 namespace espalier::controller {
 
@@ -47,5 +48,16 @@ struct ControllerOptions {
   // Stamps what is stored, and ends intents that hold until a time.
   WallClock wall_clock = SystemWallTime;
 };
+
+// A chain may move new flows freely, but live ways at this cost (LivePaths::SetBytesInFlight): what
+// a start may cost bounds the number of live ones that it moves.
+inline constexpr std::int64_t kCostOfMove = 1;
+
+// What the start of a flow may move: at most `most_moves` live ways.
+inline LivePaths::Options ChainOptions(const ControllerOptions& options, std::size_t most_moves) {
+  constexpr std::size_t kLongestChain = 64;
+  return {.max_moves = options.algorithm == Algorithm::kGreedy ? 0 : kLongestChain,
+          .max_moved_bytes = static_cast<std::int64_t>(most_moves) * kCostOfMove};
+}
 
 }  // namespace espalier::controller

@@ -11,11 +11,6 @@ using wire::PathReason;
 
 namespace {
 
-// A chain may move new flows freely, but live ones at this cost: what a start may cost bounds the
-// number of live flows that it moves.
-constexpr std::int64_t kCostOfMove = 1;
-constexpr std::size_t kLongestChain = 64;
-
 const std::string& OwnerOf(const fabric::Node& node) {
   return node.host.empty() ? node.id : node.host;
 }
@@ -94,11 +89,16 @@ void Placement::AddWay(FlowSlot slot, std::uint32_t index) {
   flow.ways[index].way = way;
 }
 
+void Placement::PlaceWay(const FlowWay& way, std::int32_t path) {
+  state_.NotePath(*way.way, state_.live.PathOf(*way.way), path);
+  state_.live.Place(*way.way, path);
+}
+
 void Placement::RemoveWay(FlowWay& way) {
   if (!way.way) return;
+  state_.NotePath(*way.way, state_.live.PathOf(*way.way), kNoPath);
   state_.live.Remove(*way.way);
   way.way.reset();
-  ++state_.path_changes;
 }
 
 void Placement::SetLive(const Flow& flow) {
@@ -116,16 +116,16 @@ std::set<FlowSlot> Placement::FindPaths(std::span<const FlowSlot> slots, std::si
       if (!ways[i].way && !ways[i].adopting) AddWay(slot, i);
     }
   }
-  const LivePaths::Options options{
-      .max_moves = options_.algorithm == Algorithm::kGreedy ? 0 : kLongestChain,
-      .max_moved_bytes = static_cast<std::int64_t>(most_moves) * kCostOfMove};
+  const LivePaths::Options options = ChainOptions(options_, most_moves);
   std::set<FlowSlot> others;
   for (const FlowSlot slot : slots) {
     for (FlowWay& way : state_.flows.At(slot).ways) {
       if (state_.PathOf(way) || way.adopting) continue;
       const auto moves = state_.live.Start(*way.way, options);
-      for (const LivePaths::Move& move : moves) others.insert(state_.owners[move.way].slot);
-      ++state_.path_changes;
+      for (const LivePaths::Move& move : moves) {
+        others.insert(state_.owners[move.way].slot);
+        state_.NotePath(move.way, move.from, move.to);
+      }
       if (moves.empty()) RemoveWay(way);
     }
   }
@@ -204,7 +204,23 @@ std::vector<FlowSlot> Placement::InOrder(std::vector<FlowSlot> slots) const {
   return slots;
 }
 
-Placement::Placed Placement::PlaceNew() {
+std::set<FlowSlot> Placement::TakePlanned(FlowSlot slot, const Foresight::Planned& planned) {
+  std::set<FlowSlot> others;
+  for (const LivePaths::Move& move : planned.moves) {
+    others.insert(state_.owners[move.way].slot);
+    state_.NotePath(move.way, move.from, move.to);
+    state_.live.Place(move.way, move.to);
+  }
+  Flow& flow = state_.flows.At(slot);
+  for (std::uint32_t i = 0; i < flow.ways.size(); ++i) {
+    AddWay(slot, i);
+    PlaceWay(flow.ways[i], planned.paths[i]);
+  }
+  flow.origin = PlanOrigin::kPredicted;
+  return others;
+}
+
+Placement::Placed Placement::PlaceNew(Foresight& foresight, std::size_t most_moves) {
   std::vector<FlowSlot> slots;
   for (const FlowSlot slot : std::exchange(state_.unplaced, {})) {
     if (state_.flows.IsOpen(slot) && state_.flows.At(slot).status == FlowStatus::kNew) {
@@ -214,13 +230,35 @@ Placement::Placed Placement::PlaceNew() {
   slots = InOrder(std::move(slots));
   slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
 
-  const std::set<FlowSlot> others = FindPaths(slots, options_.moves_per_start);
+  Placed placed{.flows = slots.size()};
+  std::set<FlowSlot> others;
+  std::vector<FlowSlot> unplanned;
   for (const FlowSlot slot : slots) {
+    const Flow& flow = state_.flows.At(slot);
+    const bool is_bare =
+        std::ranges::none_of(flow.ways, [](const FlowWay& way) { return way.way || way.adopting; });
+    const auto planned = is_bare ? foresight.Find(slot) : std::nullopt;
+    if (!planned) {
+      unplanned.push_back(slot);
+      continue;
+    }
+    others.merge(TakePlanned(slot, *planned));
+    foresight.Confirm();
+    ++placed.planned;
+  }
+  for (const FlowSlot slot : unplanned) {
+    foresight.CountMiss(slot);
+    state_.flows.At(slot).origin = PlanOrigin::kReactive;
+  }
+  others.merge(FindPaths(unplanned, most_moves));
+  for (const FlowSlot slot : slots) {
+    others.erase(slot);
     Settle(slot, PathReason::kAssigned);
     SetLive(state_.flows.At(slot));
   }
   for (const FlowSlot slot : others) ChoosePorts(slot, PathReason::kRecomputed);
-  return {slots.size(), others.size()};
+  placed.moved = others.size();
+  return placed;
 }
 
 bool Placement::Adopt(FlowSlot slot) {
@@ -238,8 +276,7 @@ bool Placement::Adopt(FlowSlot slot) {
       if (way.urgent) SetPort(flow, way, 0);
       if (fabric::IsUsable(state_.topology, path)) {
         if (!way.way) AddWay(slot, i);
-        state_.live.Place(*way.way, entry->path.value());
-        ++state_.path_changes;
+        PlaceWay(way, entry->path.value());
       }
     }
     lacks_paths = lacks_paths || !state_.PathOf(way);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/foresight.h"
 #include "controller/load_summary.h"
 #include "controller/options.h"
 #include "controller/path_learner.h"
@@ -41,12 +42,14 @@ class Placement {
   void Release(FlowSlot slot);
 
   struct Placed {
-    std::size_t flows = 0;  // new ones that were looked at
-    std::size_t moved = 0;  // live ones that made room for them
+    std::size_t flows = 0;    // new ones that were looked at
+    std::size_t planned = 0;  // of them those that a plan was ready for
+    std::size_t moved = 0;    // live ones that made room for them
   };
   // Assigns paths to all new flows at once, by job and then flow, and ports where the map knows
-  // them.
-  Placed PlaceNew();
+  // them. First those for which a plan holds, then the others on top of them, each of which may
+  // move `most_moves` live ways.
+  Placed PlaceNew(Foresight& foresight, std::size_t most_moves);
   // The map has learned something of this key: gives ports to flows that wait for one, and other
   // ports to flows whose port turned out to lead elsewhere.
   void Revisit(const fabric::PortKey& key);
@@ -78,9 +81,12 @@ class Placement {
 
   // Paths.
   void AddWay(FlowSlot slot, std::uint32_t index);
+  void PlaceWay(const FlowWay& way, std::int32_t path);
   void RemoveWay(FlowWay& way);
   // From now on it counts as live when others need room.
   void SetLive(const Flow& flow);
+  // By the plan; the flows that moved for it.
+  std::set<FlowSlot> TakePlanned(FlowSlot slot, const Foresight::Planned& planned);
   // Finds paths for all ways of these flows that have none; each may move `most_moves` live ways
   // to other paths. The other flows that moved.
   std::set<FlowSlot> FindPaths(std::span<const FlowSlot> slots, std::size_t most_moves);

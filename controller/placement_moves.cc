@@ -59,6 +59,7 @@ std::vector<FlowMove> Placement::HandleLinkChange() {
   });
   FindPaths(to_place, 0);
   for (const FlowSlot slot : to_place) {
+    state_.flows.At(slot).origin = PlanOrigin::kReactive;
     const bool urgent = std::ranges::any_of(state_.flows.At(slot).ways, &FlowWay::urgent);
     Settle(slot, urgent ? PathReason::kPathDead : PathReason::kRecomputed);
     SetLive(state_.flows.At(slot));
@@ -130,9 +131,9 @@ Placement::Recomputation Placement::Recompute(bool dry_run) {
     result.moves.push_back(std::move(move));
     if (dry_run) continue;
     for (std::size_t way = 0; way < flow.ways.size(); ++way) {
-      state_.live.Place(*flow.ways[way].way, anew.PathsOf(i)[way]);
+      PlaceWay(flow.ways[way], anew.PathsOf(i)[way]);
     }
-    ++state_.path_changes;
+    flow.origin = PlanOrigin::kManual;
     ChoosePorts(slot, PathReason::kRecomputed);
   }
   return result;

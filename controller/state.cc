@@ -1,5 +1,7 @@
 #include "controller/state.h"
 
+#include "controller/prediction/start_plan.h"
+
 namespace espalier::controller {
 
 std::string State::Via(const Flow& flow) {
@@ -17,6 +19,18 @@ std::string State::Via(const Flow& flow, std::span<const std::int32_t> indices) 
     via += fabric::ViaNames(topology, PathsOf(flow)[static_cast<std::size_t>(index)]);
   }
   return via;
+}
+
+std::uint64_t State::FingerprintOf(const Flow& flow, std::int32_t path) const {
+  return PathFingerprint(*view.LeafOf(flow.source_leaf), *view.LeafOf(flow.destination_leaf), path,
+                         flow.ways.size());
+}
+
+void State::NotePath(LivePaths::Way way, std::int32_t from, std::int32_t to) {
+  const Flow& flow = flows.At(owners[way].slot);
+  ++path_changes;
+  if (from != kNoPath) fingerprint -= FingerprintOf(flow, from);
+  if (to != kNoPath) fingerprint += FingerprintOf(flow, to);
 }
 
 void State::MarkDirty(Flow& flow) {

@@ -45,6 +45,7 @@ struct State {
   };
   std::vector<WayOwner> owners;    // by LivePaths::Way
   std::uint64_t path_changes = 0;  // grows whenever any way takes, changes or leaves its path
+  std::uint64_t fingerprint = 0;   // sum of PathFingerprint over all ways that have a path
   PortsInUse ports;
   FlowTable flows;
   AgentRegistry agents;
@@ -76,6 +77,11 @@ struct State {
   std::string Via(const Flow& flow, std::span<const std::int32_t> paths);
   // Paths of flows over each direction of a link, by DirectedLink::Index. O(flows x hops).
   std::vector<std::int64_t> CountPaths();
+  // What `live` has been told (or has done): this way was on the path `from` (kNoPath: on none) and
+  // is on `to` from now on. While it has its owner.
+  void NotePath(LivePaths::Way way, std::int32_t from, std::int32_t to);
+  // PathFingerprint of a flow's way, were it on this path.
+  std::uint64_t FingerprintOf(const Flow& flow, std::int32_t path) const;
   // Its agent is to be told anew.
   void MarkDirty(Flow& flow);
   // "h3:17": the agent and its number for the flow; names a flow for operators.

@@ -45,6 +45,21 @@ Duration GapAt(std::span<const Duration> gaps, std::size_t lag) {
   return Median(std::move(alike));
 }
 
+// After how many gaps they repeat: a longer lag has to be much better, and seen to repeat.
+std::size_t LagOf(std::span<const Duration> gaps) {
+  std::size_t best = 1;
+  if (gaps.size() < 3) return best;
+  Duration least = Median(DeviationsAt(gaps, 1));
+  for (std::size_t lag = 2; lag <= kMostLag && 2 * lag < gaps.size(); ++lag) {
+    const Duration deviation = Median(DeviationsAt(gaps, lag));
+    if (deviation < least / 2) {
+      least = deviation;
+      best = lag;
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 bool CycleLearner::HandleStart(Key key, std::uint64_t bytes, TimePoint now) {
@@ -84,6 +99,7 @@ void CycleLearner::Declare(std::span<const Key> members, std::uint64_t bytes_eac
   if (sets_.size() >= options_.max_sets) DropLongestUnseen();
   ++next_id_;
   sets_.push_back(std::move(set));
+  ++changes_;
 }
 
 void CycleLearner::PassTime(TimePoint now) {
@@ -107,14 +123,17 @@ CycleLearner::Set* CycleLearner::ChooseSet(Key key) {
   const auto known = sets_of_.find(key);
   if (known == sets_of_.end()) return nullptr;
   Set* starting = nullptr;
+  for (const SetId id : known->second) {
+    Set* set = Find(id);
+    const bool has_started = set->members[set->place.at(key)].has_started;
+    if (has_started || set->times.empty() || IsLate(*set)) continue;
+    if (starting == nullptr || set->times.back() > starting->times.back()) starting = set;
+  }
+  if (starting != nullptr) return starting;
   Set* next = nullptr;
   Duration nearest = Duration::max();
   for (const SetId id : known->second) {
     Set* set = Find(id);
-    const bool has_started = set->members[set->place.at(key)].has_started;
-    if (!has_started && !set->times.empty() && !IsLate(*set)) {
-      if (starting == nullptr || set->times.back() > starting->times.back()) starting = set;
-    }
     const auto forecast = ForecastOf(*set);
     const Duration distance =
         forecast ? Distance(forecast->time.time_since_epoch(), now_.time_since_epoch())
@@ -124,16 +143,13 @@ CycleLearner::Set* CycleLearner::ChooseSet(Key key) {
       nearest = distance;
     }
   }
-  if (starting != nullptr) return starting;
   next->members[next->place.at(key)].times_away = 0;  // it is back: it stays a member
   BeginStart(*next);
   return next;
 }
 
 bool CycleLearner::IsLate(const Set& set) const {
-  const std::vector<Duration> gaps = GapsOf(set);
-  const Duration gap =
-      gaps.empty() ? kUnknownGapInTogethers * 2 * options_.together : GapAt(gaps, LagOf(gaps));
+  const Duration gap = set.gap.value_or(2 * kUnknownGapInTogethers * options_.together);
   return now_ - set.times.back() > std::max(options_.together, gap / 2);
 }
 
@@ -152,6 +168,8 @@ void CycleLearner::BeginStart(Set& set) {
   ++set.starts;
   set.times.push_back(now_);
   if (set.times.size() > kTimesKept) set.times.pop_front();
+  LearnGap(set);
+  ++changes_;
 }
 
 void CycleLearner::EndStart(Set& set) {
@@ -212,6 +230,7 @@ void CycleLearner::LearnPending() {
   set.started = set.members.size();
   last_set_ = set.id;
   sets_.push_back(std::move(set));
+  ++changes_;
   pending_.clear();
   pending_keys_.clear();
 }
@@ -246,40 +265,29 @@ void CycleLearner::Score(double share_expected, std::size_t starts) {
   if (score_ > kOnAbove) is_on_ = true;
 }
 
-std::vector<Duration> CycleLearner::GapsOf(const Set& set) {
+void CycleLearner::LearnGap(Set& set) {
   std::vector<Duration> gaps;
   for (std::size_t i = 1; i < set.times.size(); ++i) {
     gaps.push_back(set.times[i] - set.times[i - 1]);
   }
-  return gaps;
-}
-
-std::size_t CycleLearner::LagOf(std::span<const Duration> gaps) {
-  // A longer lag has to be much better, and must have been seen to repeat.
-  std::size_t best = 1;
-  if (gaps.size() < 3) return best;
-  Duration least = Median(DeviationsAt(gaps, 1));
-  for (std::size_t lag = 2; lag <= kMostLag && 2 * lag < gaps.size(); ++lag) {
-    const Duration deviation = Median(DeviationsAt(gaps, lag));
-    if (deviation < least / 2) {
-      least = deviation;
-      best = lag;
-    }
+  if (gaps.empty()) return;
+  set.lag = LagOf(gaps);
+  set.gap = GapAt(gaps, set.lag);
+  const std::vector<Duration> deviations = DeviationsAt(gaps, set.lag);
+  set.deviation = deviations.empty() ? *set.gap / 4 : Median(deviations);
+  std::size_t seen = 0;
+  std::size_t as_predicted = 0;
+  for (std::size_t i = gaps.size(); i-- > set.lag && seen < kGapsForTrust; ++seen) {
+    if (Distance(gaps[i], gaps[i - set.lag]) <= gaps[i] / 4) ++as_predicted;
   }
-  return best;
+  set.confidence = seen > 0 ? static_cast<double>(as_predicted) / static_cast<double>(seen) : 0;
 }
 
-std::optional<CycleLearner::Forecast> CycleLearner::ForecastByGap(const Set& set) const {
+std::optional<CycleLearner::Forecast> CycleLearner::ForecastByGap(const Set& set) {
   if (set.times.empty()) return std::nullopt;
-  const std::vector<Duration> gaps = GapsOf(set);
-  if (gaps.empty()) {
-    if (set.declared_period == Duration{}) return std::nullopt;
-    return Forecast{set.times.back() + set.declared_period, set.declared_period / 8};
-  }
-  const std::size_t lag = LagOf(gaps);
-  const Duration gap = GapAt(gaps, lag);
-  const std::vector<Duration> deviations = DeviationsAt(gaps, lag);
-  return Forecast{set.times.back() + gap, deviations.empty() ? gap / 4 : Median(deviations)};
+  if (set.gap) return Forecast{set.times.back() + *set.gap, set.deviation};
+  if (set.declared_period == Duration{}) return std::nullopt;
+  return Forecast{set.times.back() + set.declared_period, set.declared_period / 8};
 }
 
 std::optional<CycleLearner::Forecast> CycleLearner::ForecastByOffset(const Set& set) const {
@@ -308,16 +316,9 @@ std::vector<CycleLearner::Next> CycleLearner::Upcoming() const {
     if (const auto forecast = ForecastOf(set)) {
       const Duration gap = forecast->time - set.times.back();
       if (now_ - forecast->time > kGapsUntilGone * gap) continue;
-      const std::vector<Duration> gaps = GapsOf(set);
-      const std::size_t lag = LagOf(gaps);
-      std::size_t seen = 0;
-      std::size_t as_predicted = 0;
-      for (std::size_t i = gaps.size(); i-- > lag && seen < kGapsForTrust; ++seen) {
-        if (Distance(gaps[i], gaps[i - lag]) <= gaps[i] / 4) ++as_predicted;
-      }
       next.expected = forecast->time;
       next.uncertainty = 3 * forecast->deviation;
-      if (seen > 0) next.confidence = static_cast<double>(as_predicted) / static_cast<double>(seen);
+      next.confidence = set.confidence;
     }
     upcoming.push_back(next);
   }
@@ -332,18 +333,6 @@ std::span<const CycleLearner::Member> CycleLearner::MembersOf(SetId set) const {
   return found == nullptr ? std::span<const Member>() : found->members;
 }
 
-std::vector<CycleLearner::Key> CycleLearner::Awaited(SetId id) const {
-  std::vector<Key> keys;
-  const Set* set = Find(id);
-  if (set == nullptr) return keys;
-  const bool is_starting =
-      !set->times.empty() && set->started < set->members.size() && !IsLate(*set);
-  for (const Member& member : set->members) {
-    if (!is_starting || !member.has_started) keys.push_back(member.key);
-  }
-  return keys;
-}
-
 std::uint64_t CycleLearner::StartsOf(SetId id) const {
   const Set* set = Find(id);
   return set == nullptr ? 0 : set->starts;
@@ -356,12 +345,8 @@ std::optional<Duration> CycleLearner::Period() const {
     if (largest == nullptr || set.members.size() > largest->members.size()) largest = &set;
   }
   if (largest == nullptr) return std::nullopt;
-  const std::vector<Duration> gaps = GapsOf(*largest);
-  const std::size_t lag = LagOf(gaps);
-  if (lag == 1) return GapAt(gaps, 1);
-  Duration period{};
-  for (std::size_t i = gaps.size() - lag; i < gaps.size(); ++i) period += gaps[i];
-  return period;
+  if (largest->lag == 1) return largest->gap;
+  return largest->times.back() - largest->times[largest->times.size() - 1 - largest->lag];
 }
 
 double CycleLearner::HitRate() const {

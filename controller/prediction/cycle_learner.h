@@ -71,11 +71,10 @@ class CycleLearner {
   std::vector<Next> Upcoming() const;
   // In the order in which they first came; empty where there is no such set.
   std::span<const Member> MembersOf(SetId set) const;
-  // Those that its next starts may be of: while a set is starting the members that are still to
-  // come, else all.
-  std::vector<Key> Awaited(SetId set) const;
   // Grows with each start of the set.
   std::uint64_t StartsOf(SetId set) const;
+  // Grows whenever Upcoming may say something else.
+  std::uint64_t changes() const { return changes_; }
   // Flows that started together are a set from now on, if no start has come for `together`. (The
   // next start would find that out, too.)
   void PassTime(TimePoint now);
@@ -103,6 +102,11 @@ class CycleLearner {
     std::deque<TimePoint> times;  // of the latest starts
     std::optional<SetId> before;  // the set that started before it, last time
     std::deque<Duration> offsets;
+    // Of the gaps between `times`, where there is one:
+    std::size_t lag = 1;
+    std::optional<Duration> gap;  // that is expected next
+    Duration deviation{};
+    double confidence = 0;
   };
   struct Forecast {
     TimePoint time;
@@ -123,9 +127,9 @@ class CycleLearner {
   void DropLongestUnseen();
   void Score(double share_expected, std::size_t starts);
 
-  static std::vector<Duration> GapsOf(const Set& set);
-  static std::size_t LagOf(std::span<const Duration> gaps);
-  std::optional<Forecast> ForecastByGap(const Set& set) const;
+  // From the times of its starts.
+  static void LearnGap(Set& set);
+  static std::optional<Forecast> ForecastByGap(const Set& set);
   std::optional<Forecast> ForecastByOffset(const Set& set) const;
   std::optional<Forecast> ForecastOf(const Set& set) const;
   bool IsLate(const Set& set) const;
@@ -136,6 +140,7 @@ class CycleLearner {
   std::size_t member_count_ = 0;
   SetId next_id_ = 0;
   std::optional<SetId> last_set_;
+  std::uint64_t changes_ = 0;
   TimePoint now_{};
   TimePoint last_start_{};
   std::vector<std::pair<Key, std::uint64_t>> pending_;  // unknown ones that started together

@@ -1,0 +1,385 @@
+#include "controller/foresight.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <tuple>
+
+namespace espalier::controller {
+namespace {
+
+constexpr std::size_t kMostJobs = 1'024;
+constexpr std::size_t kPlannedSets = 3;  // of a job: the next ones
+constexpr std::size_t kMostStartsInPlan = 8'192;
+constexpr std::uint32_t kMostPortRounds = 16;  // of asking for the ports of one plan
+constexpr std::uint32_t kMostAlike = 64;       // open flows of one pair told apart
+constexpr Duration kReportInterval = std::chrono::milliseconds(50);  // looked at of a flow
+
+std::uint64_t Hash(const fabric::PortKey& key) {
+  // Ports and queue pairs may be new with each connection: they do not name a flow.
+  const auto pair = (static_cast<std::uint64_t>(key.source.value()) << 32U) |
+                    static_cast<std::uint32_t>(key.destination.value());
+  return PathFingerprint(static_cast<std::uint32_t>(pair >> 32U), static_cast<std::uint32_t>(pair),
+                         key.protocol, 0);
+}
+
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+Foresight::Foresight(State& state, PathLearner& learner, const ControllerOptions& options,
+                     Metrics& metrics)
+    : state_(state),
+      learner_(learner),
+      options_(options),
+      expected_(metrics.MakeCounter("espalier_foresight_starts_expected_total",
+                                    "Flow starts that were of a set that a job repeats")),
+      unexpected_(metrics.MakeCounter("espalier_foresight_starts_unexpected_total",
+                                      "Flow starts that nothing had announced")),
+      plan_hits_(metrics.MakeCounter("espalier_foresight_plan_hits_total",
+                                     "Flow starts answered from a ready plan")),
+      plan_misses_(metrics.MakeCounter("espalier_foresight_plan_misses_total",
+                                       "Expected flow starts for which no plan held")),
+      plans_made_(metrics.MakeCounter("espalier_foresight_plans_made_total",
+                                      "Plans made in the background")),
+      start_error_(metrics.MakeLatency("espalier_foresight_start_error_seconds",
+                                       "Distance of a set's start from when it was predicted")),
+      end_error_(metrics.MakeLatency("espalier_foresight_end_error_seconds",
+                                     "Distance of a flow's end from when it was predicted")),
+      jobs_known_(metrics.MakeGauge("espalier_foresight_jobs", "Jobs whose flows are predicted")),
+      jobs_off_(metrics.MakeGauge("espalier_foresight_jobs_off",
+                                  "Jobs whose prediction is off, as it was wrong too often")) {}
+
+Foresight::Job* Foresight::FindJob(std::uint32_t name) {
+  const auto found =
+      std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& job) { return job->name == name; });
+  return found == jobs_.end() ? nullptr : found->get();
+}
+
+Foresight::Job* Foresight::MakeRoom(std::uint32_t name) {
+  if (jobs_.size() >= kMostJobs) {
+    const auto oldest =
+        std::min_element(jobs_.begin(), jobs_.end(), [](const auto& a, const auto& b) {
+          return a->learner.last_start() < b->learner.last_start();
+        });
+    for (Known& known : known_) {
+      if (known.job == oldest->get()) known = {};
+    }
+    jobs_.erase(oldest);
+  }
+  jobs_.push_back(std::make_unique<Job>(name, CycleOptions{}));
+  return jobs_.back().get();
+}
+
+void Foresight::HandleStarts(std::span<const FlowSlot> slots, TimePoint now) {
+  now_ = now;
+  for (const FlowSlot slot : slots) {
+    if (!state_.flows.At(slot).ways.empty()) Learn(slot, now);
+  }
+}
+
+void Foresight::Learn(FlowSlot slot, TimePoint now) {
+  const Flow& flow = state_.flows.At(slot);
+  Job* job = FindJob(flow.job);
+  if (job == nullptr) job = MakeRoom(flow.job);
+  if (known_.size() <= slot.Index()) known_.resize(slot.Index() + 1);
+  Known& known = known_[slot.Index()];
+  known.job = job;
+  known.pair = Hash(flow.key);
+  std::uint64_t& taken = job->ordinals[known.pair];
+  known.ordinal =
+      std::min<std::uint32_t>(static_cast<std::uint32_t>(std::countr_one(taken)), kMostAlike - 1);
+  taken |= std::uint64_t{1} << known.ordinal;
+  known.key = known.pair + known.ordinal;
+
+  Refresh(*job);
+  const std::uint64_t remaining = state_.flows.ActivityOf(slot).remaining_bytes;
+  const auto next = job->upcoming.empty() ? CycleLearner::Next{} : job->upcoming.front();
+  const std::uint64_t starts = job->learner.StartsOf(next.set);
+  known.is_expected = job->learner.HandleStart(known.key, remaining, now);
+  (known.is_expected ? expected_ : unexpected_).Add();
+  if (next.expected && job->learner.StartsOf(next.set) > starts) {
+    start_error_.ObserveSeconds(std::abs(Seconds(now - *next.expected)));
+  }
+  job->templates[known.key] = {.port_key = flow.key,
+                               .source_leaf = flow.source_leaf,
+                               .destination_leaf = flow.destination_leaf,
+                               .ways = static_cast<std::uint32_t>(flow.ways.size()),
+                               .agent = flow.agent,
+                               .is_open = true};
+  ends_.Begin(slot.value(), now, 0);
+  ends_.TakeReport(slot.value(), now, remaining, 0);
+  NoteSwitch(*job, now);
+}
+
+void Foresight::NoteSwitch(Job& job, TimePoint now) {
+  if (job.was_on == job.learner.IsOn()) return;
+  job.was_on = job.learner.IsOn();
+  state_.history.Record(
+      now, job.was_on ? "prediction_on" : "prediction_off",
+      fmt::format("job={} hit_rate={:.3f}", state_.flows.JobName(job.name), job.learner.HitRate()));
+}
+
+void Foresight::HandleEnd(FlowSlot slot, TimePoint now) {
+  if (const auto forecast = ends_.Of(slot.value())) {
+    end_error_.ObserveSeconds(std::abs(Seconds(now - forecast->expected)));
+  }
+  ends_.End(slot.value());
+  if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) return;
+  Known& known = known_[slot.Index()];
+  const auto member = known.job->templates.find(known.key);
+  if (member != known.job->templates.end()) member->second.is_open = false;
+  const auto taken = known.job->ordinals.find(known.pair);
+  if (taken != known.job->ordinals.end()) {
+    taken->second &= ~(std::uint64_t{1} << known.ordinal);
+    if (taken->second == 0) known.job->ordinals.erase(taken);
+  }
+  known = {};
+}
+
+void Foresight::HandleProgress(AgentId agent, std::span<const wire::FlowProgress> progress,
+                               TimePoint now) {
+  now_ = now;
+  for (const wire::FlowProgress& row : progress) {
+    const auto slot = state_.flows.Find(agent, row.id);
+    if (!slot || slot->Index() >= known_.size()) continue;
+    Known& known = known_[slot->Index()];
+    if (known.job == nullptr || now - known.looked_at < kReportInterval) continue;
+    known.looked_at = now;
+    ends_.SetPlannedRate(slot->value(), PlannedRate(state_.flows.At(*slot)));
+    ends_.TakeReport(slot->value(), now, row.remaining_bytes, row.achieved_bps);
+  }
+}
+
+double Foresight::PlannedRate(const Flow& flow) {
+  double rate = 0;
+  for (const FlowWay& way : flow.ways) {
+    const auto path = state_.PathOf(way);
+    if (!path) return 0;
+    const double share = static_cast<double>(kLoadUnit) / static_cast<double>(flow.ways.size());
+    double of_way = static_cast<double>(state_.view.unit_bps());
+    for (const fabric::DirectedLink hop : state_.PathsOf(flow)[path->Index()].hops) {
+      const auto load = static_cast<double>(state_.live.loads()[hop.Index()]);
+      const auto capacity = static_cast<double>(state_.view.capacities()[hop.Index()]);
+      of_way = std::min(of_way, capacity * share / std::max(load, share));
+    }
+    rate += of_way;
+  }
+  return rate;
+}
+
+void Foresight::PassTime(TimePoint now) {
+  now_ = now;
+  int off = 0;
+  for (const auto& job : jobs_) {
+    job->learner.PassTime(now);
+    NoteSwitch(*job, now);
+    off += job->learner.IsOn() ? 0 : 1;
+  }
+  jobs_known_.Set(static_cast<double>(jobs_.size()));
+  jobs_off_.Set(off);
+}
+
+void Foresight::Refresh(Job& job) {
+  if (job.seen_changes == job.learner.changes()) return;
+  job.seen_changes = job.learner.changes();
+  job.upcoming = job.learner.Upcoming();
+  if (job.upcoming.size() > kPlannedSets) job.upcoming.resize(kPlannedSets);
+  std::erase_if(job.plans, [&](const Plan& plan) {
+    return std::none_of(job.upcoming.begin(), job.upcoming.end(),
+                        [&](const auto& next) { return next.set == plan.set; });
+  });
+  if (job.templates.size() > 2 * CycleOptions{}.max_members) job.templates.clear();
+}
+
+bool Foresight::Holds(const Plan& plan) const {
+  return plan.version == state_.topology.version() && plan.fingerprint == state_.fingerprint &&
+         (plan.decided.moves.empty() || plan.changes == state_.path_changes);
+}
+
+std::optional<Foresight::Planned> Foresight::Find(FlowSlot slot) {
+  found_ = nullptr;
+  if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) return std::nullopt;
+  const Known& known = known_[slot.Index()];
+  if (!known.job->learner.IsOn()) return std::nullopt;
+  for (Plan& plan : known.job->plans) {
+    const auto ways = plan.ways.find(known.key);
+    if (ways == plan.ways.end() || !Holds(plan)) continue;
+    if (ways->second.second != state_.flows.At(slot).ways.size()) continue;
+    const auto paths =
+        std::span(plan.decided.paths).subspan(ways->second.first, ways->second.second);
+    if (std::find(paths.begin(), paths.end(), kNoPath) != paths.end()) continue;
+    found_ = &plan;
+    found_key_ = known.key;
+    plan_hits_.Add();
+    return Planned{paths, plan.decided.moves};
+  }
+  return std::nullopt;
+}
+
+void Foresight::Confirm() {
+  found_->fingerprint = state_.fingerprint;
+  found_->changes = state_.path_changes;
+  found_->decided.moves.clear();
+  found_->ways.erase(found_key_);
+  found_->is_used_up = found_->ways.empty();
+}
+
+void Foresight::CountMiss(FlowSlot slot) {
+  if (slot.Index() >= known_.size() || !known_[slot.Index()].is_expected) return;
+  known_[slot.Index()].is_expected = false;  // counted, should it be placed again
+  plan_misses_.Add();
+}
+
+Foresight::Remainder Foresight::RemainderAt(TimePoint until) const {
+  Remainder remainder{.fingerprint = state_.fingerprint};
+  for (const EndEstimator::Flow number : ends_.EndingBy(until)) {
+    const Flow& flow = state_.flows.At(FlowSlot(number));
+    for (const FlowWay& way : flow.ways) {
+      const auto path = state_.PathOf(way);
+      if (!path) continue;
+      remainder.ending.push_back(*way.way);
+      remainder.fingerprint -= state_.FingerprintOf(flow, path->value());
+    }
+  }
+  return remainder;
+}
+
+Foresight::Plan Foresight::Make(Job& job, SetId set, const Remainder& remainder,
+                                bool assumes_ends) {
+  // In the order in which an assignment on arrival would take them, as far as can be known.
+  std::vector<std::pair<Key, const Template*>> members;
+  for (const CycleLearner::Member& member : job.learner.MembersOf(set)) {
+    const auto found = job.templates.find(member.key);
+    if (found == job.templates.end() || (found->second.is_open && !assumes_ends)) continue;
+    members.emplace_back(member.key, &found->second);
+  }
+  if (members.size() > kMostStartsInPlan) members.resize(kMostStartsInPlan);
+  std::stable_sort(members.begin(), members.end(), [&](const auto& a, const auto& b) {
+    return state_.agents.At(a.second->agent).name < state_.agents.At(b.second->agent).name;
+  });
+  Plan plan{.set = set,
+            .version = state_.topology.version(),
+            .fingerprint = remainder.fingerprint,
+            .assumes_ends = assumes_ends};
+  std::vector<ExpectedStart> starts;
+  std::uint32_t first = 0;
+  for (const auto& [key, member] : members) {
+    starts.push_back({*state_.view.LeafOf(member->source_leaf),
+                      *state_.view.LeafOf(member->destination_leaf), member->ways});
+    plan.ways.emplace(key, std::pair(first, member->ways));
+    first += member->ways;
+  }
+  const LivePaths::Options chains =
+      ChainOptions(options_, assumes_ends ? 0 : options_.moves_per_start);
+  plan.decided = PlanStarts(state_.live, starts, remainder.ending, chains);
+  plan.changes = state_.path_changes;
+  plans_made_.Add();
+  return plan;
+}
+
+bool Foresight::PlanFor(Job& job, const CycleLearner::Next& next) {
+  for (const bool assumes_ends : {false, true}) {
+    Remainder remainder{.fingerprint = state_.fingerprint};
+    if (assumes_ends) {
+      if (!next.expected) continue;
+      remainder = RemainderAt(std::max(*next.expected, now_));
+      if (remainder.ending.empty()) continue;
+    }
+    const auto present = std::find_if(job.plans.begin(), job.plans.end(), [&](const Plan& plan) {
+      return plan.set == next.set && plan.assumes_ends == assumes_ends;
+    });
+    if (present != job.plans.end()) {
+      const bool rests_on_it =
+          present->version == state_.topology.version() &&
+          present->fingerprint == remainder.fingerprint &&
+          (present->decided.moves.empty() || present->changes == state_.path_changes);
+      if (rests_on_it && !present->is_used_up) continue;
+      *present = Make(job, next.set, remainder, assumes_ends);
+    } else {
+      job.plans.push_back(Make(job, next.set, remainder, assumes_ends));
+    }
+    return true;
+  }
+  return false;
+}
+
+void Foresight::AskForPorts(Job& job, Plan& plan) {
+  plan.lacks_ports = false;
+  ++plan.port_rounds;
+  for (const auto& [key, ways] : plan.ways) {
+    const auto member = job.templates.find(key);
+    if (member == job.templates.end()) continue;
+    for (std::uint32_t i = 0; i < ways.second; ++i) {
+      const std::int32_t path = plan.decided.paths[ways.first + i];
+      if (path == kNoPath) continue;
+      const fabric::PathIndex index(path);
+      const auto port = ChoosePort(state_.path_map, member->second.port_key, index, state_.ports,
+                                   PortNeed::kSure, 0);
+      if (!port && !learner_.Want(member->second.port_key, index)) plan.lacks_ports = true;
+    }
+  }
+}
+
+bool Foresight::PlanNext(TimePoint now) {
+  now_ = now;
+  // Soonest first; of sets whose time is not known yet, the jobs in turn.
+  std::vector<std::tuple<TimePoint, Job*, std::size_t>> wanted;
+  for (const auto& job : jobs_) {
+    if (!job->learner.IsOn()) continue;
+    Refresh(*job);
+    for (std::size_t i = 0; i < job->upcoming.size(); ++i) {
+      wanted.emplace_back(job->upcoming[i].expected.value_or(TimePoint::max()), job.get(), i);
+    }
+  }
+  std::sort(wanted.begin(), wanted.end(), [](const auto& a, const auto& b) {
+    return std::tuple(std::get<0>(a), std::get<1>(a)->name, std::get<2>(a)) <
+           std::tuple(std::get<0>(b), std::get<1>(b)->name, std::get<2>(b));
+  });
+  for (const auto& [time, job, index] : wanted) {
+    if (PlanFor(*job, job->upcoming[index])) return true;
+  }
+  for (const auto& job : jobs_) {
+    for (Plan& plan : job->plans) {
+      const bool is_due = plan.port_rounds == 0 || ports_changed_;
+      if (plan.lacks_ports && is_due && plan.port_rounds < kMostPortRounds) {
+        AskForPorts(*job, plan);
+      }
+    }
+  }
+  ports_changed_ = false;
+  return false;
+}
+
+std::vector<Foresight::JobView> Foresight::Jobs() const {
+  std::vector<JobView> views;
+  for (const auto& job : jobs_) {
+    const CycleLearner& learner = job->learner;
+    JobView view{.job = state_.flows.JobName(job->name),
+                 .is_on = learner.IsOn(),
+                 .hit_rate = learner.HitRate(),
+                 .hits = learner.hits(),
+                 .misses = learner.misses(),
+                 .sets = learner.set_count(),
+                 .members = learner.member_count(),
+                 .period = learner.Period()};
+    if (const auto upcoming = learner.Upcoming(); !upcoming.empty()) {
+      const CycleLearner::Next& next = upcoming.front();
+      view.next_start = next.expected;
+      view.uncertainty = next.uncertainty;
+      view.confidence = next.confidence;
+      view.next_flows = learner.MembersOf(next.set).size();
+      view.is_planned = std::any_of(job->plans.begin(), job->plans.end(), [&](const Plan& plan) {
+        return plan.set == next.set && Holds(plan);
+      });
+    }
+    views.push_back(std::move(view));
+  }
+  std::sort(views.begin(), views.end(),
+            [](const JobView& a, const JobView& b) { return a.job < b.job; });
+  return views;
+}
+
+}  // namespace espalier::controller

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -358,6 +359,43 @@ void AddTraffic(CLI::App& lab, int& exit_code) {
   Run(traffic, exit_code, [arguments] { return Traffic(*arguments); });
 }
 
+struct RdmaArguments {
+  bool no_fabric = false;
+  int time_limit_seconds = 300;
+  std::vector<std::string> argv;
+};
+
+Result<void> Rdma(const RdmaArguments& arguments) {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path start =
+      self.parent_path().parent_path() / "share/espalier/rdma-machine/start";
+  Command command = {
+      .argv = {start, "--time-limit", fmt::format("{}", arguments.time_limit_seconds)}};
+  if (arguments.no_fabric) command.argv.emplace_back("--no-fabric");
+  command.argv.emplace_back("--");
+  command.argv.insert(command.argv.end(), arguments.argv.begin(), arguments.argv.end());
+  std::fflush(nullptr);
+  return tl::unexpected(ExecCommand(command));
+}
+
+void AddRdma(CLI::App& lab, int& exit_code) {
+  CLI::App* rdma = lab.add_subcommand(
+      "rdma",
+      "Run a program in the RDMA machine: an emulated one with this machine's files, read-only, "
+      "and four hosts with soft RoCE (h0 to h3, devices rxe0 to rxe3) on two leaves and two "
+      "spines. "
+      "Its exit code is that of the program; 77 where the machine cannot run here");
+  const auto arguments = std::make_shared<RdmaArguments>();
+  rdma->add_option("command", arguments->argv, "the program and, after --, its arguments")
+      ->required();
+  rdma->add_flag("--no-fabric", arguments->no_fabric, "without hosts and switches");
+  rdma->add_option("--time-limit", arguments->time_limit_seconds, "of the machine, in seconds")
+      ->check(CLI::Range(1, 86'400))
+      ->capture_default_str();
+  Run(rdma, exit_code, [arguments] { return Rdma(*arguments); });
+}
+
 }  // namespace
 
 void AddLabCommands(CLI::App& app, int& exit_code) {
@@ -371,6 +409,7 @@ void AddLabCommands(CLI::App& app, int& exit_code) {
   AddLinkCommands(*lab, exit_code);
   AddCounters(*lab, exit_code);
   AddTraffic(*lab, exit_code);
+  AddRdma(*lab, exit_code);
 }
 
 }  // namespace espalier::lab

@@ -39,6 +39,7 @@ inline const std::vector<Layer>& Layers() {
 
       // Adapters: the outside world behind those seams.
       {"common/io/", {"common/base/", "common/graph/", "common/fabric/", "proto/"}},
+      {"common/verbs/", {"common/base/"}},
       {"common/sim/", {"common/base/", "common/graph/", "common/fabric/", "proto/", "agent/"}},
       {"controller/store/", {"common/base/", "common/io/", "controller/store/store.h"}},
       {"controller/files/",

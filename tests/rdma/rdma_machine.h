@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/ip_address.h"
+#include "common/base/unique_fd.h"
+#include "common/verbs/verbs.h"
+
+namespace espalier::rdma {
+
+// What deploy/lab/rdma/guest_fabric raises.
+inline constexpr int kHosts = 4;
+inline constexpr int kHostsPerLeaf = 2;
+inline constexpr int kSpines = 2;
+
+IpAddress AddressOfHost(int host, bool ipv6);
+verbs::RoceAddress RoceAddressOf(int host, bool ipv6);
+
+// Runs shell words in the machine; what they print. A failure fails the test.
+std::string Shell(const std::string& words);
+
+// RoCE packets as they pass an interface, in order.
+struct Packet {
+  IpAddress source;
+  IpAddress destination;
+  std::uint16_t source_port = 0;
+  std::uint32_t remote_number = 0;  // the queue pair's that it goes to
+  std::uint8_t opcode = 0;
+
+  bool IsWrite() const { return opcode >= 0x06 && opcode <= 0x0B; }
+};
+
+class Capture {
+ public:
+  // `node` empty: the machine's own namespace, where the hosts' interfaces are.
+  Capture(const std::string& node, const std::string& interface);
+  // All that came since the last call; a packet that was missed fails the test.
+  std::vector<Packet> Take();
+
+ private:
+  UniqueFd socket_;
+};
+
+// One queue pair on each of two hosts, connected, with memory of the same size at both.
+class Pair {
+ public:
+  struct End {
+    verbs::RoceAddress address;
+    verbs::Context context;
+    verbs::ProtectionDomain domain;
+    std::vector<std::byte> memory;
+    verbs::MemoryRegion region;
+    verbs::CompletionQueue queue;
+    verbs::QueuePair pair;
+  };
+
+  Pair(int from, int to, bool ipv6, std::uint32_t from_label, std::uint32_t to_label,
+       std::size_t bytes);
+
+  End& from() { return from_; }
+  End& to() { return to_; }
+  // Posts a write of that part of the memory to the same place at the other end.
+  void PostWrite(std::size_t begin, std::size_t bytes);
+  // Waits for so many completions of writes; all of them must have succeeded.
+  void AwaitWrites(int count);
+
+ private:
+  End from_;
+  End to_;
+};
+
+}  // namespace espalier::rdma

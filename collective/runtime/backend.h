@@ -4,7 +4,7 @@
 
 #include "collective/runtime/call_signature.h"
 #include "collective/runtime/interpreter.h"
-#include "collective/transport/transport.h"
+#include "collective/transport/patience.h"
 #include "common/base/result.h"
 
 namespace espalier::runtime {
@@ -17,7 +17,7 @@ class Backend {
   virtual ~Backend() = default;
   // Operands as the interpreter has them.
   virtual Result<void> Run(const Operands& operands, const CallSignature& call,
-                           transport::Deadline deadline) = 0;
+                           const transport::Patience& patience) = 0;
   // Tells all ranks that this one gives up, and why.
   virtual void Abort(const Error& cause) = 0;
   // Memory that peers can read and write in place, where there is such; page-aligned, zero. For as

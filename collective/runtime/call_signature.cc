@@ -4,6 +4,14 @@
 
 namespace espalier::runtime {
 
+Shares SharesOf(program::CollectiveKind kind, int ranks) {
+  using program::CollectiveKind;
+  const auto all = static_cast<std::size_t>(ranks);
+  const bool is_all = kind == CollectiveKind::kAllToAll;
+  return {.input = is_all || kind == CollectiveKind::kReduceScatter ? all : 1,
+          .output = is_all || kind == CollectiveKind::kAllGather ? all : 1};
+}
+
 transport::MessageTag ToTag(const CallSignature& call) {
   const std::uint64_t what = static_cast<std::uint64_t>(call.kind) |
                              static_cast<std::uint64_t>(call.type) << 8 |

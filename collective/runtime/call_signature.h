@@ -24,6 +24,13 @@ struct CallSignature {
   bool operator==(const CallSignature&) const = default;
 };
 
+// How many shares of a call's `count` elements each buffer of a rank has: 1, or one for each rank.
+struct Shares {
+  std::size_t input = 1;
+  std::size_t output = 1;
+};
+Shares SharesOf(program::CollectiveKind kind, int ranks);
+
 transport::MessageTag ToTag(const CallSignature& call);
 CallSignature FromTag(const transport::MessageTag& tag);
 

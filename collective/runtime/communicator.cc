@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
+#include "collective/runtime/check_operands.h"
 #include "collective/runtime/program_collectives.h"
 #include "collective/runtime/shared_collectives.h"
 #include "collective/transport/tcp_transport.h"
@@ -71,44 +71,10 @@ Result<std::unique_ptr<Communicator>> Communicator::Join(transport::Store& store
   return made;
 }
 
-Result<void> Communicator::CheckBuffers(CollectiveKind kind, const Operands& operands,
-                                        int root) const {
-  const bool is_rooted = kind == CollectiveKind::kReduce || kind == CollectiveKind::kBroadcast;
-  if (is_rooted && (root < 0 || root >= size_)) {
-    return Refuse(fmt::format("root {} of {} ranks", root, size_));
-  }
-  if (operands.elements == 0) return {};
-  const auto ranks = static_cast<std::size_t>(size_);
-  const std::size_t element = reduce::SizeOf(operands.type);
-  const std::size_t limit = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
-  if (operands.elements > limit / element / ranks) {
-    return Refuse(
-        fmt::format("{} elements of {} bytes for {} ranks", operands.elements, element, size_));
-  }
-  const bool has_output = kind != CollectiveKind::kReduce || rank_ == root;
-  if (operands.input == nullptr || (has_output && operands.output == nullptr)) {
-    return Refuse(fmt::format("a null buffer for {} elements", operands.elements));
-  }
-  if (!has_output) return {};
-  const std::size_t share = operands.elements * element;
-  const bool is_all = kind == CollectiveKind::kAllToAll;
-  const std::size_t input = share * (is_all || kind == CollectiveKind::kReduceScatter ? ranks : 1);
-  const std::size_t output = share * (is_all || kind == CollectiveKind::kAllGather ? ranks : 1);
-  const auto in = reinterpret_cast<std::uintptr_t>(operands.input);
-  const auto out = reinterpret_cast<std::uintptr_t>(operands.output);
-  const std::size_t part = share * static_cast<std::size_t>(rank_);
-  const bool in_place = kind == CollectiveKind::kAllGather       ? in == out + part
-                        : kind == CollectiveKind::kReduceScatter ? out == in + part
-                                                                 : in == out;
-  if (!in_place && in < out + output && out < in + input) {
-    return Refuse("input and output overlap (only in place do they share memory)");
-  }
-  return {};
-}
-
 Result<void> Communicator::Call(CollectiveKind kind, const Operands& operands, int root) {
   if (failure_) return tl::unexpected(*failure_);
-  auto checked = CheckBuffers(kind, operands, root);
+  if (is_interrupted_) return tl::unexpected(GiveUp({}));
+  auto checked = CheckOperands(kind, operands, root, rank_, size_);
   if (!checked) return checked;
   const CallSignature call = {.sequence = calls_,
                               .kind = kind,
@@ -122,25 +88,39 @@ Result<void> Communicator::Call(CollectiveKind kind, const Operands& operands, i
     return Refuse(fmt::format("no plan for a {} of that size", program::CollectiveKindName(kind)));
   }
   ++calls_;
-  const auto deadline = steady_clock::now() + options_.timeout;
-  auto done = plan != nullptr ? plan->Run(operands, call, deadline)
-                              : backend_->Run(operands, call, deadline);
-  if (!done) GiveUp(done.error());
+  const transport::Patience patience = OfOneCall();
+  auto done = plan != nullptr ? plan->Run(operands, call, patience)
+                              : backend_->Run(operands, call, patience);
+  if (!done) return tl::unexpected(GiveUp(std::move(done.error())));
   return done;
 }
 
+transport::Patience Communicator::OfOneCall() const {
+  return {steady_clock::now() + options_.timeout, &is_interrupted_};
+}
+
+void Communicator::Interrupt(const Error& cause) {
+  const std::lock_guard lock(interruption_mutex_);
+  if (!interruption_) interruption_ = cause;
+  is_interrupted_ = true;
+}
+
 // Ranks that are in another call hear of it too.
-void Communicator::GiveUp(const Error& error) {
+// An interruption is the cause of all that fails after it.
+Error Communicator::GiveUp(Error error) {
+  if (is_interrupted_) {
+    const std::lock_guard lock(interruption_mutex_);
+    error = *interruption_;
+  }
   failure_ = error;
   backend_->Abort(error);
+  return error;
 }
 
 PlannedProgram* Communicator::FindPlan(const CallSignature& call) const {
-  const bool is_shared = call.kind == CollectiveKind::kAllGather ||
-                         call.kind == CollectiveKind::kReduceScatter ||
-                         call.kind == CollectiveKind::kAllToAll;
+  const Shares shares = SharesOf(call.kind, size_);
   const std::size_t bytes =
-      call.count * reduce::SizeOf(call.type) * (is_shared ? static_cast<std::size_t>(size_) : 1);
+      call.count * reduce::SizeOf(call.type) * std::max(shares.input, shares.output);
   const auto found = std::find_if(plans_.begin(), plans_.end(),
                                   [&](const auto& plan) { return plan->Serves(call, bytes); });
   return found == plans_.end() ? nullptr : found->get();
@@ -153,7 +133,7 @@ Result<void> Communicator::Use(Plan plan) {
   auto prepared = Prepare(std::move(*checked));
   // The ranks that wait for this one's connections learn it when they next ask.
   if (prepared) prepared = Barrier();
-  if (!prepared) GiveUp(prepared.error());
+  if (!prepared && !failure_) return tl::unexpected(GiveUp(std::move(prepared.error())));
   return prepared;
 }
 
@@ -192,9 +172,6 @@ std::uint64_t Communicator::GenerationOf(CollectiveKind kind) const {
 Result<void> Communicator::Run(CollectiveKind kind, const void* input, void* output,
                                std::size_t count, reduce::DataType type, reduce::ReduceOp op,
                                int root) {
-  if (kind == CollectiveKind::kBroadcast && input != output) {
-    return Refuse("a broadcast has one buffer, its input and its output");
-  }
   void* const own_output = kind == CollectiveKind::kReduce && rank_ != root ? nullptr : output;
   return Call(kind, Between(input, own_output, count, type, op), root);
 }

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "collective/program/collective_spec.h"
 #include "collective/reduce/data_type.h"
 #include "collective/runtime/backend.h"
+#include "collective/runtime/group.h"
 #include "collective/runtime/plan.h"
 #include "collective/transport/store.h"
 #include "collective/transport/transport.h"
@@ -44,15 +47,15 @@ struct CommunicatorOptions {
 // only sends (the root of a broadcast over TCP) may learn it in its next call. Outputs are then
 // undefined, but nothing outside of them is ever written.
 // Thread safety: one thread at a time; the calling thread does the work.
-class Communicator {
+class Communicator : public Group {
  public:
   // The store must outlive the communicator.
   static Result<std::unique_ptr<Communicator>> Join(transport::Store& store,
                                                     const std::string& name, int rank, int size,
                                                     const CommunicatorOptions& options);
 
-  int rank() const { return rank_; }
-  int size() const { return size_; }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
 
   // `count`: of elements in each buffer.
   Result<void> AllReduce(const void* input, void* output, std::size_t count, reduce::DataType type,
@@ -69,36 +72,30 @@ class Communicator {
   Result<void> AllToAll(const void* input, void* output, std::size_t count, reduce::DataType type);
   Result<void> Barrier();
 
-  // From now on calls of the plan's collective and root go by it, where their size is one that its
-  // program is meant for. It takes the place of the plan for that collective before it. All ranks
-  // call it between the same two calls, with the same program and generation; it returns when all
-  // have and the plan's connections are open, from the source ports that it names.
-  // Errors, beyond those of calls: those of CheckPlan, with no effect on the group; kAlreadyExists
-  // for a port that another connection has, which ends it.
-  Result<void> Use(Plan plan);
-  // A call of any kind, also of those that only plans know (alltonext, custom): buffers as the
-  // program's collective has them, `count` as in Operands. The root where the kind has one.
-  // Errors: kInvalidArgument where nothing does such a call.
+  Result<void> Use(Plan plan) override;
   Result<void> Run(program::CollectiveKind kind, const void* input, void* output, std::size_t count,
-                   reduce::DataType type, reduce::ReduceOp op, int root = program::kNoRoot);
+                   reduce::DataType type, reduce::ReduceOp op,
+                   int root = program::kNoRoot) override;
   // The generation of the plan for that collective; 0: none.
   std::uint64_t GenerationOf(program::CollectiveKind kind) const;
 
   // A registered buffer: allreduces between such buffers (or parts of them) need no copies. Any
   // rank may allocate at any time, but only a call where all ranks' buffers are registered gains.
-  // Errors: kUnsupported over TCP, kUnavailable for want of memory; kNotFound.
-  Result<void*> Allocate(std::size_t bytes);
-  Result<void> Release(void* memory);
+  // Errors: kUnsupported over TCP too.
+  Result<void*> Allocate(std::size_t bytes) override;
+  Result<void> Release(void* memory) override;
+
+  void Interrupt(const Error& cause) override;
 
  private:
   Communicator(transport::Store& store, std::string name, std::unique_ptr<Backend> backend,
                int rank, int size, const CommunicatorOptions& options);
 
   Result<void> Call(program::CollectiveKind kind, const Operands& operands, int root);
-  Result<void> CheckBuffers(program::CollectiveKind kind, const Operands& operands, int root) const;
   Result<void> Prepare(Plan plan);
   PlannedProgram* FindPlan(const CallSignature& call) const;
-  void GiveUp(const Error& error);
+  transport::Patience OfOneCall() const;
+  Error GiveUp(Error error);
 
   transport::Store& store_;
   std::string name_;
@@ -111,6 +108,9 @@ class Communicator {
   std::uint32_t calls_ = 0;
   std::uint32_t uses_ = 0;
   std::optional<Error> failure_;
+  std::mutex interruption_mutex_;
+  std::optional<Error> interruption_;  // guarded
+  std::atomic<bool> is_interrupted_ = false;
 };
 
 }  // namespace espalier::runtime

@@ -347,14 +347,18 @@ std::string Interpreter::DescribeWaits() const {
                      Describe(call_));
 }
 
-Result<void> Interpreter::RunTiles(transport::Deadline deadline) {
+Result<void> Interpreter::RunTiles(const transport::Patience& patience) {
   for (Block& block : blocks_) block.done = 0;
   while (true) {
     auto moved = Advance();
     if (!moved) return Propagate(moved);
-    if (IsFinished()) return transport_.Flush(deadline);
+    if (IsFinished()) {
+      return transport::WaitInNaps(patience,
+                                   [&](transport::Deadline nap) { return transport_.Flush(nap); });
+    }
     if (*moved) continue;
-    auto waited = transport_.Wait(deadline);
+    auto waited = transport::WaitInNaps(
+        patience, [&](transport::Deadline nap) { return transport_.Wait(nap); });
     if (waited) continue;
     return Fail(waited.error().code,
                 fmt::format("{} ({})", waited.error().message, DescribeWaits()));
@@ -387,13 +391,13 @@ Operands Interpreter::Stage(const Operands& operands) {
 }
 
 Result<void> Interpreter::Run(const Operands& operands, const CallSignature& call,
-                              transport::Deadline deadline) {
+                              const transport::Patience& patience) {
   call_ = call;
   call_.program = fingerprint_;
   reduction_ = {.type = operands.type, .op = operands.op};
   const Operands staged = Stage(operands);
   CutIntoTiles(staged);
-  auto done = RunTiles(deadline);
+  auto done = RunTiles(patience);
   if (!done) {
     transport_.Abort(done.error());
     return done;

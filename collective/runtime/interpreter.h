@@ -8,6 +8,7 @@
 #include "collective/program/program.h"
 #include "collective/reduce/reduce.h"
 #include "collective/runtime/call_signature.h"
+#include "collective/transport/patience.h"
 #include "collective/transport/transport.h"
 #include "common/base/result.h"
 
@@ -51,7 +52,7 @@ class Interpreter {
       transport::Deadline deadline);
 
   Result<void> Run(const Operands& operands, const CallSignature& call,
-                   transport::Deadline deadline);
+                   const transport::Patience& patience);
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:
@@ -96,7 +97,7 @@ class Interpreter {
   static std::byte* Find(const Tile& tile, program::Location location);
   Result<void> CheckMessage(const transport::Message& message, int peer, std::size_t bytes) const;
   std::string DescribeWaits() const;
-  Result<void> RunTiles(transport::Deadline deadline);
+  Result<void> RunTiles(const transport::Patience& patience);
 
   std::shared_ptr<const program::Program> program_;
   transport::Transport& transport_;

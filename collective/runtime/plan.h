@@ -57,8 +57,8 @@ class PlannedProgram {
   bool Serves(const CallSignature& call, std::size_t bytes) const;
   // As Interpreter::Run.
   Result<void> Run(const Operands& operands, const CallSignature& call,
-                   transport::Deadline deadline) {
-    return interpreter_->Run(operands, call, deadline);
+                   const transport::Patience& patience) {
+    return interpreter_->Run(operands, call, patience);
   }
 
  private:

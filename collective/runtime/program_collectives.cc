@@ -60,15 +60,16 @@ Result<Interpreter*> ProgramCollectives::Find(std::string_view algorithm, int ro
 }
 
 Result<void> ProgramCollectives::Run(const Operands& operands, const CallSignature& call,
-                                     transport::Deadline deadline) {
+                                     const transport::Patience& patience) {
   const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
   const int instances = bytes > kLargeBytes ? connections_ : 1;
-  auto interpreter = Find(ChooseAlgorithm(call.kind, bytes), call.root, instances, deadline);
+  auto interpreter =
+      Find(ChooseAlgorithm(call.kind, bytes), call.root, instances, patience.deadline);
   if (!interpreter) {
     transport_->Abort(interpreter.error());
     return Propagate(interpreter);
   }
-  return (*interpreter)->Run(operands, call, deadline);
+  return (*interpreter)->Run(operands, call, patience);
 }
 
 Result<std::byte*> ProgramCollectives::Allocate(std::size_t /*bytes*/) {

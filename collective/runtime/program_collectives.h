@@ -24,7 +24,7 @@ class ProgramCollectives : public Backend {
       : transport_(std::move(transport)), connections_(connections) {}
 
   Result<void> Run(const Operands& operands, const CallSignature& call,
-                   transport::Deadline deadline) override;
+                   const transport::Patience& patience) override;
   void Abort(const Error& cause) override { transport_->Abort(cause); }
   Result<std::byte*> Allocate(std::size_t bytes) override;
   Result<void> Release(std::byte* memory) override;

@@ -90,7 +90,8 @@ Result<void> SharedCollectives::AwaitPeer(Signal& signal, std::uint32_t value, i
   while (true) {
     const std::uint32_t seen = signal.value.load(std::memory_order_acquire);
     if (static_cast<std::int32_t>(seen - value) >= 0) return {};
-    auto changed = group_->Await(signal, seen, deadline_);
+    auto changed = transport::WaitInNaps(
+        patience_, [&](transport::Deadline nap) { return group_->Await(signal, seen, nap); });
     if (changed) continue;
     return Fail(changed.error().code,
                 fmt::format("{} (rank {} waited for rank {} in {})", changed.error().message, rank_,
@@ -150,8 +151,8 @@ bool SharedCollectives::IsDirect(const CallSignature& call) const {
 }
 
 Result<void> SharedCollectives::Run(const Operands& operands, const CallSignature& call,
-                                    transport::Deadline deadline) {
-  deadline_ = deadline;
+                                    const transport::Patience& patience) {
+  patience_ = patience;
   call_ = call;
   reduction_ = {.type = operands.type,
                 .op = operands.op,

@@ -32,7 +32,7 @@ class SharedCollectives : public Backend {
                                                          int size, transport::Deadline deadline);
 
   Result<void> Run(const Operands& operands, const CallSignature& call,
-                   transport::Deadline deadline) override;
+                   const transport::Patience& patience) override;
   void Abort(const Error& cause) override { group_->Abort(cause); }
   Result<std::byte*> Allocate(std::size_t bytes) override { return registered_.Allocate(bytes); }
   Result<void> Release(std::byte* memory) override { return registered_.Release(memory); }
@@ -72,7 +72,7 @@ class SharedCollectives : public Backend {
   int size_;
   std::uint32_t calls_ = 0;  // entered
   std::uint32_t meetings_ = 0;
-  transport::Deadline deadline_;
+  transport::Patience patience_{transport::Deadline()};
   CallSignature call_;
   reduce::Reduction reduction_;
   std::vector<const std::byte*> inputs_;

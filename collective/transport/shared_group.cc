@@ -78,6 +78,18 @@ void Signal::Add() {
   Wake();
 }
 
+bool SleepOn(Signal& signal, std::uint32_t seen, Deadline deadline) {
+  const auto changed = [&] { return signal.value.load(std::memory_order_acquire) != seen; };
+  while (!changed()) {
+    const auto left = deadline - steady_clock::now();
+    if (left <= nanoseconds(0)) return false;
+    signal.sleepers.fetch_add(1);
+    if (!changed()) Sleep(signal.value, seen, left);
+    signal.sleepers.fetch_sub(1);
+  }
+  return true;
+}
+
 struct SharedGroup::Header {
   std::uint32_t magic = 0;
   std::int32_t ranks = 0;

@@ -26,6 +26,10 @@ struct alignas(64) Signal {
   void Wake();
 };
 
+// Sleeps until the signal's value is not `seen` any more (true), or the deadline. Of a signal that
+// may be written to by anybody.
+bool SleepOn(Signal& signal, std::uint32_t seen, Deadline deadline);
+
 // The ranks of one host, over memory that all of them have mapped: a memory file that rank 0 makes
 // and the others open through the store. Zero at first, and taken from the system page by page as
 // it is touched. The memory is gone when the last rank has left or died.

@@ -335,6 +335,24 @@ TEST_P(CommunicatorTest, NamesARankThatIsKilledInTheMiddle) {
   }
 }
 
+TEST_P(CommunicatorTest, EndsACallThatIsInterrupted) {
+  const Error cause = {ErrorCode::kUnavailable, "the plan is out of date"};
+  RunRanks(2, [&](Communicator& group) {
+    float value = 1;
+    if (group.rank() == 0) {
+      std::thread other([&] { group.Interrupt(cause); });
+      const auto done = group.AllReduce(&value, &value, 1, DataType::kF32, ReduceOp::kSum);
+      other.join();
+      ASSERT_FALSE(done);
+      EXPECT_EQ(done.error().message, cause.message);
+      EXPECT_EQ(group.Barrier().error().message, cause.message);
+    } else {
+      // Its peer makes no other call, and is gone in the end.
+      ASSERT_FALSE(group.AllReduce(&value, &value, 2, DataType::kF32, ReduceOp::kSum));
+    }
+  });
+}
+
 std::shared_ptr<const program::Program> MakeProgram(const std::string& name, int ranks) {
   auto program = algorithms::MakeAlgorithm(name, {.ranks = ranks, .root = 1});
   EXPECT_TRUE(program) << program.error().message;

@@ -1,0 +1,120 @@
+#include "collective/runtime/offload/offload_socket.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace espalier::runtime {
+namespace {
+
+constexpr std::size_t kMostFiles = 8;
+
+Result<sockaddr_un> AddressOf(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address.sun_path)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("\"{}\" is no path of a socket: 1 to {} bytes", path,
+                            sizeof(address.sun_path) - 1));
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+Result<UniqueFd> Open(const std::string& path) {
+  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (socket) return socket;
+  return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", path, std::strerror(errno)));
+}
+
+}  // namespace
+
+Result<UniqueFd> ConnectToPath(const std::string& path) {
+  const auto address = AddressOf(path);
+  if (!address) return tl::unexpected(address.error());
+  auto socket = Open(path);
+  if (!socket) return socket;
+  if (::connect(socket->get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) !=
+      0) {
+    return Fail(ErrorCode::kUnavailable,
+                fmt::format("no engine at {}: {}", path, std::strerror(errno)));
+  }
+  return socket;
+}
+
+Result<UniqueFd> ListenOnPath(const std::string& path) {
+  const auto address = AddressOf(path);
+  if (!address) return tl::unexpected(address.error());
+  if (ConnectToPath(path)) {
+    return Fail(ErrorCode::kAlreadyExists, fmt::format("{}: another engine listens there", path));
+  }
+  auto socket = Open(path);
+  if (!socket) return socket;
+  struct stat status = {};
+  if (::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) ::unlink(path.c_str());
+  if (::bind(socket->get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0 ||
+      ::chmod(path.c_str(), 0666) != 0 || ::listen(socket->get(), SOMAXCONN) != 0) {
+    return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", path, std::strerror(errno)));
+  }
+  return socket;
+}
+
+bool SendMessage(int socket, const void* data, std::size_t bytes, int file) {
+  iovec part = {const_cast<void*>(data), bytes};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control = {};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (file >= 0) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(rights), &file, sizeof(file));
+  }
+  while (true) {
+    const ssize_t sent = ::sendmsg(socket, &message, MSG_NOSIGNAL);
+    if (sent >= 0 || errno != EINTR) return sent == static_cast<ssize_t>(bytes);
+  }
+}
+
+std::optional<ReceivedMessage> ReceiveMessage(int socket, void* data, std::size_t bytes,
+                                              bool wait) {
+  iovec part = {data, bytes};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFiles * sizeof(int))> control = {};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  ssize_t received = -1;
+  do {
+    received =
+        ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_TRUNC | (wait ? 0 : MSG_DONTWAIT));
+  } while (received < 0 && errno == EINTR);
+  if (received < 0 && !wait && errno == EAGAIN) return std::nullopt;
+  ReceivedMessage result;
+  result.bytes = received < 0 ? 0 : static_cast<std::size_t>(received);
+  for (cmsghdr* one = CMSG_FIRSTHDR(&message); one != nullptr && received >= 0;
+       one = CMSG_NXTHDR(&message, one)) {
+    if (one->cmsg_level != SOL_SOCKET || one->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (one->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int file = -1;
+      std::memcpy(&file, CMSG_DATA(one) + i * sizeof(int), sizeof(file));
+      UniqueFd owned(file);
+      if (!result.file) result.file = std::move(owned);
+    }
+  }
+  return result;
+}
+
+}  // namespace espalier::runtime

@@ -1,0 +1,266 @@
+#include "collective/runtime/offload/offloaded_group.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <new>
+
+#include "collective/program/program_bytes.h"
+#include "collective/runtime/call_signature.h"
+#include "collective/runtime/check_operands.h"
+#include "collective/runtime/offload/offload_socket.h"
+
+namespace espalier::runtime {
+namespace {
+
+using program::CollectiveKind;
+using std::chrono::steady_clock;
+
+// How long to sleep before looking whether the engine is there.
+constexpr std::chrono::milliseconds kNap{100};
+constexpr std::size_t kPage = 4096;
+
+template <std::size_t kSize>
+bool Put(const std::string& from, char (&to)[kSize]) {
+  if (from.size() >= kSize) return false;
+  std::memcpy(to, from.data(), from.size());
+  return true;
+}
+
+// The engine's errors, as they were there.
+Error ErrorOf(std::int32_t code, const char* words, std::size_t most_words) {
+  constexpr auto kLast = static_cast<std::int32_t>(ErrorCode::kInternal);
+  const auto known = static_cast<ErrorCode>(std::clamp(code - 1, 0, kLast));
+  return {known, std::string(words, ::strnlen(words, most_words))};
+}
+
+bool EndsGroup(ErrorCode code) {
+  return code == ErrorCode::kFailedPrecondition || code == ErrorCode::kUnavailable ||
+         code == ErrorCode::kAlreadyExists;
+}
+
+std::string EncodePlan(const Plan& plan) {
+  const std::string program = program::EncodeProgram(*plan.program);
+  const OffloadPlanHeader header = {.generation = plan.generation,
+                                    .port_count = plan.source_ports.size(),
+                                    .program_bytes = program.size()};
+  std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));
+  for (const auto& [endpoint, port] : plan.source_ports) {
+    const OffloadPort one = {.peer = endpoint.peer, .channel = endpoint.channel, .port = port};
+    bytes.append(reinterpret_cast<const char*>(&one), sizeof(one));
+  }
+  return bytes + program;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<OffloadedGroup>> OffloadedGroup::Join(const std::string& engine,
+                                                             const std::string& store,
+                                                             const std::string& name, int rank,
+                                                             int size,
+                                                             const CommunicatorOptions& options) {
+  auto socket = ConnectToPath(engine);
+  if (!socket) return Propagate(socket);
+  auto ring = MappedFile::Make(sizeof(OffloadRing));
+  if (!ring) return Propagate(ring);
+  new (ring->data()) OffloadRing;
+  OffloadRequest request = {.kind = OffloadRequestKind::kJoin};
+  OffloadGroup& group = request.group;
+  const bool fits =
+      Put(store, group.store) && Put(name, group.name) && Put(options.address, group.address);
+  if (!fits) {
+    return espalier::Fail(ErrorCode::kInvalidArgument,
+                          "the names of a store, a group or an address are too long");
+  }
+  group.rank = rank;
+  group.size = size;
+  group.medium = static_cast<std::uint32_t>(options.medium);
+  group.timeout_ms = static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>(options.timeout.count(), 0, std::numeric_limits<int>::max()));
+  group.connections = static_cast<std::uint32_t>(options.connections);
+  group.plan_port = options.plan_port;
+  const int file = ring->file();
+  std::unique_ptr<OffloadedGroup> made(
+      new OffloadedGroup(std::move(*socket), std::move(*ring), rank, size, options.timeout));
+  auto joined = made->Ask(request, file);
+  if (!joined) return Propagate(joined);
+  return made;
+}
+
+Error OffloadedGroup::Fail(Error error) {
+  {
+    const std::lock_guard lock(interruption_mutex_);
+    if (interruption_) error = *interruption_;
+  }
+  if (EndsGroup(error.code)) failure_ = error;
+  return error;
+}
+
+void OffloadedGroup::Interrupt(const Error& cause) {
+  {
+    const std::lock_guard lock(interruption_mutex_);
+    if (!interruption_) interruption_ = cause;
+  }
+  // The engine takes it for the end of this program.
+  ::shutdown(socket_.get(), SHUT_RDWR);
+}
+
+Result<std::uint64_t> OffloadedGroup::Ask(OffloadRequest request, int file) {
+  if (failure_) return tl::unexpected(*failure_);
+  const auto gone = [&] {
+    return tl::unexpected(Fail({ErrorCode::kUnavailable, "the engine of this host has gone"}));
+  };
+  if (!SendMessage(socket_.get(), &request, sizeof(request), file)) return gone();
+  ring().bell.Add();
+  OffloadReply reply;
+  const auto received = ReceiveMessage(socket_.get(), &reply, sizeof(reply), true);
+  if (received->bytes != sizeof(reply) || reply.magic != kOffloadMagic) return gone();
+  if (reply.code != 0) {
+    return tl::unexpected(Fail(ErrorOf(reply.code, reply.words, sizeof(reply.words))));
+  }
+  return reply.value;
+}
+
+Result<OffloadedGroup::Buffer> OffloadedGroup::MakeBuffer(std::size_t bytes) {
+  auto file = MappedFile::Make((bytes + kPage - 1) / kPage * kPage);
+  if (!file) return Propagate(file);
+  auto number = Ask({.kind = OffloadRequestKind::kRegister}, file->file());
+  if (!number) return Propagate(number);
+  return Buffer{std::move(*file), *number};
+}
+
+Result<void*> OffloadedGroup::Allocate(std::size_t bytes) {
+  if (bytes == 0) return espalier::Fail(ErrorCode::kInvalidArgument, "a buffer of no bytes");
+  auto buffer = MakeBuffer(bytes);
+  if (!buffer) return Propagate(buffer);
+  std::byte* const data = buffer->file.data();
+  buffers_.emplace(data, std::move(*buffer));
+  return data;
+}
+
+Result<void> OffloadedGroup::Release(void* memory) {
+  const auto found = buffers_.find(static_cast<const std::byte*>(memory));
+  if (found == buffers_.end()) {
+    return espalier::Fail(ErrorCode::kNotFound, "that is no registered buffer");
+  }
+  auto released = Ask({.kind = OffloadRequestKind::kRelease, .value = found->second.number}, -1);
+  buffers_.erase(found);
+  if (!released) return Propagate(released);
+  return {};
+}
+
+Result<void> OffloadedGroup::Use(Plan plan) {
+  auto checked = CheckPlan(std::move(plan), size_);
+  if (!checked) return Propagate(checked);
+  const std::string bytes = EncodePlan(*checked);
+  auto file = MappedFile::Make(bytes.size());
+  if (!file) return Propagate(file);
+  std::memcpy(file->data(), bytes.data(), bytes.size());
+  auto used = Ask({.kind = OffloadRequestKind::kUse}, file->file());
+  if (!used) return Propagate(used);
+  return {};
+}
+
+OffloadedGroup::Place OffloadedGroup::Find(const void* memory, std::size_t bytes) const {
+  const auto* const begin = static_cast<const std::byte*>(memory);
+  auto found = buffers_.upper_bound(begin);
+  if (found == buffers_.begin()) return {};
+  --found;
+  const std::size_t size = found->second.file.size();
+  const auto offset = static_cast<std::size_t>(begin - found->first);
+  if (offset > size || bytes > size - offset) return {};
+  return {.buffer = found->second.number, .offset = offset, .is_known = true};
+}
+
+// Memory that the engine has, for so many bytes.
+Result<void> OffloadedGroup::Stage(std::size_t bytes) {
+  if (staging_ && staging_->file.size() >= bytes) return {};
+  if (staging_) {
+    auto released = Ask({.kind = OffloadRequestKind::kRelease, .value = staging_->number}, -1);
+    if (!released) return Propagate(released);
+    staging_.reset();
+  }
+  auto buffer = MakeBuffer(bytes);
+  if (!buffer) return Propagate(buffer);
+  staging_.emplace(std::move(*buffer));
+  return {};
+}
+
+Result<void> OffloadedGroup::Run(CollectiveKind kind, const void* input, void* output,
+                                 std::size_t count, reduce::DataType type, reduce::ReduceOp op,
+                                 int root) {
+  if (failure_) return tl::unexpected(*failure_);
+  const Operands operands = {.input = static_cast<const std::byte*>(input),
+                             .output = static_cast<std::byte*>(output),
+                             .elements = count,
+                             .type = type,
+                             .op = op};
+  auto checked = CheckOperands(kind, operands, root, rank_, size_);
+  if (!checked) return checked;
+  OffloadCall call = {.collective = static_cast<std::uint32_t>(kind),
+                      .type = static_cast<std::uint32_t>(type),
+                      .op = static_cast<std::uint32_t>(op),
+                      .root = root,
+                      .count = count};
+  const bool has_output = kind != CollectiveKind::kReduce || rank_ == root;
+  if (count == 0 || kind == CollectiveKind::kBarrier) return Do(call);
+  const std::size_t share = count * reduce::SizeOf(type);
+  const Shares shares = SharesOf(kind, size_);
+  const std::size_t in_bytes = share * shares.input;
+  const std::size_t out_bytes = has_output ? share * shares.output : 0;
+  const Place in = Find(input, in_bytes);
+  const Place out = Find(output, out_bytes);
+  if (in.is_known && (out.is_known || !has_output)) {
+    call.input_buffer = in.buffer;
+    call.input_offset = in.offset;
+    call.output_buffer = has_output ? out.buffer : 0;
+    call.output_offset = out.offset;
+    return Do(call);
+  }
+  // Input, then output, in memory that the engine has; in place as the caller has them.
+  const bool is_in_place = kind == CollectiveKind::kBroadcast;
+  auto staged = Stage(in_bytes + (is_in_place ? 0 : out_bytes));
+  if (!staged) return staged;
+  std::memcpy(staging_->file.data(), input, in_bytes);
+  // What the collective leaves as it is stays so.
+  if (!is_in_place && has_output) {
+    std::memcpy(staging_->file.data() + in_bytes, output, out_bytes);
+  }
+  call.input_buffer = staging_->number;
+  call.output_buffer = has_output ? staging_->number : 0;
+  call.output_offset = is_in_place || !has_output ? 0 : in_bytes;
+  auto done = Do(call);
+  if (done && has_output) {
+    std::memcpy(output, staging_->file.data() + call.output_offset, out_bytes);
+  }
+  return done;
+}
+
+Result<void> OffloadedGroup::Do(const OffloadCall& call) {
+  ring().calls[posted_ % kRingCalls] = call;
+  const std::uint32_t number = ++posted_;
+  ring().posted.store(number, std::memory_order_release);
+  ring().bell.Add();
+  // The engine keeps the timeout; what is more is for one that has stopped without a word.
+  const auto deadline = steady_clock::now() + 2 * timeout_;
+  while (ring().done.value.load(std::memory_order_acquire) != number) {
+    const std::uint32_t seen = number - 1;
+    if (transport::SleepOn(ring().done, seen, steady_clock::now() + kNap)) continue;
+    char byte = 0;
+    const bool has_gone = ::recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+    if (has_gone && ring().done.value.load(std::memory_order_acquire) != number) {
+      return tl::unexpected(Fail({ErrorCode::kUnavailable, "the engine of this host has gone"}));
+    }
+    if (steady_clock::now() >= deadline) {
+      return tl::unexpected(Fail({ErrorCode::kUnavailable, "the engine of this host is stuck"}));
+    }
+  }
+  const OffloadResult& result = ring().results[(number - 1) % kRingCalls];
+  if (result.code == 0) return {};
+  return tl::unexpected(Fail(ErrorOf(result.code, result.words, sizeof(result.words))));
+}
+
+}  // namespace espalier::runtime

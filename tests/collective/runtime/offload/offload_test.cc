@@ -1,0 +1,384 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collective/algorithms/algorithm.h"
+#include "collective/runtime/offload/offload_engine.h"
+#include "collective/runtime/offload/offload_protocol.h"
+#include "collective/runtime/offload/offload_socket.h"
+#include "collective/runtime/offload/offloaded_group.h"
+#include "collective/transport/tcp_transport.h"
+#include "tests/temporary_folder.h"
+
+namespace espalier::runtime {
+namespace {
+
+using program::CollectiveKind;
+using reduce::DataType;
+using reduce::ReduceOp;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+std::string FreeStore() {
+  static std::uint16_t next = static_cast<std::uint16_t>(5000 + ::getpid() % 5000);
+  while (!transport::ListenOn("127.0.0.1", ++next)) {
+  }
+  return "tcp://127.0.0.1:" + std::to_string(next);
+}
+
+void ExpectDone(const Result<void>& result) { ASSERT_TRUE(result) << result.error().message; }
+
+class OffloadTest : public ::testing::Test {
+ protected:
+  void StartEngine() {
+    auto engine = OffloadEngine::Listen(path_);
+    ASSERT_TRUE(engine) << engine.error().message;
+    engine_ = std::move(*engine);
+  }
+  Result<std::unique_ptr<OffloadedGroup>> Join(int rank, int size,
+                                               const CommunicatorOptions& options) {
+    return OffloadedGroup::Join(path_, store_, "g", rank, size, options);
+  }
+  void RunRanks(int size, const CommunicatorOptions& options,
+                const std::function<void(Group&)>& body) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < size; ++rank) {
+      threads.emplace_back([&, rank] {
+        auto group = Join(rank, size, options);
+        ASSERT_TRUE(group) << group.error().message;
+        body(**group);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  // Whether the engine still does what it is for.
+  void ExpectWorks() {
+    store_ = FreeStore();
+    RunRanks(2, {}, [](Group& group) {
+      float value = 1;
+      ExpectDone(group.Run(CollectiveKind::kAllReduce, &value, &value, 1, DataType::kF32,
+                           ReduceOp::kSum, program::kNoRoot));
+      EXPECT_EQ(value, 2);
+    });
+  }
+
+  TemporaryFolder folder_;
+  std::string path_ = folder_.path() + "/engine.sock";
+  std::string store_ = FreeStore();
+  std::unique_ptr<OffloadEngine> engine_;
+};
+
+// Elements of rank r are r + 1, so that sums are known.
+void ExpectCollectives(Group& group, std::size_t count, std::int32_t* memory) {
+  const auto ranks = static_cast<std::size_t>(group.size());
+  const std::int32_t mine = group.rank() + 1;
+  const auto sum = static_cast<std::int32_t>(ranks * (ranks + 1) / 2);
+  std::vector<std::int32_t> own(memory == nullptr ? 2 * count * ranks : 0);
+  std::int32_t* const input = memory == nullptr ? own.data() : memory;
+  std::int32_t* const output = input + count * ranks;
+  const auto run = [&](CollectiveKind kind, int root = program::kNoRoot) {
+    std::fill_n(input, count * ranks, mine);
+    std::fill_n(output, count * ranks, -7);
+    ExpectDone(group.Run(kind, input, kind == CollectiveKind::kBroadcast ? input : output, count,
+                         DataType::kI32, ReduceOp::kSum, root));
+  };
+  run(CollectiveKind::kAllReduce);
+  EXPECT_EQ(std::count(output, output + count, sum), static_cast<std::ptrdiff_t>(count));
+  run(CollectiveKind::kReduceScatter);
+  EXPECT_EQ(std::count(output, output + count, sum), static_cast<std::ptrdiff_t>(count));
+  run(CollectiveKind::kReduce, 1);
+  EXPECT_EQ(std::count(output, output + count, group.rank() == 1 ? sum : -7),
+            static_cast<std::ptrdiff_t>(count));
+  run(CollectiveKind::kBroadcast, 1);
+  EXPECT_EQ(std::count(input, input + count, 2), static_cast<std::ptrdiff_t>(count));
+  for (const CollectiveKind kind : {CollectiveKind::kAllGather, CollectiveKind::kAllToAll}) {
+    run(kind);
+    for (std::size_t r = 0; r < ranks; ++r) {
+      EXPECT_EQ(output[r * count], static_cast<std::int32_t>(r + 1));
+      EXPECT_EQ(output[(r + 1) * count - 1], static_cast<std::int32_t>(r + 1));
+    }
+  }
+  ExpectDone(group.Run(CollectiveKind::kBarrier, nullptr, nullptr, 0, DataType::kI32,
+                       ReduceOp::kSum, program::kNoRoot));
+}
+
+TEST_F(OffloadTest, DoesEveryCollectiveInSharedAndInPrivateMemory) {
+  StartEngine();
+  for (const Medium medium : {Medium::kShared, Medium::kTcp}) {
+    store_ = FreeStore();
+    RunRanks(3, {.medium = medium}, [](Group& group) {
+      constexpr std::size_t kCount = 20'001;
+      ExpectCollectives(group, 11, nullptr);
+      ExpectCollectives(group, kCount, nullptr);
+      auto memory = group.Allocate(2 * 3 * kCount * sizeof(std::int32_t));
+      ASSERT_TRUE(memory) << memory.error().message;
+      ExpectCollectives(group, kCount, static_cast<std::int32_t*>(*memory));
+      ExpectDone(group.Release(*memory));
+      EXPECT_EQ(group.Release(*memory).error().code, ErrorCode::kNotFound);
+    });
+  }
+}
+
+TEST_F(OffloadTest, RunsPlans) {
+  StartEngine();
+  RunRanks(3, {.medium = Medium::kTcp}, [](Group& group) {
+    auto made = algorithms::MakeAlgorithm("alltonext", {.ranks = 3});
+    ASSERT_TRUE(made);
+    auto program = std::make_shared<const program::Program>(std::move(*made));
+    const std::uint16_t port = 0;
+    ExpectDone(group.Use({.program = program, .generation = 3, .source_ports = {{{0, 0}, port}}}));
+    const std::int32_t mine[2] = {group.rank(), 5};
+    std::int32_t others[2] = {-1, -1};
+    ExpectDone(group.Run(CollectiveKind::kAllToNext, mine, others, 2, DataType::kI32,
+                         ReduceOp::kSum, program::kNoRoot));
+    EXPECT_EQ(others[0], group.rank() - 1);
+  });
+}
+
+TEST_F(OffloadTest, RefusesWhatIsWrongAndGoesOn) {
+  StartEngine();
+  const auto second = OffloadEngine::Listen(path_);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kAlreadyExists);
+  const auto nobody = OffloadedGroup::Join(folder_.path() + "/none", store_, "g", 0, 1, {});
+  ASSERT_FALSE(nobody);
+  EXPECT_EQ(nobody.error().code, ErrorCode::kUnavailable);
+  for (const std::string& store : {folder_.path(), std::string("tcp://127.0.0.1:80"),
+                                   std::string("tcp://nowhere:9000"), std::string(400, 'x')}) {
+    const auto joined = OffloadedGroup::Join(path_, store, "g", 0, 1, {});
+    ASSERT_FALSE(joined) << store;
+    EXPECT_EQ(joined.error().code, ErrorCode::kInvalidArgument) << joined.error().message;
+  }
+  RunRanks(2, {}, [](Group& group) {
+    std::vector<float> data(8, 1);
+    const auto overlap = group.Run(CollectiveKind::kAllGather, &data[1], data.data(), 2,
+                                   DataType::kF32, ReduceOp::kSum, program::kNoRoot);
+    ASSERT_FALSE(overlap);
+    EXPECT_EQ(overlap.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(group.Use({}).error().code, ErrorCode::kInvalidArgument);
+    ExpectCollectives(group, 3, nullptr);
+  });
+}
+
+// A program that keeps no rule, message by message.
+class BadProgram {
+ public:
+  explicit BadProgram(const std::string& path) : socket_(std::move(*ConnectToPath(path))) {}
+
+  static int MakeFile(std::size_t bytes, bool seal) {
+    const int file = ::memfd_create("bad", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    EXPECT_EQ(::ftruncate(file, static_cast<off_t>(bytes)), 0);
+    EXPECT_EQ(::fcntl(file, F_ADD_SEALS, seal ? F_SEAL_SHRINK : 0), 0);
+    return file;
+  }
+  void Send(const std::string& bytes) {
+    EXPECT_TRUE(SendMessage(socket_.get(), bytes.data(), bytes.size(), -1));
+  }
+  // The reply's code; -1 where the engine has cut it off.
+  int Ask(const OffloadRequest& request, int file) {
+    SendMessage(socket_.get(), &request, sizeof(request), file);
+    if (ring_ != nullptr) ring_->bell.Add();
+    OffloadReply reply;
+    const auto received = ReceiveMessage(socket_.get(), &reply, sizeof(reply), true);
+    return received->bytes == sizeof(reply) ? reply.code : -1;
+  }
+  static OffloadRequest JoinAlone(const std::string& store) {
+    OffloadRequest request;
+    std::memcpy(request.group.store, store.data(), store.size());
+    std::memcpy(request.group.name, "bad", 4);
+    request.group.size = 1;
+    request.group.timeout_ms = 5000;
+    request.group.connections = 1;
+    return request;
+  }
+  int Join(const std::string& store) {
+    const UniqueFd file(MakeFile(sizeof(OffloadRing), true));
+    void* memory =
+        ::mmap(nullptr, sizeof(OffloadRing), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+    const int code = Ask(JoinAlone(store), file.get());
+    ring_ = static_cast<OffloadRing*>(memory);
+    return code;
+  }
+  // Posts a call and gives its result.
+  int Call(const OffloadCall& call) {
+    ring_->calls[posted_ % kRingCalls] = call;
+    Post(++posted_);
+    while (ring_->done.value != posted_) {
+      transport::SleepOn(ring_->done, posted_ - 1, std::chrono::steady_clock::now() + seconds(1));
+    }
+    return ring_->results[(posted_ - 1) % kRingCalls].code;
+  }
+  void Post(std::uint32_t count) {
+    ring_->posted = count;
+    ring_->bell.Add();
+  }
+
+ private:
+  UniqueFd socket_;
+  OffloadRing* ring_ = nullptr;
+  std::uint32_t posted_ = 0;
+};
+
+constexpr int kRefused = 1 + static_cast<int>(ErrorCode::kInvalidArgument);
+
+TEST_F(OffloadTest, OutlivesProgramsThatSendNonsense) {
+  StartEngine();
+  for (const std::size_t bytes :
+       {1UL, sizeof(OffloadRequest) - 1, sizeof(OffloadRequest), 60'000UL}) {
+    BadProgram(path_).Send(std::string(bytes, '\x5a'));
+  }
+  EXPECT_EQ(BadProgram(path_).Ask({.version = 7}, -1),
+            1 + static_cast<int>(ErrorCode::kUnsupported));
+  EXPECT_EQ(BadProgram(path_).Ask({.kind = OffloadRequestKind::kRegister}, -1), kRefused);
+  const OffloadRequest join = BadProgram::JoinAlone(FreeStore());
+  for (const UniqueFd& ring :
+       {UniqueFd(), UniqueFd(::open("/dev/null", O_RDWR)),
+        UniqueFd(BadProgram::MakeFile(sizeof(OffloadRing), false)),
+        UniqueFd(BadProgram::MakeFile(64, true)), UniqueFd(BadProgram::MakeFile(1 << 20, true))}) {
+    EXPECT_EQ(BadProgram(path_).Ask(join, ring.get()), kRefused);
+  }
+  OffloadRequest wrong = join;
+  wrong.group.rank = 5;
+  const UniqueFd ring(BadProgram::MakeFile(sizeof(OffloadRing), true));
+  EXPECT_EQ(BadProgram(path_).Ask(wrong, ring.get()), kRefused);
+  std::memset(wrong.group.store, 'x', sizeof(wrong.group.store));
+  EXPECT_EQ(BadProgram(path_).Ask(wrong, ring.get()), kRefused);
+  ExpectWorks();
+}
+
+TEST_F(OffloadTest, ChecksEveryCallAgainstTheBuffers) {
+  StartEngine();
+  BadProgram program(path_);
+  ASSERT_EQ(program.Join(FreeStore()), 0);
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  const UniqueFd shrinks(BadProgram::MakeFile(4096, false));
+  EXPECT_EQ(program.Ask({.kind = OffloadRequestKind::kRegister}, shrinks.get()), kRefused);
+  const UniqueFd file(BadProgram::MakeFile(4096, true));
+  ASSERT_EQ(program.Ask({.kind = OffloadRequestKind::kRegister}, file.get()), 0);
+  EXPECT_NE(program.Ask({.kind = OffloadRequestKind::kRelease, .value = 9}, -1), 0);
+  EXPECT_NE(program.Ask({.kind = OffloadRequestKind::kUse}, file.get()), 0);
+  EXPECT_NE(program.Ask({.kind = static_cast<OffloadRequestKind>(77)}, -1), 0);
+  const OffloadCall good = {
+      .count = 512, .input_buffer = 1, .output_buffer = 1, .output_offset = 2048};
+  EXPECT_EQ(program.Call(good), 0);
+  const std::vector<std::function<void(OffloadCall&)>> slips = {
+      [&](OffloadCall& call) { call.count = 513; },
+      [&](OffloadCall& call) { call.count = kMost; },
+      [&](OffloadCall& call) { call.count = kMost / 4 + 1; },
+      [&](OffloadCall& call) { call.input_buffer = 2; },
+      [&](OffloadCall& call) { call.input_buffer = 0; },
+      [&](OffloadCall& call) { call.output_offset = 4096; },
+      [&](OffloadCall& call) { call.output_offset = kMost; },
+      [&](OffloadCall& call) { call.input_offset = kMost - 100; },
+      [&](OffloadCall& call) { call.input_offset = 1024; },
+      [&](OffloadCall& call) { call.collective = 200; },
+      [&](OffloadCall& call) { call.collective = 8; },
+      [&](OffloadCall& call) { call.type = 99; },
+      [&](OffloadCall& call) { call.op = 99; },
+      [&](OffloadCall& call) {
+        call.collective = static_cast<std::uint32_t>(CollectiveKind::kReduce);
+        call.root = -5;
+      }};
+  for (std::size_t i = 0; i < slips.size(); ++i) {
+    OffloadCall call = good;
+    slips[i](call);
+    EXPECT_EQ(program.Call(call), kRefused) << "slip " << i;
+  }
+  EXPECT_EQ(program.Call(good), 0);
+  // What is in the ring's counters is a program's own damage.
+  program.Post(std::numeric_limits<std::uint32_t>::max() / 2);
+  ExpectWorks();
+}
+
+// Ranks are processes; the engine outlives one of them.
+TEST_F(OffloadTest, TellsOthersOfAProgramThatWasKilled) {
+  int gate[2];
+  ASSERT_EQ(::pipe(gate), 0);
+  const CommunicatorOptions options = {.medium = Medium::kTcp, .timeout = seconds(100)};
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < 3; ++rank) {
+    const pid_t child = ::fork();
+    if (child != 0) {
+      children.push_back(child);
+      continue;
+    }
+    char go = 0;
+    if (::read(gate[0], &go, 1) != 1) ::_exit(9);
+    auto group = Join(rank, 3, options);
+    if (!group) ::_exit(2);
+    constexpr std::size_t kCount = 100'000;
+    auto memory = (*group)->Allocate(kCount * sizeof(float));
+    if (!memory) ::_exit(3);
+    auto* data = static_cast<float*>(*memory);
+    std::fill_n(data, kCount, 1.0F);
+    for (int round = 0;; ++round) {
+      if (rank == 1 && round == 5) ::raise(SIGKILL);
+      const auto done = (*group)->Run(CollectiveKind::kAllReduce, data, data, kCount,
+                                      DataType::kF32, ReduceOp::kMax, program::kNoRoot);
+      if (!done) ::_exit(done.error().message.find("rank 1") != std::string::npos ? 0 : 4);
+    }
+  }
+  StartEngine();
+  ASSERT_EQ(::write(gate[1], "123", 3), 3);
+  for (int rank = 0; rank < 3; ++rank) {
+    int status = 0;
+    ASSERT_GT(::waitpid(children[static_cast<std::size_t>(rank)], &status, 0), 0);
+    if (rank == 1) {
+      EXPECT_TRUE(WIFSIGNALED(status));
+    } else {
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+          << "rank " << rank << " code " << WEXITSTATUS(status);
+    }
+  }
+  ::close(gate[0]);
+  ::close(gate[1]);
+  ExpectWorks();
+}
+
+TEST_F(OffloadTest, EndsCallsWhenTheEngineStopsAndWhenTheyAreInterrupted) {
+  StartEngine();
+  RunRanks(2, {}, [this](Group& group) {
+    float value = 1;
+    if (group.rank() == 1) {
+      // The other's call waits for this rank, which makes none.
+      ExpectDone(group.Run(CollectiveKind::kBarrier, nullptr, nullptr, 0, DataType::kF32,
+                           ReduceOp::kSum, program::kNoRoot));
+      engine_.reset();
+      return;
+    }
+    ExpectDone(group.Run(CollectiveKind::kBarrier, nullptr, nullptr, 0, DataType::kF32,
+                         ReduceOp::kSum, program::kNoRoot));
+    const auto done = group.Run(CollectiveKind::kAllReduce, &value, &value, 1, DataType::kF32,
+                                ReduceOp::kSum, program::kNoRoot);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code, ErrorCode::kUnavailable);
+  });
+  StartEngine();
+  store_ = FreeStore();
+  RunRanks(1, {}, [](Group& group) {
+    group.Interrupt({ErrorCode::kUnavailable, "a new plan"});
+    float value = 1;
+    const auto done = group.Run(CollectiveKind::kAllReduce, &value, &value, 1, DataType::kF32,
+                                ReduceOp::kSum, program::kNoRoot);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().message, "a new plan");
+  });
+  ExpectWorks();
+}
+
+}  // namespace
+}  // namespace espalier::runtime

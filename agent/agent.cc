@@ -61,6 +61,11 @@ Agent::Agent(AgentOptions options, EventLoop& loop, Bus& bus, FlowSource& source
                                              "Path pushes whose predecessor never came")),
       bad_messages_(metrics.MakeCounter("espalier_agent_bad_messages_total",
                                         "Messages that could not be read")),
+      report_latency_(
+          metrics.MakeLatency("espalier_agent_announce_to_report_seconds",
+                              "From the opening of an elephant until the report of it was sent")),
+      apply_seconds_(metrics.MakeLatency("espalier_agent_push_apply_seconds",
+                                         "From a push's arrival until it was applied")),
       flows_tracked_(
           metrics.MakeGauge("espalier_agent_flows_tracked", "Elephant flows that are open")),
       state_gauge_(metrics.MakeGauge("espalier_agent_state",
@@ -184,7 +189,9 @@ void Agent::Handle(const wire::Heartbeat& heartbeat) {
 }
 
 void Agent::Handle(const wire::PathPush& push) {
+  const TimePoint received = loop_.Now();
   wire::Ack ack = ports_.HandlePush(push);
+  apply_seconds_.ObserveSeconds(std::chrono::duration<double>(loop_.Now() - received).count());
   switch (ack.status) {
     case wire::AckStatus::kApplied:
     case wire::AckStatus::kFailed:
@@ -271,6 +278,11 @@ void Agent::Report(std::span<const FlowMeasure> flows) {
     needs_full_report_ = false;
   } else {
     reports = reporter_.ReportChanges(loop_.Now(), flows, port_of);
+    for (const wire::FlowReport& report : reports) {
+      for (const wire::OpenedFlow& flow : report.opened) {
+        report_latency_.ObserveSeconds(1e-6 * static_cast<double>(flow.age_us));
+      }
+    }
   }
   for (wire::FlowReport& report : reports) {
     report.sequence = report_sequence_ + 1;

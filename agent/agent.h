@@ -113,6 +113,8 @@ class Agent {
   Counter& stale_pushes_;
   Counter& incomplete_pushes_;
   Counter& bad_messages_;
+  LatencyHistogram& report_latency_;
+  LatencyHistogram& apply_seconds_;
   Gauge& flows_tracked_;
   Gauge& state_gauge_;
 };

@@ -52,6 +52,13 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
                                         "Messages refused as malformed or out of place")),
       peers_refused_(metrics.MakeCounter("espalier_controller_peers_refused_total",
                                          "Connections that were not let in or were ended")),
+      decode_seconds_(metrics.MakeLatency("espalier_controller_decode_seconds",
+                                          "From a message's arrival until it was decoded")),
+      turn_wait_seconds_(metrics.MakeLatency("espalier_controller_turn_wait_seconds",
+                                             "From the report that asked for a turn to the turn")),
+      turn_seconds_(
+          metrics.MakeLatency("espalier_controller_turn_seconds",
+                              "Duration of one turn: assignment, probe orders, ports, pushes")),
       assignments_(metrics.MakeCounter("espalier_controller_assignments_total",
                                        "Times that new flows were assigned paths")),
       flows_placed_(metrics.MakeCounter("espalier_controller_flows_placed_total",
@@ -67,8 +74,13 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
                                         "Duration of making one plan ahead")),
       recomputations_(metrics.MakeCounter("espalier_controller_recomputations_total",
                                           "Assignments of all flows on the operator's word")),
+      recompute_seconds_(metrics.MakeLatency("espalier_controller_recompute_seconds",
+                                             "Duration of an assignment of all flows")),
       commit_seconds_(metrics.MakeLatency("espalier_controller_commit_seconds",
                                           "Until an operator's action was durable")),
+      action_seconds_(metrics.MakeLatency(
+          "espalier_controller_action_seconds",
+          "From an operator's action until it was durable and what it moves was pushed")),
       flows_open_(metrics.MakeGauge("espalier_controller_flows_open", "Elephant flows open now")),
       flows_unroutable_(metrics.MakeGauge("espalier_controller_flows_unroutable",
                                           "Open flows without a usable path or a known end")),
@@ -150,9 +162,12 @@ void Controller::Foresee() {
 }
 
 void Controller::Turn() {
+  const TimePoint turn = loop_.Now();
   const bool was_late = is_late_;
-  is_late_ = turn_pending_ && loop_.Now() - turn_requested_ > kLate;
-  turn_pending_ = false;
+  is_late_ = turn_pending_ && turn - turn_requested_ > kLate;
+  if (std::exchange(turn_pending_, false)) {
+    turn_wait_seconds_.ObserveSeconds(SecondsSince(turn_requested_));
+  }
   if (is_late_) late_turns_.Add();
   if (is_late_ != was_late) {
     state_.history.Record(loop_.Now(), is_late_ ? "controller_late" : "controller_in_time", "");
@@ -167,6 +182,7 @@ void Controller::Turn() {
   if (std::exchange(foreseen_changes_, state_.path_changes) != state_.path_changes) {
     RequestForesight();
   }
+  turn_seconds_.ObserveSeconds(SecondsSince(turn));
 }
 
 std::optional<AgentId> Controller::ProbeAgent(fabric::NodeId nic) const {

@@ -90,6 +90,7 @@ class Controller {
   const Foresight& foresight() const { return foresight_; }
   const ControllerOptions& options() const { return options_; }
   TimePoint Now() const { return loop_.Now(); }
+  EventLoop& loop() { return loop_; }
   // Sets the metrics that nobody counts along: O(flows + links), for whoever reads them.
   void RefreshMetrics();
   WallTime WallNow() const { return options_.wall_clock(); }
@@ -105,6 +106,7 @@ class Controller {
   void HandleFlowReport(AgentId id, const wire::FlowReport& report);
   // The slots of those that are new.
   std::vector<FlowSlot> OpenFlows(AgentId id, const wire::FlowReport& report);
+  void TakeProgress(AgentId id, std::span<const wire::FlowProgress> progress);
   void CloseFlow(FlowSlot slot);
   void CloseMissingFlows(AgentId id, const wire::FlowReport& report);
   void HandleHealth(AgentId id, const wire::PathHealth& health);
@@ -114,6 +116,9 @@ class Controller {
   void RecordRefusals();
 
   // Time.
+  double SecondsSince(TimePoint time) const {
+    return std::chrono::duration<double>(loop_.Now() - time).count();
+  }
   void RequestTurn();
   void Turn();
   void PlaceNew();
@@ -141,6 +146,7 @@ class Controller {
     std::string subject;                      // "link=leaf0--spine1"
     std::function<Result<Intents>()> change;  // what the intents become; none: they stay
     ActionDone done;
+    TimePoint asked{};
   };
   void Submit(Operation operation);
   void TellDryRun(const Operation& operation);
@@ -196,6 +202,9 @@ class Controller {
   Counter& messages_;
   Counter& bad_messages_;
   Counter& peers_refused_;
+  LatencyHistogram& decode_seconds_;
+  LatencyHistogram& turn_wait_seconds_;
+  LatencyHistogram& turn_seconds_;
   Counter& assignments_;
   Counter& flows_placed_;
   LatencyHistogram& assignment_seconds_;
@@ -203,7 +212,9 @@ class Controller {
   Counter& late_turns_;
   LatencyHistogram& plan_seconds_;
   Counter& recomputations_;
+  LatencyHistogram& recompute_seconds_;
   LatencyHistogram& commit_seconds_;
+  LatencyHistogram& action_seconds_;
   Gauge& flows_open_;
   Gauge& flows_unroutable_;
   Gauge& max_link_load_;

@@ -85,19 +85,29 @@ std::optional<FlowSlot> FlowTable::Find(AgentId agent, wire::LocalFlowId local) 
   return found->slot;
 }
 
-void FlowTable::TakeProgress(AgentId agent, std::span<const wire::FlowProgress> progress) {
-  if (agent.Index() >= by_agent_.size()) return;
+std::span<const MessageChange> FlowTable::TakeProgress(
+    AgentId agent, std::span<const wire::FlowProgress> progress) {
+  changes_.clear();
+  if (agent.Index() >= by_agent_.size()) return changes_;
   const AgentFlows& own = by_agent_[agent.Index()];
   auto next = own.begin();
   for (const wire::FlowProgress& flow : progress) {
     if (next == own.end() || next->local != flow.id) next = LowerBound(own, flow.id);
     if (next == own.end() || next->local != flow.id) continue;
-    activity_[next->slot.Index()] = {.remaining_bytes = flow.remaining_bytes,
-                                     .outstanding_bytes = flow.outstanding_bytes,
-                                     .achieved_bps = flow.achieved_bps,
-                                     .state = flow.state};
+    FlowActivity& activity = activity_[next->slot.Index()];
+    const bool was_busy = activity.IsBusy();
+    const std::uint64_t before = activity.remaining_bytes;
+    activity = {.remaining_bytes = flow.remaining_bytes,
+                .outstanding_bytes = flow.outstanding_bytes,
+                .achieved_bps = flow.achieved_bps,
+                .state = flow.state};
+    if (was_busy != activity.IsBusy() || flow.remaining_bytes > before) {
+      changes_.push_back({next->slot, was_busy, activity.IsBusy(),
+                          flow.remaining_bytes - std::min(before, flow.remaining_bytes)});
+    }
     ++next;
   }
+  return changes_;
 }
 
 std::vector<FlowSlot> FlowTable::OfAgent(AgentId agent) const {

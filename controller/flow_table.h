@@ -60,6 +60,7 @@ struct Flow {
   std::uint8_t max_paths = 1;
   bool movable = true;
   TimePoint started;
+  TimePoint reported;  // when the controller heard of it
 
   // As decided. `key` holds where both ends are known.
   FlowStatus status = FlowStatus::kNew;
@@ -80,6 +81,16 @@ struct FlowActivity {
   std::uint64_t outstanding_bytes = 0;
   std::uint64_t achieved_bps = 0;
   wire::FlowState state = wire::FlowState::kActive;
+
+  bool IsBusy() const { return remaining_bytes > 0 || outstanding_bytes > 0; }
+};
+
+// What the progress of a flow says of its messages.
+struct MessageChange {
+  FlowSlot slot;
+  bool was_busy = false;
+  bool is_busy = false;
+  std::uint64_t new_bytes = 0;  // to send, beyond what was known
 };
 
 // The elephants that are open now, of all agents.
@@ -98,8 +109,10 @@ class FlowTable {
   const Flow& At(FlowSlot slot) const { return *slots_[slot.Index()]; }
   const FlowActivity& ActivityOf(FlowSlot slot) const { return activity_[slot.Index()]; }
   // Takes what an agent reports of its flows; of those that are not open, nothing.
-  // O(flows reported) where their ids ascend.
-  void TakeProgress(AgentId agent, std::span<const wire::FlowProgress> progress);
+  // O(flows reported) where their ids ascend. Returns those that have begun or ended a message;
+  // valid until the next call.
+  std::span<const MessageChange> TakeProgress(AgentId agent,
+                                              std::span<const wire::FlowProgress> progress);
   // Ascending by local id.
   std::vector<FlowSlot> OfAgent(AgentId agent) const;
   std::vector<FlowSlot> All() const;  // ascending by slot
@@ -108,6 +121,7 @@ class FlowTable {
 
   // Interned job names.
   std::uint32_t JobIndex(const std::string& name);
+  std::uint32_t job_count() const { return static_cast<std::uint32_t>(jobs_.size()); }
   const std::string& JobName(std::uint32_t index) const { return jobs_[index]; }
 
  private:
@@ -121,6 +135,7 @@ class FlowTable {
 
   std::vector<std::optional<Flow>> slots_;
   std::vector<FlowActivity> activity_;  // by slot
+  std::vector<MessageChange> changes_;  // of the progress at hand
   std::vector<FlowSlot> free_;
   std::vector<AgentFlows> by_agent_;
   std::vector<std::string> jobs_;

@@ -27,11 +27,27 @@ std::uint64_t Microseconds(Duration duration) {
       std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
 }
 
+// The directions of host links that a flow's bytes cross.
+JobRounds::Ends EndsOf(const State& state, const Flow& flow) {
+  const auto attachment_of = [&](const IpAddress& address) {
+    const auto nic = state.topology.FindNic(address);
+    return nic ? state.paths.FindAttachment(*nic) : std::nullopt;
+  };
+  JobRounds::Ends ends;
+  if (const auto at = attachment_of(flow.source_address)) ends.source = at->uplink;
+  if (const auto at = attachment_of(flow.destination_address)) {
+    ends.destination = {at->uplink.link, !at->uplink.forward};
+  }
+  return ends;
+}
+
 }  // namespace
 
 void Controller::HandleMessage(PeerId peer, std::string_view bytes) {
   messages_.Add();
+  const TimePoint received = loop_.Now();
   const Result<const wire::Message*> decoded = decoder_.Decode(bytes);
+  decode_seconds_.ObserveSeconds(SecondsSince(received));
   if (!decoded) {
     bad_messages_.Add();
     Log(LogLevel::kWarning, "event=bad_message peer={} bytes={} error=\"{}\"", peer.value(),
@@ -173,7 +189,7 @@ void Controller::HandleFlowReport(AgentId id, const wire::FlowReport& report) {
   };
   close_ended();  // first: what follows may be the next of the same pair
   const std::vector<FlowSlot> opened = OpenFlows(id, report);
-  state_.flows.TakeProgress(id, report.progress);
+  TakeProgress(id, report.progress);
   Agent& agent = state_.agents.At(id);
   // What is open when an agent connects has not just started.
   if (agent.reported) foresight_.HandleStarts(opened, loop_.Now());
@@ -209,7 +225,8 @@ std::vector<FlowSlot> Controller::OpenFlows(AgentId id, const wire::FlowReport& 
     flow.key.destination_port = opened.destination_port;
     flow.max_paths = opened.max_paths;
     flow.movable = opened.movable;
-    flow.started = loop_.Now() - std::chrono::microseconds(opened.age_us);
+    flow.reported = loop_.Now();
+    flow.started = flow.reported - std::chrono::microseconds(opened.age_us);
     const bool steered = agent.steered_before && !agent.reported && opened.steered;
     slots.push_back(state_.flows.Open(std::move(flow)));
     placement_.Admit(slots.back(), steered);
@@ -222,8 +239,22 @@ std::vector<FlowSlot> Controller::OpenFlows(AgentId id, const wire::FlowReport& 
   return slots;
 }
 
+void Controller::TakeProgress(AgentId id, std::span<const wire::FlowProgress> progress) {
+  for (const MessageChange& change : state_.flows.TakeProgress(id, progress)) {
+    const Flow& flow = state_.flows.At(change.slot);
+    if (change.is_busy && !change.was_busy) state_.rounds.Begin(flow.job, loop_.Now());
+    if (change.new_bytes > 0) {
+      state_.rounds.AddBytes(flow.job, EndsOf(state_, flow), change.new_bytes);
+    }
+    if (change.was_busy && !change.is_busy) state_.rounds.End(flow.job, loop_.Now());
+  }
+}
+
 void Controller::CloseFlow(FlowSlot slot) {
   foresight_.HandleEnd(slot, loop_.Now());
+  if (state_.flows.ActivityOf(slot).IsBusy()) {
+    state_.rounds.End(state_.flows.At(slot).job, loop_.Now());
+  }
   placement_.Release(slot);
   state_.flows.Close(slot);
 }

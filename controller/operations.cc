@@ -131,6 +131,7 @@ void Controller::Submit(Operation operation) {
         Fail(ErrorCode::kResourceExhausted,
              fmt::format("{} actions wait already (try again)", kMostOperations)));
   }
+  operation.asked = loop_.Now();
   operations_.push_back(std::move(operation));
   if (operations_.size() == 1) StartOperation();
 }
@@ -179,11 +180,11 @@ void Controller::StartOperation() {
     change.topology = {state_.topology.name(), state_.topology.version()};
   }
   std::optional<Intents> changed = change.intents;
-  store_.Commit(std::move(change), [this, changed = std::move(changed),
-                                    start = loop_.Now()](Result<Committed> done) {
-    commit_seconds_.ObserveSeconds(std::chrono::duration<double>(loop_.Now() - start).count());
-    HandleCommit(std::move(done), changed);
-  });
+  store_.Commit(std::move(change),
+                [this, changed = std::move(changed), start = loop_.Now()](Result<Committed> done) {
+                  commit_seconds_.ObserveSeconds(SecondsSince(start));
+                  HandleCommit(std::move(done), changed);
+                });
 }
 
 // It is durable: now it may move flows.
@@ -202,6 +203,7 @@ void Controller::HandleCommit(Result<Committed> committed, const std::optional<I
           : fmt::format("moved={} max_load={} bound={}", outcome.moves.size(),
                         outcome.after.max_load.ToString(), outcome.after.lower_bound.ToString()));
   Turn();  // now, not when the loop comes to it: flows on a dead path wait for this
+  action_seconds_.ObserveSeconds(SecondsSince(operation.asked));
   std::vector<AuditMove> moves;
   for (const FlowMove& move : outcome.moves) {
     moves.push_back({move.flow, move.job, move.from, move.to});
@@ -216,7 +218,9 @@ void Controller::HandleCommit(Result<Committed> committed, const std::optional<I
 }
 
 ActionOutcome Controller::Reassign(bool dry_run) {
+  const TimePoint start = loop_.Now();
   Placement::Recomputation recomputed = placement_.Recompute(dry_run);
+  recompute_seconds_.ObserveSeconds(SecondsSince(start));
   if (!dry_run) recomputations_.Add();
   ActionOutcome outcome;
   outcome.moves = std::move(recomputed.moves);

@@ -17,7 +17,10 @@ Publisher::Publisher(State& state, const ControllerOptions& options, SendFunctio
       full_pushes_(metrics.MakeCounter("espalier_controller_full_pushes_total",
                                        "Path pushes that carried everything")),
       ack_latency_(metrics.MakeLatency("espalier_controller_push_to_ack_seconds",
-                                       "From a push to its acknowledgement")) {}
+                                       "From a push to its acknowledgement")),
+      steer_latency_(metrics.MakeLatency(
+          "espalier_controller_report_to_push_seconds",
+          "From a flow's first report until its ports were pushed, learning them included")) {}
 
 void Publisher::PushChanges(TimePoint now) {
   std::set<AgentId> held;
@@ -95,6 +98,9 @@ void Publisher::Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wir
   }
   if (!set.paths.empty()) {
     push.sets.push_back(std::move(set));
+    if (!was_given) {
+      steer_latency_.ObserveSeconds(std::chrono::duration<double>(now - flow.reported).count());
+    }
   } else if (was_given) {
     push.withdrawn.push_back(local);
     flow.generation = 0;

@@ -40,6 +40,7 @@ class Publisher {
   Counter& pushes_;
   Counter& full_pushes_;
   LatencyHistogram& ack_latency_;
+  LatencyHistogram& steer_latency_;
 };
 
 }  // namespace espalier::controller

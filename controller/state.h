@@ -14,6 +14,7 @@
 #include "controller/agent_registry.h"
 #include "controller/event_history.h"
 #include "controller/flow_table.h"
+#include "controller/job_rounds.h"
 #include "controller/plan_log.h"
 #include "controller/routing/fabric_view.h"
 #include "controller/routing/live_paths.h"
@@ -30,7 +31,11 @@ namespace espalier::controller {
 // different switches.
 struct State {
   explicit State(fabric::Topology the_topology)
-      : topology(std::move(the_topology)), paths(topology), view(topology, paths), live(view) {}
+      : topology(std::move(the_topology)),
+        paths(topology),
+        view(topology, paths),
+        live(view),
+        rounds(topology) {}
   State(const State&) = delete;  // its parts refer to each other
   State& operator=(const State&) = delete;
 
@@ -48,6 +53,7 @@ struct State {
   std::uint64_t fingerprint = 0;   // sum of PathFingerprint over all ways that have a path
   PortsInUse ports;
   FlowTable flows;
+  JobRounds rounds;
   AgentRegistry agents;
   EventHistory history;
   PlanLog plans;

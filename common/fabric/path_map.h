@@ -80,6 +80,12 @@ class PathMap {
     }
   }
 
+  // Calls visit(key, entries), ascending by key; entries are as Ports() has them.
+  template <typename Visit>
+  void ForEachKey(Visit visit) const {
+    for (const auto& [key, entries] : entries_) visit(key, entries);
+  }
+
   std::optional<PortEntry> Find(const PortKey& key, std::uint16_t port) const;
   // All known ports of a key, ascending.
   const std::vector<PortEntry>& Ports(const PortKey& key) const;

@@ -9,6 +9,9 @@
 #include <utility>
 
 #include "common/io/json.h"
+#include "controller/api/job_view.h"
+#include "controller/api/link_view.h"
+#include "controller/api/page_files.h"
 #include "controller/api/views.h"
 
 namespace espalier::controller {
@@ -19,7 +22,7 @@ using io::HttpResponse;
 
 constexpr std::string_view kPrefix = "/api/v1/";
 
-HttpResponse Ok(std::string body) { return {200, "application/json", std::move(body)}; }
+HttpResponse Ok(std::string body) { return {200, "application/json", std::move(body), {}, {}}; }
 
 int StatusOf(ErrorCode code) {
   switch (code) {
@@ -45,7 +48,7 @@ HttpResponse Failed(const Error& error) {
   json.Key("code").String(ErrorCodeName(error.code));
   json.Key("message").String(error.message);
   json.EndObject().EndObject();
-  return {StatusOf(error.code), "application/json", json.Text()};
+  return {StatusOf(error.code), "application/json", json.Text(), {}, {}};
 }
 
 HttpResponse NoSuchPath(const HttpRequest& request) {
@@ -93,6 +96,29 @@ Result<OperatorRequest> ParseRequest(const HttpRequest& request, WallTime now) {
   return asked;
 }
 
+// A browser says which site's page asks; what is no browser says nothing.
+bool IsFromElsewhere(const HttpRequest& request) {
+  const auto origin = request.headers.find("origin");
+  if (origin == request.headers.end()) return false;
+  const auto host = request.headers.find("host");
+  const std::string_view text = origin->second;
+  const std::size_t begin = text.find("://");
+  return host == request.headers.end() || begin == std::string_view::npos ||
+         text.substr(begin + 3) != host->second;
+}
+
+// Nothing from elsewhere runs in the page, nothing is kept that the next version would contradict.
+void AddSafety(HttpResponse& response) {
+  response.headers.insert(
+      response.headers.end(),
+      {{"Content-Security-Policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+       {"X-Content-Type-Options", "nosniff"},
+       {"Referrer-Policy", "no-referrer"},
+       {"Cache-Control", "no-store"}});
+}
+
 // "fail" of "links/fail", ...
 std::optional<IntentAction> ParseIntentAction(std::string_view verb) {
   if (verb == "fail") return IntentAction::kFail;
@@ -104,11 +130,18 @@ std::optional<IntentAction> ParseIntentAction(std::string_view verb) {
 
 }  // namespace
 
-void OperatorApi::Handle(const HttpRequest& request, io::HttpServer::Respond respond) {
+void OperatorApi::Handle(const HttpRequest& request, io::HttpServer::Respond unsafe) {
+  io::HttpServer::Respond respond = [unsafe = std::move(unsafe)](HttpResponse response) {
+    AddSafety(response);
+    unsafe(std::move(response));
+  };
   if (request.method == "GET" && request.path == "/api/v1/audit") {
     return HandleAudit(request, std::move(respond));
   }
   if (request.method == "GET") return respond(HandleGet(request));
+  if (request.method == "POST" && IsFromElsewhere(request)) {
+    return respond(Failed({ErrorCode::kPermissionDenied, "a page of another site asks for this"}));
+  }
   if (request.method == "POST") return HandlePost(request, std::move(respond));
   respond(NoSuchPath(request));
 }
@@ -116,15 +149,35 @@ void OperatorApi::Handle(const HttpRequest& request, io::HttpServer::Respond res
 HttpResponse OperatorApi::HandleGet(const HttpRequest& request) {
   if (request.path == "/metrics") {
     controller_.RefreshMetrics();
-    return {200, "text/plain; version=0.0.4", metrics_.Text()};
+    return {200, "text/plain; version=0.0.4", metrics_.Text(), {}, {}};
   }
   if (request.path == "/healthz" || request.path == "/readyz") {
-    return {200, "text/plain", "ok\n"};
+    return {200, "text/plain", "ok\n", {}, {}};
+  }
+  if (const PageFile* file = FindPageFile(request.path)) {
+    return {200, std::string(file->content_type), std::string(file->text), {}, {}};
   }
   if (!request.path.starts_with(kPrefix)) return NoSuchPath(request);
-  const std::string view = request.path.substr(kPrefix.size());
+  return HandleView(request, std::string_view(request.path).substr(kPrefix.size()));
+}
+
+HttpResponse OperatorApi::OpenStream() {
+  auto stream = feed_.Connect();
+  if (!stream) {
+    return Failed({ErrorCode::kResourceExhausted,
+                   fmt::format("{} clients are connected already", LiveFeed::kMostClients)});
+  }
+  return {200, "text/event-stream", "", {}, std::move(stream)};
+}
+
+HttpResponse OperatorApi::HandleView(const HttpRequest& request, std::string_view view) {
   if (view == "status") return Ok(StatusView(controller_));
   if (view == "flows") return Ok(FlowsView(controller_));
+  if (view == "topology") return Ok(TopologyView(controller_.state()));
+  if (view == "jobs") return Ok(JobsView(controller_.state(), controller_.Now()));
+  if (view == "path-map") return Ok(PathMapView(controller_.state(), Query(request, "source")));
+  if (view == "stream") return OpenStream();
+  if (view == "openapi.json") return Ok(std::string(FindPageFile("/openapi.json")->text));
   if (view == "links") return Ok(LinksView(controller_));
   if (view == "agents") return Ok(AgentsView(controller_));
   if (view == "intents") return Ok(IntentsView(controller_));

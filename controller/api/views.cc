@@ -6,6 +6,8 @@
 #include <chrono>
 
 #include "common/io/json.h"
+#include "controller/api/flow_view.h"
+#include "controller/api/link_view.h"
 
 namespace espalier::controller {
 namespace {
@@ -13,22 +15,6 @@ namespace {
 using fabric::DirectedLink;
 using fabric::LinkId;
 using io::JsonWriter;
-
-std::string_view ReasonName(wire::PathReason reason) {
-  switch (reason) {
-    case wire::PathReason::kAssigned:
-      return "ASSIGNED";
-    case wire::PathReason::kPredicted:
-      return "PREDICTED";
-    case wire::PathReason::kPathDead:
-      return "PATH_DEAD";
-    case wire::PathReason::kRecomputed:
-      return "RECOMPUTED";
-    case wire::PathReason::kRemapped:
-      return "REMAPPED";
-  }
-  return "?";
-}
 
 std::string_view TrustName(fabric::PortTrust trust) {
   switch (trust) {
@@ -49,24 +35,8 @@ std::string TimeOf(const Controller& controller, TimePoint time) {
                         std::chrono::duration_cast<WallTime::duration>(controller.Now() - time));
 }
 
-std::string NicName(const State& state, const IpAddress& address) {
-  const auto nic = state.topology.FindNic(address);
-  return nic ? state.topology.node(*nic).id : address.ToString();
-}
-
-bool IsAcknowledged(const State& state, const Flow& flow) {
-  return !flow.dirty && flow.generation <= state.agents.At(flow.agent).acked_generation;
-}
-
 std::int64_t Most(const std::vector<std::int64_t>& counts) {
   return counts.empty() ? 0 : std::ranges::max(counts);
-}
-
-// Flows a unit link: "3/2" where flows are split or links differ.
-std::string LoadOf(const State& state, DirectedLink link) {
-  const std::int64_t capacity = state.view.capacities()[link.Index()];
-  if (capacity == 0) return "0";
-  return MakeLoad(state.view, state.live.loads()[link.Index()], capacity).ToString();
 }
 
 void WriteLoads(JsonWriter& json, const LoadSummary& loads) {
@@ -75,43 +45,24 @@ void WriteLoads(JsonWriter& json, const LoadSummary& loads) {
   json.Key("optimal").Bool(loads.IsOptimal());
 }
 
-void WriteWays(JsonWriter& json, State& state, const Flow& flow) {
-  json.Key("paths").BeginArray();
-  for (const FlowWay& way : flow.ways) {
-    const auto path = state.PathOf(way);
-    const std::int32_t index = path ? path->value() : 0;
-    json.BeginObject();
-    json.Key("via").String(path ? state.Via(flow, {&index, 1}) : "");
-    json.Key("source_port").Integer(way.port);
-    json.Key("learning").Bool(path && (way.port == 0 || way.port_path != *path));
-    json.EndObject();
-  }
+void WriteAgent(JsonWriter& json, const State& state, AgentId id) {
+  const Agent& agent = state.agents.At(id);
+  json.Key("name").String(agent.name);
+  json.Key("connected").Bool(agent.peer.has_value());
+  json.Key("nics").BeginArray();
+  for (const wire::Nic& nic : agent.nics) json.String(nic.address.ToString());
   json.EndArray();
+  json.Key("flows").Integer(static_cast<std::int64_t>(state.flows.CountOfAgent(id)));
+  json.Key("generation").Integer(static_cast<std::int64_t>(agent.generation));
+  json.Key("acknowledged_generation").Integer(static_cast<std::int64_t>(agent.acked_generation));
 }
 
-void WriteFlow(JsonWriter& json, State& state, FlowSlot slot, TimePoint now) {
-  const Flow& flow = state.flows.At(slot);
-  const FlowActivity& activity = state.flows.ActivityOf(slot);
+void WriteEvent(JsonWriter& json, const Controller& controller, const HistoryEvent& event) {
   json.BeginObject();
-  json.Key("flow").String(state.FlowName(flow));
-  json.Key("job").String(state.flows.JobName(flow.job));
-  json.Key("source").String(NicName(state, flow.source_address));
-  json.Key("destination").String(NicName(state, flow.destination_address));
-  json.Key("source_address").String(flow.source_address.ToString());
-  json.Key("destination_address").String(flow.destination_address.ToString());
-  json.Key("protocol").Integer(flow.protocol);
-  json.Key("status").String(FlowStatusName(flow.status));
-  json.Key("via").String(state.Via(flow));
-  json.Key("source_port").Integer(flow.ways.empty() ? 0 : flow.ways.front().port);
-  json.Key("own_port").Integer(flow.own_port);
-  WriteWays(json, state, flow);
-  json.Key("max_rate_bps").Integer(static_cast<std::int64_t>(flow.max_rate_bps));
-  json.Key("reason").String(ReasonName(flow.reason));
-  json.Key("acknowledged").Bool(IsAcknowledged(state, flow));
-  json.Key("remaining_bytes").Integer(static_cast<std::int64_t>(activity.remaining_bytes));
-  json.Key("outstanding_bytes").Integer(static_cast<std::int64_t>(activity.outstanding_bytes));
-  json.Key("achieved_bps").Integer(static_cast<std::int64_t>(activity.achieved_bps));
-  json.Key("age_seconds").Double(Seconds(now - flow.started));
+  json.Key("sequence").Integer(static_cast<std::int64_t>(event.sequence));
+  json.Key("time").String(TimeOf(controller, event.time));
+  json.Key("kind").String(event.kind);
+  json.Key("text").String(event.text);
   json.EndObject();
 }
 
@@ -193,35 +144,23 @@ std::string FlowsView(Controller& controller) {
 
 std::string LinksView(Controller& controller) {
   State& state = controller.state();
-  const std::vector<std::int64_t> counts = state.CountPaths();
+  const LinkTraffic traffic = MeasureLinks(state);
   JsonWriter json;
   json.BeginObject();
   json.Key("version").Integer(state.topology.version());
-  json.Key("max_link_flows").Integer(Most(counts));
+  json.Key("max_link_flows").Integer(Most(traffic.paths));
   json.Key("links").BeginArray();
   for (std::size_t i = 0; i < state.topology.links().size(); ++i) {
-    const LinkId id(static_cast<std::int32_t>(i));
-    const fabric::Link& link = state.topology.link(id);
-    const auto reason = [&](const IntentById& intents) {
-      const auto found = intents.find(link.id);
-      return found == intents.end() ? std::string() : found->second.reason;
-    };
-    json.BeginObject();
-    json.Key("id").String(link.id);
-    json.Key("a").String(state.topology.node(link.a).id);
-    json.Key("b").String(state.topology.node(link.b).id);
-    json.Key("gbps").String(FormatGbps(link.rate));
-    json.Key("state").String(LinkStateName(link.state));
-    json.Key("failed_by_operator").Bool(state.intents.failed_links.contains(link.id));
-    json.Key("reason").String(reason(state.intents.failed_links) +
-                              reason(state.intents.drained_links));
-    json.Key("flows_a_to_b").Integer(counts[DirectedLink{id, true}.Index()]);
-    json.Key("flows_b_to_a").Integer(counts[DirectedLink{id, false}.Index()]);
-    json.Key("load_a_to_b").String(LoadOf(state, DirectedLink{id, true}));
-    json.Key("load_b_to_a").String(LoadOf(state, DirectedLink{id, false}));
-    json.EndObject();
+    WriteLink(json, state, LinkId(static_cast<std::int32_t>(i)), traffic);
   }
   json.EndArray().EndObject();
+  return json.Text();
+}
+
+std::string LiveAgent(const State& state, AgentId id) {
+  JsonWriter json;
+  WriteAgent(json.BeginObject(), state, id);
+  json.EndObject();
   return json.Text();
 }
 
@@ -231,17 +170,8 @@ std::string AgentsView(Controller& controller) {
   json.BeginObject().Key("agents").BeginArray();
   for (std::size_t i = 0; i < state.agents.size(); ++i) {
     const AgentId id(static_cast<std::int32_t>(i));
-    const Agent& agent = state.agents.At(id);
-    json.BeginObject();
-    json.Key("name").String(agent.name);
-    json.Key("connected").Bool(agent.peer.has_value());
-    json.Key("nics").BeginArray();
-    for (const wire::Nic& nic : agent.nics) json.String(nic.address.ToString());
-    json.EndArray();
-    json.Key("flows").Integer(static_cast<std::int64_t>(state.flows.CountOfAgent(id)));
-    json.Key("generation").Integer(static_cast<std::int64_t>(agent.generation));
-    json.Key("acknowledged_generation").Integer(static_cast<std::int64_t>(agent.acked_generation));
-    json.Key("silent_seconds").Double(Seconds(controller.Now() - agent.last_heard));
+    WriteAgent(json.BeginObject(), state, id);
+    json.Key("silent_seconds").Double(Seconds(controller.Now() - state.agents.At(id).last_heard));
     json.EndObject();
   }
   json.EndArray().EndObject();
@@ -280,16 +210,19 @@ std::string EventsView(Controller& controller, std::uint64_t since) {
   JsonWriter json;
   json.BeginObject().Key("events").BeginArray();
   for (const HistoryEvent& event : state.history.Since(since, kMostEvents)) {
-    json.BeginObject();
-    json.Key("sequence").Integer(static_cast<std::int64_t>(event.sequence));
-    json.Key("time").String(TimeOf(controller, event.time));
-    json.Key("kind").String(event.kind);
-    json.Key("text").String(event.text);
-    json.EndObject();
+    WriteEvent(json, controller, event);
   }
   json.EndArray();
   json.Key("last_sequence").Integer(static_cast<std::int64_t>(state.history.last_sequence()));
   json.EndObject();
+  return json.Text();
+}
+
+std::string LiveEvents(const Controller& controller, std::span<const HistoryEvent> events) {
+  JsonWriter json;
+  json.BeginArray();
+  for (const HistoryEvent& event : events) WriteEvent(json, controller, event);
+  json.EndArray();
   return json.Text();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ std::string AgentsView(Controller& controller);
 // What was pushed after `since`, oldest first: flow, port and the path that it takes.
 std::string PlansView(Controller& controller, std::uint64_t since);
 std::string EventsView(Controller& controller, std::uint64_t since);
+// The same for the live feed: one agent, some events.
+std::string LiveAgent(const State& state, AgentId id);
+std::string LiveEvents(const Controller& controller, std::span<const HistoryEvent> events);
 // Why a flow is on its path: what every path of its pair carries, and what the map knows.
 // Errors: kNotFound.
 Result<std::string> ExplainView(Controller& controller, const std::string& flow);

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/io/json.h"
+#include "controller/state.h"
+
+namespace espalier::controller {
+
+// How the API names things.
+std::string_view ReasonName(wire::PathReason reason);               // "ASSIGNED", ...
+std::string_view ActivityName(wire::FlowState state);               // "ACTIVE", ...
+std::string NicName(const State& state, const IpAddress& address);  // the address where unknown
+bool IsAcknowledged(const State& state, const Flow& flow);
+
+// One flow as an object, whole.
+void WriteFlow(io::JsonWriter& json, State& state, FlowSlot slot, TimePoint now);
+// What the live feed tells of a flow: who, how it is steered and how fast, and the directions of
+// links that each of its paths takes.
+std::string LiveFlow(State& state, FlowSlot slot);
+
+// A number that differs where LiveFlow would, but for rates that differ by less than an eighth.
+std::uint64_t LiveFlowDigest(State& state, FlowSlot slot);
+
+// So much of a rate as is worth telling: its four leading binary digits.
+std::uint64_t CoarseRate(std::uint64_t bits_per_second);
+
+// Adds a value to a digest.
+inline void Mix(std::uint64_t& digest, std::uint64_t value) {
+  constexpr std::uint64_t kOdd = 0x9E37'79B9'7F4A'7C15;  // 2^64 / golden ratio
+  digest = (digest ^ value) * kOdd;
+  digest ^= digest >> 29;
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,271 @@
+// The description of the API is what the API does, and the live feed tells what the views tell.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "controller/api/operator_api.h"
+#include "tests/controller/api/json_schema.h"
+#include "tests/controller/cluster.h"
+
+namespace espalier::controller {
+namespace {
+
+using io::JsonValue;
+
+constexpr fabric::LeafSpineOptions kShape{.spines = 2, .leaves = 2, .hosts_per_leaf = 2};
+
+class LiveApiTest : public testing::Test {
+ protected:
+  LiveApiTest() : cluster_(kShape), api_(cluster_.controller(), metrics_) {
+    cluster_.ConnectAll();
+    cluster_.Open(0, {{.id = 5, .to = 2, .job = "A"}});
+    cluster_.Open(1, {{.id = 6, .to = 3, .job = "B"}});
+    cluster_.Settle();
+  }
+
+  io::HttpResponse Call(const std::string& method, const std::string& path,
+                        std::map<std::string, std::string> query = {},
+                        std::map<std::string, std::string> headers = {}) {
+    std::optional<io::HttpResponse> answer;
+    api_.Handle({.method = method,
+                 .path = path,
+                 .query = std::move(query),
+                 .body = {},
+                 .headers = std::move(headers),
+                 .from_unix_socket = true,
+                 .peer = "user ada"},
+                [&](io::HttpResponse response) { answer = std::move(response); });
+    cluster_.Settle();
+    EXPECT_TRUE(answer.has_value()) << path;
+    return answer.value_or(io::HttpResponse{});
+  }
+  static JsonValue Parse(const std::string& text) {
+    auto parsed = io::ParseJson(text, "answer");
+    EXPECT_TRUE(parsed.has_value()) << text;
+    return parsed.value_or(JsonValue{});
+  }
+  JsonValue Description() { return Parse(Call("GET", "/api/v1/openapi.json").body); }
+
+  // A server-sent event.
+  struct Event {
+    std::string name;
+    JsonValue data;
+  };
+  Event Take(io::HttpStream& stream) {
+    const std::string piece = stream.Next();
+    const std::size_t data = piece.find("\ndata: ");
+    if (!piece.starts_with("event: ") || data == std::string::npos) return {};
+    EXPECT_TRUE(piece.ends_with("}\n\n"));
+    return {piece.substr(7, piece.find('\n') - 7), Parse(piece.substr(data + 7))};
+  }
+  std::shared_ptr<io::HttpStream> Connect() { return Call("GET", "/api/v1/stream").stream; }
+  void Refresh() { cluster_.Advance(std::chrono::milliseconds(600)); }
+
+  Metrics metrics_;
+  Cluster cluster_;
+  OperatorApi api_;
+};
+
+std::set<std::string> Names(const JsonValue& data, const char* part, const char* key) {
+  std::set<std::string> names;
+  if (const JsonValue* records = data.Find(part)) {
+    for (const JsonValue& record : records->items) names.insert(record.Find(key)->text);
+  }
+  return names;
+}
+
+TEST_F(LiveApiTest, EveryRouteOfTheDescriptionAnswersAsItSays) {
+  const JsonValue description = Description();
+  int routes = 0;
+  for (const auto& [path, methods] : description.Find("paths")->members) {
+    for (const auto& [method, operation] : methods.members) {
+      ++routes;
+      std::map<std::string, std::string> query;
+      if (const JsonValue* parameters = operation.Find("parameters")) {
+        for (const JsonValue& parameter : parameters->items) {
+          const JsonValue* const example = parameter.Find("example");
+          ASSERT_NE(example, nullptr) << path;
+          query[parameter.Find("name")->text] = example->text;
+        }
+      }
+      const io::HttpResponse answer = Call(method == "get" ? "GET" : "POST", path, query);
+      const JsonValue* const stated =
+          operation.Find("responses")->Find(std::to_string(answer.status));
+      ASSERT_NE(stated, nullptr) << path << " " << answer.status << " " << answer.body;
+      const auto& [type, content] = Resolve(description, *stated).Find("content")->members.front();
+      EXPECT_TRUE(answer.content_type.starts_with(type)) << path << " " << answer.content_type;
+      if (type != "application/json") continue;
+      EXPECT_EQ(Violation(description, *content.Find("schema"), Parse(answer.body), path), "");
+      if (path.find("restore") == std::string::npos && path.find("undrain") == std::string::npos &&
+          path.find("rollback") == std::string::npos) {
+        EXPECT_EQ(answer.status, 200) << path << " " << answer.body;
+      }
+    }
+  }
+  EXPECT_GE(routes, 28);
+}
+
+TEST_F(LiveApiTest, DoneActionsAndTheirTracesAreAsTheDescriptionSays) {
+  const JsonValue description = Description();
+  const auto expect = [&](const io::HttpResponse& answer, const std::string& schema) {
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    const JsonValue* const found = description.Find("components")->Find("schemas")->Find(schema);
+    EXPECT_EQ(Violation(description, *found, Parse(answer.body), schema), "");
+  };
+  expect(Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}, {"reason", "x"}}), "Outcome");
+  expect(Call("POST", "/api/v1/nodes/drain", {{"id", "spine1"}, {"until", "+1h"}}), "Outcome");
+  expect(Call("POST", "/api/v1/rollback"), "Outcome");
+  expect(Call("POST", "/api/v1/links/restore", {{"id", "leaf0--spine0"}}), "Outcome");
+  expect(Call("GET", "/api/v1/audit"), "Audit");
+  expect(Call("GET", "/api/v1/intents"), "Intents");
+  expect(Call("GET", "/api/v1/events"), "Events");
+  const io::HttpResponse refused = Call("GET", "/api/v1/nothing");
+  EXPECT_EQ(refused.status, 404);
+  EXPECT_EQ(Violation(description, *description.Find("components")->Find("schemas")->Find("Error"),
+                      Parse(refused.body), "error"),
+            "");
+}
+
+TEST_F(LiveApiTest, StreamsASnapshotAndThenOnlyWhatChanges) {
+  const JsonValue description = Description();
+  const JsonValue& schema = *description.Find("components")->Find("schemas")->Find("LiveUpdate");
+  const auto stream = Connect();
+  ASSERT_NE(stream, nullptr);
+  const Event whole = Take(*stream);
+  EXPECT_EQ(whole.name, "snapshot");
+  EXPECT_EQ(Violation(description, schema, whole.data, "snapshot"), "");
+  EXPECT_EQ(Names(whole.data, "flows", "flow"), (std::set<std::string>{"h0:5", "h1:6"}));
+  EXPECT_EQ(whole.data.Find("links")->items.size(), 8U);
+  EXPECT_EQ(whole.data.Find("agents")->items.size(), 4U);
+  EXPECT_NE(whole.data.Find("status"), nullptr);
+  Refresh();
+  EXPECT_EQ(stream->Next(), "") << "nothing has changed";
+
+  cluster_.End(0, 5);
+  cluster_.Open(2, {{.id = 7, .to = 0, .job = "A"}});
+  Refresh();
+  const Event update = Take(*stream);
+  EXPECT_EQ(update.name, "update");
+  EXPECT_EQ(Violation(description, schema, update.data, "update"), "");
+  EXPECT_EQ(Names(update.data, "flows", "flow"), (std::set<std::string>{"h2:7"}));
+  ASSERT_EQ(update.data.Find("ended")->items.size(), 1U);
+  EXPECT_EQ(update.data.Find("ended")->items[0].text, "h0:5");
+  EXPECT_LE(update.data.Find("links")->items.size(), 4U);
+  EXPECT_EQ(stream->Next(), "");
+}
+
+TEST_F(LiveApiTest, TellsOfFailuresAsTheyHappen) {
+  const auto stream = Connect();
+  Take(*stream);
+  Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}, {"reason", "optics"}});
+  Refresh();
+  const Event update = Take(*stream);
+  EXPECT_EQ(Names(update.data, "events", "kind"), (std::set<std::string>{"link_failed"}));
+  bool seen = false;
+  for (const JsonValue& link : update.data.Find("links")->items) {
+    if (link.Find("id")->text != "leaf0--spine0") continue;
+    seen = true;
+    EXPECT_EQ(link.Find("state")->text, "DOWN");
+    EXPECT_EQ(link.Find("reason")->text, "optics");
+  }
+  EXPECT_TRUE(seen);
+  EXPECT_EQ(update.data.Find("flows")->items[0].Find("reason")->text, "PATH_DEAD");
+}
+
+TEST_F(LiveApiTest, ASlowClientIsGivenTheSumOfWhatItMissed) {
+  const auto slow = Connect();
+  Take(*slow);
+  for (std::uint64_t id = 10; id < 30; ++id) {
+    cluster_.Open(0, {{.id = id, .to = 2, .job = "A"}});
+    Refresh();
+    cluster_.End(0, id);
+    Refresh();
+  }
+  cluster_.Open(0, {{.id = 99, .to = 2, .job = "A"}});
+  Refresh();
+  const Event update = Take(*slow);
+  EXPECT_EQ(update.name, "update");
+  EXPECT_EQ(Names(update.data, "flows", "flow"), (std::set<std::string>{"h0:99"}));
+  EXPECT_EQ(update.data.Find("ended")->items.size(), 20U);
+  EXPECT_EQ(slow->Next(), "");
+}
+
+TEST_F(LiveApiTest, LimitsStreamsAndForgetsThoseThatLeft) {
+  std::vector<std::shared_ptr<io::HttpStream>> streams;
+  for (std::size_t i = 0; i < LiveFeed::kMostClients; ++i) streams.push_back(Connect());
+  EXPECT_EQ(Call("GET", "/api/v1/stream").status, 429);
+  streams.pop_back();
+  EXPECT_NE(Connect(), nullptr);
+}
+
+TEST_F(LiveApiTest, AStreamOutlivesItsFeed) {
+  std::shared_ptr<io::HttpStream> stream;
+  {
+    LiveFeed feed(cluster_.controller());
+    stream = feed.Connect();
+  }
+  EXPECT_EQ(stream->Next(), "");
+}
+
+TEST_F(LiveApiTest, PagesOfOtherSitesCannotAct) {
+  const std::map<std::string, std::string> link = {{"id", "leaf0--spine0"}};
+  const auto from = [&](const std::string& origin) {
+    return Call("POST", "/api/v1/links/fail", link,
+                {{"host", "127.0.0.1:9180"}, {"origin", origin}})
+        .status;
+  };
+  EXPECT_EQ(from("http://evil.example"), 403);
+  EXPECT_EQ(from("null"), 403);
+  EXPECT_EQ(from("http://127.0.0.1:9181"), 403);
+  EXPECT_EQ(cluster_.state().topology.version(), 1);
+  EXPECT_EQ(from("http://127.0.0.1:9180"), 200);
+}
+
+TEST_F(LiveApiTest, ServesThePageWithAStrictPolicy) {
+  const io::HttpResponse page = Call("GET", "/");
+  EXPECT_EQ(page.status, 200);
+  EXPECT_TRUE(page.content_type.starts_with("text/html"));
+  const std::map<std::string, std::string> headers(page.headers.begin(), page.headers.end());
+  EXPECT_TRUE(headers.at("Content-Security-Policy").starts_with("default-src 'none'"));
+  EXPECT_EQ(headers.at("Content-Security-Policy").find("unsafe"), std::string::npos);
+  EXPECT_EQ(headers.at("X-Content-Type-Options"), "nosniff");
+  EXPECT_EQ(page.body.find("://"), std::string::npos) << "it works offline";
+  for (const char* path : {"/../etc/passwd", "/nothing.js", "//", "/index.html"}) {
+    EXPECT_EQ(Call("GET", path).status, 404) << path;
+  }
+}
+
+TEST_F(LiveApiTest, TimesTheRoundsOfAJobAgainstTheIdeal) {
+  const auto progress = [&](int host, std::uint64_t id, std::uint64_t remaining) {
+    wire::FlowReport report;
+    report.progress = {{.id = wire::LocalFlowId(id), .remaining_bytes = remaining}};
+    cluster_.Report(host, report);
+    cluster_.Settle();
+  };
+  progress(0, 5, 0);  // of what it began with
+  cluster_.Advance(std::chrono::milliseconds(100));
+  for (int round = 0; round < 3; ++round) {
+    progress(0, 5, 12'500'000);  // 1 ms at 100 Gbit/s
+    cluster_.Advance(std::chrono::milliseconds(4));
+    progress(0, 5, 0);
+    cluster_.Advance(std::chrono::milliseconds(10));  // a pause within the round
+    progress(0, 5, 12'500'000);
+    cluster_.Advance(std::chrono::milliseconds(6));
+    progress(0, 5, 0);
+    cluster_.Advance(std::chrono::milliseconds(100));
+  }
+  const JsonValue jobs = Parse(Call("GET", "/api/v1/jobs").body);
+  const JsonValue& job = jobs.Find("jobs")->items[0];
+  EXPECT_EQ(job.Find("job")->text, "A");
+  EXPECT_EQ(job.Find("rounds")->text, "4");
+  EXPECT_FALSE(job.Find("in_round")->boolean);
+  const JsonValue& last = job.Find("history")->items.back();
+  EXPECT_NEAR(std::stod(last.Find("ideal_seconds")->text), 0.002, 1e-6);
+  EXPECT_NEAR(std::stod(last.Find("seconds")->text), 0.020, 0.001);
+}
+
+}  // namespace
+}  // namespace espalier::controller

@@ -10,6 +10,7 @@
 
 #include "collective/algorithms/algorithm.h"
 #include "collective/program/files/msccl_xml.h"
+#include "collective/program/files/mscclpp_json.h"
 #include "collective/program/files/program_file.h"
 #include "collective/program/program_bytes.h"
 #include "collective/program/verifier/verifier.h"
@@ -28,9 +29,10 @@ int Refuse(const std::string& file, const Violation& violation) {
   return io::kExitFailed;
 }
 
-Result<std::string> Format(const Program& program, const std::string& form) {
+Result<std::string> Format(const Program& program, const std::string& form, int ranks_per_node) {
   if (form == "json") return FormatProgramJson(program);
   if (form == "bytes") return EncodeProgram(program);
+  if (form == "mscclpp-json") return FormatMscclppJson(program, {.ranks_per_node = ranks_per_node});
   const Verdict verdict = Verify(program, {.fifo_slots = kMscclSlots});
   if (verdict.violation) {
     return Fail(ErrorCode::kUnsupported,
@@ -56,7 +58,7 @@ int Make(MakeRequest request) {
   if (!made) return io::Complain(made.error());
   const Verdict verdict = Verify(*made, {.fifo_slots = request.options.fifo_slots});
   if (verdict.violation) return Refuse(request.algorithm, *verdict.violation);
-  const auto text = Format(*made, request.form);
+  const auto text = Format(*made, request.form, request.options.ranks_per_node);
   return text ? io::WriteOutput(*text, request.output) : io::Complain(text.error());
 }
 
@@ -89,7 +91,7 @@ void AddMake(CLI::App& group, int& exit_code) {
   command->add_option("--placement", request->placement, "Buffers of the calls that it serves")
       ->check(CLI::IsMember({"in-place", "out-of-place"}));
   command->add_option("--to", request->form, "Form of the file")
-      ->check(CLI::IsMember({"json", "msccl-xml", "bytes"}))
+      ->check(CLI::IsMember({"json", "msccl-xml", "mscclpp-json", "bytes"}))
       ->capture_default_str();
   command->add_option("-o,--output", request->output, "File to write instead of standard output");
   command->callback([request, &exit_code] { exit_code = Make(*request); });
@@ -100,6 +102,7 @@ struct FileRequest {
   int fifo_slots = kMscclSlots;
   bool json = false;
   std::string form;
+  int ranks_per_node = 0;
   std::string output;
 };
 
@@ -197,7 +200,7 @@ int ConvertFile(const FileRequest& request) {
   if (!program) return io::Complain(program.error());
   const Verdict verdict = Verify(*program, {.fifo_slots = request.fifo_slots});
   if (verdict.violation) return Refuse(request.file, *verdict.violation);
-  const auto text = Format(*program, request.form);
+  const auto text = Format(*program, request.form, request.ranks_per_node);
   if (!text) return io::Complain({text.error().code, request.file + ": " + text.error().message});
   return io::WriteOutput(*text, request.output);
 }
@@ -232,8 +235,12 @@ void AddProgramCommands(CLI::App& app, int& exit_code) {
   const auto [convert, request] =
       add("convert", "Verify a program and write it in another form", ConvertFile);
   convert->add_option("--to", request->form, "Form to write")
-      ->check(CLI::IsMember({"json", "msccl-xml", "bytes"}))
+      ->check(CLI::IsMember({"json", "msccl-xml", "mscclpp-json", "bytes"}))
       ->required();
+  convert
+      ->add_option("--ranks-per-node", request->ranks_per_node,
+                   "Ranks of one node (mscclpp-json; 0: all)")
+      ->check(CLI::NonNegativeNumber);
   convert->add_option("-o,--output", request->output, "File to write instead of standard output");
 }
 

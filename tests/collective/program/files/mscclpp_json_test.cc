@@ -1,0 +1,315 @@
+#include "collective/program/files/mscclpp_json.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "collective/algorithms/algorithm.h"
+#include "common/io/json.h"
+#include "tests/collective/program/random_program.h"
+
+namespace espalier::program {
+namespace {
+
+using io::JsonValue;
+using Memory = std::vector<std::uint64_t>;
+
+const JsonValue& Member(const JsonValue& object, std::string_view key) {
+  const JsonValue* found = object.Find(key);
+  if (found == nullptr) throw std::out_of_range(std::string(key));
+  return *found;
+}
+int Number(const JsonValue& value) { return std::stoi(value.text); }
+int Number(const JsonValue& object, std::string_view key) { return Number(Member(object, key)); }
+
+// The executor's semantics over numbers, block by block in an order drawn at random: puts into the
+// peer's memory, counting signals on paired channels, counting semaphores.
+class PlanRun {
+ public:
+  PlanRun(const CollectiveSpec& spec, const JsonValue& plan, std::mt19937_64& random)
+      : spec_(spec), in_place_(Member(plan, "inplace").boolean), random_(random) {
+    for (const JsonValue& gpu : Member(plan, "gpus").items) {
+      Rank& rank = ranks_.emplace_back();
+      rank.gpu = &gpu;
+      for (const char* key : {"input_chunks", "output_chunks", "scratch_chunks"}) {
+        Memory& memory = rank.memory.emplace_back(static_cast<std::size_t>(Number(gpu, key)));
+        std::ranges::generate(memory, std::ref(random_));
+      }
+      rank.semaphores.resize(Member(gpu, "semaphores").items.size());
+      for (const JsonValue& channels : Member(gpu, "channels").items) {
+        for (const JsonValue& peer : Member(channels, "connected_to").items) {
+          rank.channels[Member(channels, "channel_type").text].push_back({Number(peer), 0});
+        }
+      }
+      rank.blocks.resize(Member(gpu, "threadblocks").items.size());
+    }
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      if (in_place_) {
+        const Memory input = ranks_[r].memory[0];
+        for (std::size_t i = 0; i < input.size(); ++i) At(r, "i", i) = input[i];
+        inputs_.push_back(input);
+      } else {
+        inputs_.push_back(ranks_[r].memory[0]);
+      }
+    }
+  }
+
+  // Whether every block got to its end `times` times, and every signal was waited for.
+  bool Run(int times) {
+    while (true) {
+      std::vector<std::pair<std::size_t, std::size_t>> able;
+      for (std::size_t r = 0; r < ranks_.size(); ++r) {
+        StartAgain(ranks_[r], times);
+        for (std::size_t b = 0; b < ranks_[r].blocks.size(); ++b) {
+          if (CanStep(r, b)) able.emplace_back(r, b);
+        }
+      }
+      if (able.empty()) break;
+      const auto [r, b] = able[random_() % able.size()];
+      Step(r, b);
+    }
+    return std::ranges::all_of(ranks_, [&](const Rank& rank) {
+      return rank.runs == times &&
+             std::ranges::all_of(rank.semaphores, [](int value) { return value == 0; }) &&
+             std::ranges::all_of(rank.channels, [](const auto& type) {
+               return std::ranges::all_of(type.second,
+                                          [](const Channel& one) { return one.signals == 0; });
+             });
+    });
+  }
+
+  bool IsRight() {
+    for (int r = 0; r < spec_.ranks; ++r) {
+      for (int i = 0; i < spec_.OutputChunks(r); ++i) {
+        const auto expected = spec_.Expected(r, i);
+        if (!expected) continue;
+        std::uint64_t sum = 0;
+        for (const ChunkSet::Range& range : expected->ranges()) {
+          for (std::int64_t id = range.begin; id < range.end; ++id) {
+            sum += inputs_[static_cast<std::size_t>(id % spec_.ranks)]
+                          [static_cast<std::size_t>(id / spec_.ranks)];
+          }
+        }
+        if (At(static_cast<std::size_t>(r), "o", static_cast<std::size_t>(i)) != sum) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  struct Channel {
+    int peer;
+    int signals;
+  };
+  struct Block {
+    std::size_t done = 0;
+    bool has_waited = false;
+    bool has_touched = false;
+  };
+  struct Rank {
+    const JsonValue* gpu = nullptr;
+    std::vector<Memory> memory;
+    std::vector<int> semaphores;
+    std::map<std::string, std::vector<Channel>> channels;
+    std::vector<Block> blocks;
+    int runs = 0;
+  };
+
+  std::uint64_t& At(std::size_t rank, const std::string& buffer, std::size_t index) {
+    std::size_t which = buffer == "i" ? 0 : buffer == "o" ? 1 : 2;
+    if (in_place_ && which == 0 && spec_.kind != CollectiveKind::kReduceScatter) {
+      which = 1;
+      if (spec_.kind == CollectiveKind::kAllGather) index += rank * ranks_[rank].memory[0].size();
+    } else if (in_place_ && which == 1 && spec_.kind == CollectiveKind::kReduceScatter) {
+      which = 0;
+      index += static_cast<std::size_t>(spec_.FirstChunk(static_cast<int>(rank)));
+    }
+    return ranks_[rank].memory[which].at(index);
+  }
+
+  const JsonValue& BlockOf(std::size_t r, std::size_t b) const {
+    return Member(*ranks_[r].gpu, "threadblocks").items[b];
+  }
+  const std::vector<JsonValue>& Ops(std::size_t r, std::size_t b) const {
+    return Member(BlockOf(r, b), "ops").items;
+  }
+
+  void StartAgain(Rank& rank, int times) {
+    const auto r = static_cast<std::size_t>(&rank - ranks_.data());
+    if (rank.runs == times) return;
+    for (std::size_t b = 0; b < rank.blocks.size(); ++b) {
+      if (rank.blocks[b].done < Ops(r, b).size()) return;
+    }
+    if (++rank.runs == times) return;
+    for (Block& block : rank.blocks) block = {};
+  }
+
+  // A number of the block's channels in the rank's list of that type.
+  std::size_t ChannelOf(std::size_t r, std::size_t b, const JsonValue& op) const {
+    const std::string& type = Member(op, "channel_type").text;
+    for (const JsonValue& channels : Member(BlockOf(r, b), "channels").items) {
+      if (Member(channels, "channel_type").text != type) continue;
+      const auto own = static_cast<std::size_t>(Number(Member(op, "channel_ids").items.at(0)));
+      return static_cast<std::size_t>(Number(Member(channels, "channel_ids").items.at(own)));
+    }
+    throw std::out_of_range(type);
+  }
+
+  bool CanStep(std::size_t r, std::size_t b) {
+    Rank& rank = ranks_[r];
+    if (rank.blocks[b].done == Ops(r, b).size()) return false;
+    const JsonValue& op = Ops(r, b)[rank.blocks[b].done];
+    const std::string& name = Member(op, "name").text;
+    if (name == "wait") {
+      return rank.channels.at(Member(op, "channel_type").text)[ChannelOf(r, b, op)].signals > 0;
+    }
+    if (name == "sem_acquire") {
+      return rank.semaphores.at(
+                 static_cast<std::size_t>(Number(Member(op, "semaphore_ids").items.at(0)))) > 0;
+    }
+    return true;
+  }
+
+  void Signal(std::size_t r, const std::string& type, std::size_t number) {
+    const auto& own = ranks_[r].channels.at(type);
+    const int peer = own.at(number).peer;
+    const auto before =
+        std::count_if(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(number),
+                      [&](const Channel& one) { return one.peer == peer; });
+    std::ptrdiff_t seen = 0;
+    for (Channel& one : ranks_[static_cast<std::size_t>(peer)].channels.at(type)) {
+      if (one.peer != static_cast<int>(r) || seen++ != before) continue;
+      ++one.signals;
+      return;
+    }
+    ADD_FAILURE() << "a channel without its other end";
+  }
+
+  void Touch(std::size_t r, std::size_t b, const JsonValue& op) {
+    const auto& sources = Member(op, "src_buff").items;
+    const JsonValue& to = Member(op, "dst_buff").items.at(0);
+    const auto size = static_cast<std::size_t>(Number(to, "size"));
+    for (std::size_t i = 0; i < size; ++i) {
+      std::uint64_t sum = 0;
+      for (const JsonValue& from : sources) {
+        sum +=
+            At(r, Member(from, "type").text, static_cast<std::size_t>(Number(from, "index")) + i);
+      }
+      const std::size_t index = static_cast<std::size_t>(Number(to, "index")) + i;
+      if (to.Find("buffer_id") == nullptr) {
+        At(r, Member(to, "type").text, index) = sum;
+        continue;
+      }
+      const JsonValue& refs = Member(BlockOf(r, b), "remote_buffer_refs").items.at(0);
+      const auto id = static_cast<std::size_t>(
+          Number(Member(refs, "remote_buffer_ids")
+                     .items.at(static_cast<std::size_t>(Number(to, "buffer_id")))));
+      const JsonValue& remote = Member(*ranks_[r].gpu, "remote_buffers").items.at(id);
+      At(static_cast<std::size_t>(Number(remote, "rank")), Member(remote, "type").text, index) =
+          sum;
+    }
+  }
+
+  void Step(std::size_t r, std::size_t b) {
+    Rank& rank = ranks_[r];
+    Block& block = rank.blocks[b];
+    const JsonValue& op = Ops(r, b)[block.done++];
+    const std::string& name = Member(op, "name").text;
+    if (name == "nop") {
+      block.has_waited = block.has_touched = false;
+    } else if (name == "wait") {
+      --rank.channels.at(Member(op, "channel_type").text)[ChannelOf(r, b, op)].signals;
+      block.has_waited = true;
+    } else if (name == "sem_acquire") {
+      --rank.semaphores[static_cast<std::size_t>(Number(Member(op, "semaphore_ids").items[0]))];
+      block.has_waited = true;
+    } else if (name == "flush") {
+      block.has_waited = true;
+    } else if (name == "signal") {
+      EXPECT_FALSE(block.has_touched);
+      Signal(r, Member(op, "channel_type").text, ChannelOf(r, b, op));
+    } else if (name == "sem_release") {
+      EXPECT_FALSE(block.has_touched);
+      ++rank.semaphores[static_cast<std::size_t>(Number(Member(op, "semaphore_ids").items[0]))];
+    } else {
+      EXPECT_TRUE(name == "put" || name == "copy" || name == "re") << name;
+      EXPECT_FALSE(block.has_waited || block.has_touched) << "threads that have not met";
+      Touch(r, b, op);
+      block.has_touched = true;
+    }
+  }
+
+  const CollectiveSpec& spec_;
+  bool in_place_;
+  std::mt19937_64& random_;
+  std::vector<Rank> ranks_;
+  std::vector<Memory> inputs_;
+};
+
+// In place, a second run works on what the first left.
+void ExpectRuns(const Program& program, const MscclppOptions& options, std::mt19937_64& random) {
+  const auto text = FormatMscclppJson(program, options);
+  ASSERT_TRUE(text) << text.error().message;
+  const auto plan = io::ParseJson(*text, "plan");
+  ASSERT_TRUE(plan) << plan.error().message;
+  const bool in_place = Member(*plan, "inplace").boolean;
+  for (int round = 0; round < 3; ++round) {
+    PlanRun run(program.collective, *plan, random);
+    ASSERT_TRUE(run.Run(in_place ? 1 : 2)) << program.name;
+    ASSERT_TRUE(run.IsRight()) << program.name;
+  }
+}
+
+TEST(MscclppJson, DoesWhatTheAlgorithmDoes) {
+  std::mt19937_64 random(5);
+  for (const auto& algorithm : algorithms::Algorithms()) {
+    for (const int ranks : {2, 4, 6}) {
+      const auto program =
+          algorithms::MakeAlgorithm(algorithm.name, {.ranks = ranks, .ranks_per_node = 2});
+      if (!program || program->collective.kind == CollectiveKind::kBarrier) continue;
+      if (ranks > 2 && !FormatMscclppJson(*program)) continue;  // too long for its executor
+      for (const int ranks_per_node : {0, 2}) {
+        ASSERT_NO_FATAL_FAILURE(ExpectRuns(*program, {ranks_per_node}, random)) << algorithm.name;
+      }
+    }
+  }
+}
+
+TEST(MscclppJson, DoesWhatRandomProgramsDo) {
+  std::mt19937_64 random(6);
+  int converted = 0;
+  for (int i = 0; i < 60; ++i) {
+    const auto program = MakeRandomProgram(random);
+    ASSERT_TRUE(program) << program.error().message;
+    const auto text = FormatMscclppJson(*program);
+    if (!text) {
+      EXPECT_NE(text.error().message.find("operations, not 64"), std::string::npos);
+      continue;
+    }
+    ++converted;
+    ASSERT_NO_FATAL_FAILURE(ExpectRuns(*program, {}, random));
+  }
+  EXPECT_GT(converted, 20);
+}
+
+TEST(MscclppJson, RefusesWhatTheExecutorCannotDo) {
+  const auto barrier = algorithms::MakeAlgorithm("barrier-all-to-all", {.ranks = 2});
+  EXPECT_EQ(FormatMscclppJson(*barrier).error().code, ErrorCode::kUnsupported);
+  auto sized = *algorithms::MakeAlgorithm("allreduce-ring", {.ranks = 2});
+  sized.max_bytes = std::int64_t{1} << 60;
+  EXPECT_EQ(FormatMscclppJson(sized).error().code, ErrorCode::kUnsupported);
+  sized.max_bytes = 1 << 20;
+  const auto text = FormatMscclppJson(sized);
+  ASSERT_TRUE(text);
+  EXPECT_NE(text->find("\"max_message_size\": 1048576"), std::string::npos) << *text;
+  const auto many = algorithms::MakeAlgorithm("allreduce-ring-chunked", {.ranks = 16});
+  EXPECT_EQ(FormatMscclppJson(*many).error().code, ErrorCode::kUnsupported);
+}
+
+}  // namespace
+}  // namespace espalier::program

@@ -1,0 +1,109 @@
+// What is chosen, beside the picture: a link, a switch or host, a flow, a job, or the whole.
+import { count, h, rate, ratio, seconds, statusKind, tag, why } from "./dom.js";
+import { actOn } from "./actions.js";
+import { stateWord } from "./fabric.js";
+import { ask } from "./model.js";
+
+const row = (name, value) => h("div", { class: "row" }, h("span", { class: "muted" }, name), h("span", {}, value));
+
+function actions(kind, id, state) {
+  const button = (action, text, kindOf = "") => h("button", { type: "button", class: kindOf, "data-action": action, onclick: () => actOn(action, kind, id) }, text);
+  return h("div", { class: "actions" },
+    state === "DOWN" ? button("restore", "Restore…") : button("fail", "Fail…"),
+    state === "DRAINED" ? button("undrain", "Undrain…") : state === "UP" ? button("drain", "Drain…") : null);
+}
+
+function flowList(app, flows) {
+  if (flows.length === 0) return h("p", { class: "muted" }, "No flow crosses here now.");
+  const most = 12;
+  return h("div", {}, flows.slice(0, most).map((flow) => h("div", { class: "row" },
+    h("button", { type: "button", class: "link mono", onclick: () => app.pick("flow", flow) }, flow.flow), h("span", {}, `${flow.source} → ${flow.destination}`))),
+  flows.length > most ? h("p", { class: "muted" }, `and ${flows.length - most} more`) : null);
+}
+
+const stateTag = (state) => tag(stateWord(state), { UP: "good", DOWN: "bad", DRAINED: "warn" }[state]);
+
+function ofLink(app, link) {
+  const way = (from, to, at) => row(`${from.id} → ${to.id}`, `${rate(link.achieved[at])} · load ${link.loadText?.[at] ?? "0"}`);
+  return [
+    h("h2", {}, link.id), stateTag(link.state), link.reason ? h("p", {}, link.reason) : null,
+    h("h3", {}, "Traffic"), row("Speed", rate(link.bps)), way(link.from, link.to, 0), way(link.to, link.from, 1),
+    actions("link", link.id, link.state),
+    h("h3", {}, "Flows"), flowList(app, app.model.flowsOver(link)),
+  ];
+}
+
+function ofNode(app, node) {
+  const state = app.model.stateOf(node);
+  const down = node.links.filter((link) => link.state === "DOWN").length;
+  const drained = node.links.filter((link) => link.state === "DRAINED").length;
+  const agent = app.model.agents.get(node.host || node.id);
+  const own = [...app.model.flows.values()].filter((flow) => flow.source === node.id || flow.destination === node.id);
+  const busiest = [...node.links].sort((a, b) => Math.max(...b.load) - Math.max(...a.load))[0];
+  return [
+    h("h2", {}, node.id), stateTag(state), " ", tag((node.role || node.kind).toLowerCase()),
+    h("h3", {}, "Links"), row("In all", String(node.links.length)),
+    down ? row("Failed", String(down)) : null, drained ? row("Drained", String(drained)) : null,
+    busiest && !node.uplink ? row("Most loaded", h("button", { type: "button", class: "link", onclick: () => app.pick("link", busiest) }, busiest.id)) : null,
+    node.addresses.length ? row("Address", node.addresses.join(" ")) : null,
+    agent ? row("Agent", agent.connected ? "connected" : "gone") : null,
+    actions("node", node.id, state),
+    node.uplink ? h("h3", {}, "Flows") : null, node.uplink ? flowList(app, own) : null,
+  ];
+}
+
+function ofFlow(app, told) {
+  const flow = app.model.flows.get(told.flow);
+  if (!flow) return [h("h2", {}, told.flow), tag("ended")];
+  const paths = h("div", {}, h("p", { class: "muted" }, "…"));
+  explain(flow.flow, paths);
+  return [
+    h("h2", {}, flow.flow), tag(flow.status.toLowerCase(), statusKind(flow.status)), " ", flow.acknowledged ? null : tag("not acknowledged", "warn"),
+    h("h3", {}, "Why"), h("p", {}, why(flow)),
+    h("h3", {}, "Flow"), row("Job", flow.job), row("From", flow.source), row("To", flow.destination), row("Rate", rate(flow.rate)), row("Source port", flow.ports || "its own"),
+    h("h3", {}, "Paths of its pair"), paths,
+  ];
+}
+
+async function explain(name, into) {
+  try {
+    const answer = await ask("GET", "/api/v1/flows/explain", { flow: name });
+    into.replaceChildren(row("Port", answer.port_trust.toLowerCase()), row("Known ports", String(answer.known_ports)),
+      ...answer.paths.map((path) => h("div", { class: "row" }, h("span", {}, path.via || "direct", path.chosen ? " ✓" : ""), h("span", { class: "muted" }, path.usable ? `busiest link: ${count(path.busiest_link_flows, "flow")}` : "not usable"))));
+  } catch (error) {
+    into.replaceChildren(h("p", { class: "muted" }, error.message));
+  }
+}
+
+function ofJob(app, told) {
+  const job = app.model.jobs.find((one) => one.job === told.job) ?? told;
+  const flows = [...app.model.flows.values()].filter((flow) => flow.job === job.job);
+  return [
+    h("h2", {}, job.job), tag(job.in_round ? "communicating" : "computing", job.in_round ? "good" : ""),
+    h("h3", {}, "All-Reduce"), row("Mean", seconds(job.allreduce_seconds)), row("Ideal", seconds(job.ideal_seconds)), row("Rounds", String(job.rounds)),
+    h("h3", {}, "Now"), row("Rate", rate(job.achieved_bps)), row("Slowest flow", rate(job.slowest_flow_bps)), row("Flows on its busiest link", String(job.max_link_flows)),
+    h("h3", {}, "Flows"), flowList(app, flows),
+  ];
+}
+
+function ofAll(app) {
+  const { status } = app.model;
+  if (!status) return [h("p", { class: "muted" }, "Waiting for the controller…")];
+  const states = Object.entries(status.flows_by_status).filter(([, number]) => number > 0);
+  const off = app.model.links.filter((link) => link.state !== "UP");
+  return [
+    h("h2", {}, "The whole fabric"),
+    status.optimal ? tag("no assignment is better", "good") : tag(`${status.lower_bound} is possible`, "warn"),
+    h("h3", {}, "Load"), row("Most loaded link", status.max_load), row("Least possible", status.lower_bound), row("Not acknowledged", count(status.unacknowledged_flows, "flow")),
+    h("h3", {}, "Flows"), ...(states.length ? states.map(([name, number]) => row(name.toLowerCase(), number.toLocaleString("en"))) : [h("p", { class: "muted" }, "None is open.")]),
+    h("h3", {}, "Not up"), ...(off.length ? off.slice(0, 10).map((link) => h("div", { class: "row" }, h("button", { type: "button", class: "link", onclick: () => app.pick("link", link) }, link.id), stateTag(link.state))) : [h("p", { class: "muted" }, "All links are up.")]),
+    off.length > 10 ? h("p", { class: "muted" }, `and ${off.length - 10} more`) : null,
+    h("p", { class: "muted" }, h("br"), "Choose a switch, a link, a flow or a job to see more."),
+  ];
+}
+
+export function showDetails(app, element) {
+  const { kind, item } = app.picked ?? {};
+  const parts = { link: ofLink, node: ofNode, flow: ofFlow, job: ofJob }[kind]?.(app, item) ?? ofAll(app);
+  element.replaceChildren(...parts.filter((part) => part !== null));
+}

@@ -1,0 +1,80 @@
+// Elements and words. Text from outside enters the page as text nodes only.
+
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  setAttributes(element, attributes);
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+export function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  setAttributes(element, attributes);
+  element.append(...children);
+  return element;
+}
+
+function setAttributes(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) {
+      element.setAttribute(name, value);
+    }
+  }
+}
+
+export const byId = (id) => document.getElementById(id);
+
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+// "3/2" as a number.
+export function ratio(text) {
+  const [above, below] = String(text).split("/");
+  return Number(above) / Number(below ?? 1);
+}
+
+export function rate(bps) {
+  const value = Number(bps);
+  if (value <= 0) return "0";
+  const units = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
+  const power = Math.min(units.length - 1, Math.floor(Math.log10(value) / 3));
+  const scaled = value / 1000 ** power;
+  return `${scaled.toFixed(scaled < 10 ? 1 : 0)} ${units[power]}`;
+}
+
+export function seconds(value) {
+  if (!(value > 0)) return "–";
+  if (value < 0.001) return `${(value * 1e6).toFixed(0)} µs`;
+  if (value < 1) return `${(value * 1e3).toFixed(value < 0.1 ? 1 : 0)} ms`;
+  return `${value.toFixed(value < 10 ? 2 : 1)} s`;
+}
+
+export const count = (number, one, many = one + "s") => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+
+const compare = new Intl.Collator("en", { numeric: true }).compare;
+// Names in the order that people expect: h2 before h10.
+export const byName = (a, b) => compare(a, b);
+
+const reasons = {
+  ASSIGNED: "least loaded when it started",
+  PREDICTED: "planned before it started",
+  PATH_DEAD: "its path died",
+  RECOMPUTED: "all were assigned anew",
+  REMAPPED: "its port led elsewhere",
+};
+export function why(flow) {
+  if (flow.status === "LOCAL") return "both ends on one switch";
+  if (flow.status === "UNROUTABLE") return "no usable path: plain ECMP";
+  if (flow.status === "LEARNING") return "waits for a port of its path";
+  if (flow.status === "ADOPTING") return "steered before; being found";
+  if (flow.status === "NEW") return "to be placed";
+  return reasons[flow.reason] ?? flow.reason;
+}
+
+export function tag(text, kind = "") {
+  return h("span", { class: `tag ${kind}` }, text);
+}
+export const statusKind = (status) => ({ ROUTED: "good", LOCAL: "", UNROUTABLE: "bad" })[status] ?? "warn";

@@ -1,0 +1,399 @@
+// The fabric as a picture: switches by tier, hosts under their leaf, links by what they carry.
+import { rate } from "./dom.js";
+
+const tau = 2 * Math.PI;
+
+export class Fabric {
+  // model; onPick(kind, item) with kind "node", "link" or null.
+  constructor(canvas, tip, model, onPick) {
+    Object.assign(this, { canvas, tip, model, onPick, mode: "load", picked: null, marked: null, hover: null });
+    this.context = canvas.getContext("2d");
+    this.drawn = 0;
+    this.drawMs = 0;
+    new ResizeObserver(() => this.#resize()).observe(canvas);
+    canvas.addEventListener("pointermove", (event) => this.#hoverAt(event));
+    canvas.addEventListener("pointerleave", () => this.#setHover(null));
+    canvas.addEventListener("click", (event) => this.#pickAt(event));
+    canvas.addEventListener("keydown", (event) => this.#handleKey(event));
+    this.readColours();
+  }
+
+  readColours() {
+    const style = getComputedStyle(document.documentElement);
+    const read = (name) => style.getPropertyValue(`--${name}`).trim();
+    this.colours = {
+      idle: read("load-idle"), one: read("load-one"), two: read("load-two"), many: read("load-many"),
+      failed: read("failed"), drained: read("drained"), chosen: read("chosen"), ink: read("ink"),
+      muted: read("muted"), line: read("line"), surface: read("surface"), accent: read("accent"), soft: read("soft"),
+    };
+    this.request();
+  }
+
+  setMode(mode) {
+    this.mode = mode;
+    this.request();
+  }
+
+  // picked: {kind, item}; marked: a set of links, or null.
+  pick(picked, marked) {
+    this.picked = picked;
+    this.marked = marked;
+    this.request();
+  }
+
+  layOut() {
+    const switches = this.model.nodes.filter((node) => node.tier >= 0 && !node.host);
+    const tiers = [...new Set(switches.map((node) => node.tier))].sort((a, b) => a - b);
+    this.tiers = tiers.map((tier) => switches.filter((node) => node.tier === tier));
+    this.hosts = [];
+    for (const leaf of this.tiers[0] ?? []) {
+      leaf.hosts = [];
+      for (const link of leaf.links) {
+        const other = link.from === leaf ? link.to : link.from;
+        if (other.tier >= 0 && !other.host) continue;
+        other.uplink = link;
+        leaf.hosts.push(other);
+        this.hosts.push(other);
+      }
+    }
+    this.rows = [...this.tiers].reverse().concat([this.hosts]);
+    this.cables = this.model.links.filter((link) => switches.includes(link.from) && switches.includes(link.to));
+    this.#resize();
+  }
+
+  #resize() {
+    const box = this.canvas.getBoundingClientRect();
+    const scale = window.devicePixelRatio || 1;
+    this.width = box.width;
+    this.height = box.height;
+    this.canvas.width = Math.round(box.width * scale);
+    this.canvas.height = Math.round(box.height * scale);
+    this.scale = scale;
+    if (this.tiers) this.#place();
+    this.request();
+  }
+
+  #place() {
+    const side = 28;
+    const width = this.width - 2 * side;
+    const leaves = this.tiers[0] ?? [];
+    const most = Math.max(1, ...leaves.map((leaf) => leaf.hosts.length));
+    const column = width / Math.max(1, leaves.length);
+    this.#sizeCells(column, most);
+    const bottom = this.height - 14 - this.cellRows * this.cellStep - (this.roomy ? 16 : 0);
+    const top = 26;
+    const levels = Math.max(1, this.tiers.length - 1);
+    this.tiers.forEach((row, level) => {
+      const y = bottom - 20 - (level / levels) * (bottom - 20 - top);
+      const gap = width / row.length;
+      row.forEach((node, at) => {
+        node.x = side + gap * (at + 0.5);
+        node.y = row.length === 0 ? bottom : y;
+        node.w = Math.max(5, Math.min(gap - 4, 74));
+        node.h = level === 0 || gap > 26 ? 16 : 10;
+        node.named = gap >= 46;
+      });
+    });
+    for (const leaf of leaves) this.#placeHosts(leaf, bottom);
+  }
+
+  #sizeCells(column, most) {
+    this.roomy = column / most >= 26;
+    this.cellRows = 1;
+    if (this.roomy) {
+      this.cell = Math.min(14, column / most - 12);
+      this.cellColumns = most;
+      this.cellStep = 16;
+      this.cellGap = Math.min(44, (column - 14) / most);
+      return;
+    }
+    // As large as a column of at most 70 pixels allows.
+    for (this.cellRows = 1; this.cellRows < most; ++this.cellRows) {
+      const step = (column - 5) / Math.ceil(most / this.cellRows);
+      if (step * (this.cellRows + 1) > 70 || step >= 9) break;
+    }
+    this.cellColumns = Math.ceil(most / this.cellRows);
+    this.cellStep = this.cellGap = Math.min(12, (column - 5) / this.cellColumns);
+    this.cell = Math.max(1.6, this.cellStep - (this.cellStep > 4 ? 2 : 0.9));
+  }
+
+  #placeHosts(leaf, bottom) {
+    leaf.hosts.forEach((host, at) => {
+      const columns = Math.min(this.cellColumns, leaf.hosts.length);
+      const row = Math.floor(at / this.cellColumns);
+      host.x = leaf.x + ((at % this.cellColumns) - (columns - 1) / 2) * this.cellGap;
+      host.y = bottom + 10 + row * this.cellStep;
+      host.w = host.h = this.cell;
+    });
+  }
+
+  request() {
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => {
+      this.waiting = false;
+      this.draw();
+    });
+  }
+
+  #weight(link) {
+    if (this.mode === "load") return Math.max(...link.load);
+    return Math.max(...link.achieved) / link.bps;
+  }
+
+  // Blue carries no more than its share; from there on to orange and red.
+  #colour(weight) {
+    const { idle, one, two, many } = this.colours;
+    if (weight <= 0.001) return idle;
+    if (this.mode === "traffic") return weight < 0.5 ? one : weight < 0.9 ? two : many;
+    return weight <= 1 ? one : weight <= 2 ? two : many;
+  }
+
+  draw() {
+    const { context } = this;
+    if (!this.tiers || this.width === 0) return;
+    const start = performance.now();
+    context.setTransform(this.scale, 0, 0, this.scale, 0, 0);
+    context.clearRect(0, 0, this.width, this.height);
+    this.#drawLinks();
+    this.#drawHosts();
+    this.#drawSwitches();
+    this.drawn += 1;
+    this.drawMs = 0.9 * this.drawMs + 0.1 * (performance.now() - start);
+    this.onDrawn?.();
+  }
+
+  #drawLinks() {
+    const { context, colours } = this;
+    // One path for all that look alike: thousands of links cost a handful of strokes.
+    const strokes = new Map();
+    const stroke = (link, style) => {
+      const key = Object.values(style).join();
+      if (!strokes.has(key)) strokes.set(key, { style, links: [] });
+      strokes.get(key).links.push(link);
+    };
+    const thin = this.cables.length > 600 ? 0.6 : 1.1;
+    const dim = this.marked ? 0.14 : 1;
+    for (const link of this.cables) {
+      const weight = this.#weight(link);
+      const isMarked = this.marked?.has(link);
+      if (link.state !== "UP") {
+        stroke(link, { z: 3, colour: link.state === "DOWN" ? colours.failed : colours.drained, width: isMarked ? 3 : 1.8, alpha: this.marked && !isMarked ? 0.3 : 1, dash: link.state === "DOWN" ? "7 4" : "2 3" });
+      } else if (isMarked) {
+        stroke(link, { z: 4, colour: this.#colour(weight), width: 3.2, alpha: 1, dash: "" });
+      } else {
+        const bold = weight > 1 ? 2.2 : weight > 0.001 ? 1.5 : 1;
+        stroke(link, { z: weight > 1 ? 2 : weight > 0.001 ? 1 : 0, colour: this.#colour(weight), width: thin * bold, alpha: dim * (weight > 0.001 ? 0.9 : this.cables.length > 600 ? 0.35 : 0.75), dash: "" });
+      }
+    }
+    if (this.roomy) {
+      for (const host of this.hosts) {
+        const weight = Math.max(...host.uplink.achieved) / host.uplink.bps;
+        const isMarked = this.marked?.has(host.uplink);
+        const off = host.uplink.state === "DOWN" ? colours.failed : host.uplink.state === "DRAINED" ? colours.drained : null;
+        stroke(host.uplink, { z: isMarked ? 4 : 0, colour: off ?? (weight > 0.001 ? colours.one : colours.idle), width: isMarked ? 3.2 : 1.2, alpha: isMarked ? 1 : dim, dash: off ? "4 3" : "" });
+      }
+    }
+    for (const { style, links } of [...strokes.values()].sort((a, b) => a.style.z - b.style.z)) {
+      context.globalAlpha = style.alpha;
+      context.strokeStyle = style.colour;
+      context.lineWidth = style.width;
+      context.setLineDash(style.dash ? style.dash.split(" ").map(Number) : []);
+      context.beginPath();
+      for (const link of links) this.#trace(link);
+      context.stroke();
+    }
+    context.globalAlpha = 1;
+    context.setLineDash([]);
+    for (const item of [this.hover, this.picked]) {
+      if (item?.kind !== "link" || !("x" in item.item.from)) continue;
+      context.strokeStyle = colours.chosen;
+      context.lineWidth = 1.6;
+      context.beginPath();
+      this.#trace(item.item, 3);
+      this.#trace(item.item, -3);
+      context.stroke();
+    }
+  }
+
+  #trace(link, aside = 0) {
+    this.context.moveTo(link.from.x + aside, link.from.y);
+    this.context.lineTo(link.to.x + aside, link.to.y);
+  }
+
+  #drawHosts() {
+    const { context, colours } = this;
+    for (const host of this.hosts) {
+      const link = host.uplink;
+      const busy = Math.max(...link.achieved) > 0;
+      context.globalAlpha = this.marked && !this.marked.has(link) ? 0.35 : 1;
+      context.fillStyle = link.state === "DOWN" ? colours.failed : link.state === "DRAINED" ? colours.drained : busy ? colours.one : colours.idle;
+      if (this.cell > 6) {
+        context.beginPath();
+        context.arc(host.x, host.y, this.cell / 2, 0, tau);
+        context.fill();
+      } else {
+        context.fillRect(host.x - this.cell / 2, host.y - this.cell / 2, this.cell, this.cell);
+      }
+      if (this.#isChosen(host)) this.#ring(host, this.cell / 2 + 3);
+    }
+    context.globalAlpha = 1;
+    if (!this.roomy) return;
+    context.fillStyle = colours.muted;
+    context.textAlign = "center";
+    context.textBaseline = "top";
+    context.font = "10.5px system-ui, sans-serif";
+    for (const host of this.hosts) context.fillText(this.#fit(host.id, this.cellGap - 4), host.x, host.y + this.cell / 2 + 4);
+  }
+
+  #drawSwitches() {
+    const { context, colours } = this;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.font = "600 11px system-ui, sans-serif";
+    for (const node of this.tiers.flat()) {
+      const state = this.model.stateOf(node);
+      const colour = state === "DOWN" ? colours.failed : state === "DRAINED" ? colours.drained : null;
+      context.beginPath();
+      context.roundRect(node.x - node.w / 2, node.y - node.h / 2, node.w, node.h, Math.min(5, node.w / 3));
+      context.fillStyle = node.named || colour ? colours.surface : colours.muted;
+      context.fill();
+      context.lineWidth = colour ? 2 : 1.2;
+      context.strokeStyle = colour ?? colours.muted;
+      context.setLineDash(state === "DOWN" ? [4, 3] : state === "DRAINED" ? [2, 2] : []);
+      context.stroke();
+      context.setLineDash([]);
+      if (node.named) {
+        context.fillStyle = colour ?? colours.ink;
+        context.fillText(this.#fit((state === "DOWN" ? "✕ " : "") + node.id, node.w - 6), node.x, node.y + 0.5);
+      }
+      if (this.#isChosen(node)) this.#ring(node, node.w / 2 + 3);
+    }
+  }
+
+  #fit(text, width) {
+    if (this.context.measureText(text).width <= width) return text;
+    let short = text.slice(0, 40);
+    while (short.length > 1 && this.context.measureText(short + "…").width > width) short = short.slice(0, -1);
+    return short + "…";
+  }
+
+  #isChosen(node) {
+    return this.picked?.item === node || this.hover?.item === node;
+  }
+
+  #ring(node, radius) {
+    const { context } = this;
+    context.strokeStyle = this.colours.chosen;
+    context.lineWidth = 1.8;
+    context.beginPath();
+    if (node.h > 6 && node.w > node.h) {
+      context.roundRect(node.x - node.w / 2 - 3, node.y - node.h / 2 - 3, node.w + 6, node.h + 6, 7);
+    } else {
+      context.arc(node.x, node.y, Math.max(5, radius), 0, tau);
+    }
+    context.stroke();
+  }
+
+  // What is under a point: a node, else the nearest link within 6 pixels.
+  find(x, y) {
+    if (!this.tiers) return null;
+    const within = (node) => Math.abs(x - node.x) <= Math.max(node.w / 2, 2.5) + 1.5 && Math.abs(y - node.y) <= Math.max(node.h / 2, 2.5) + 1.5;
+    const node = this.tiers.flat().find(within) ?? this.hosts.find(within);
+    if (node) return { kind: "node", item: node };
+    let best = null;
+    let least = 6;
+    for (const link of this.roomy ? this.cables.concat(this.hosts.map((host) => host.uplink)) : this.cables) {
+      const far = distance(x, y, link.from, link.to);
+      if (far < least - (this.#weight(link) > 0 ? 0 : 1)) {
+        least = far;
+        best = link;
+      }
+    }
+    return best && { kind: "link", item: best };
+  }
+
+  #hoverAt(event) {
+    this.#setHover(this.find(event.offsetX, event.offsetY), event.offsetX, event.offsetY);
+  }
+
+  #setHover(found, x = 0, y = 0) {
+    if (found?.item !== this.hover?.item) {
+      this.hover = found;
+      this.canvas.style.cursor = found ? "pointer" : "default";
+      this.request();
+    }
+    this.tip.hidden = !found;
+    if (!found) return;
+    const lines = found.kind === "link" ? describeLink(found.item) : this.#describeNode(found.item);
+    const bold = document.createElement("b");
+    bold.textContent = lines[0];
+    this.tip.replaceChildren(bold, ...lines.slice(1).flatMap((line) => [document.createElement("br"), line]));
+    const left = x + 14 + this.tip.offsetWidth > this.width ? x - 14 - this.tip.offsetWidth : x + 14;
+    this.tip.style.left = `${Math.max(4, left)}px`;
+    this.tip.style.top = `${Math.max(4, Math.min(y + 12, this.height - this.tip.offsetHeight - 4))}px`;
+  }
+
+  #describeNode(node) {
+    const state = this.model.stateOf(node);
+    const lines = [node.id];
+    if (state !== "UP") lines.push(stateWord(state));
+    if (node.uplink) {
+      const out = node.uplink.from === node ? 0 : 1;
+      lines.push(`sends ${rate(node.uplink.achieved[out])}, receives ${rate(node.uplink.achieved[1 - out])}`);
+    } else {
+      lines.push(`${node.role.toLowerCase() || "switch"}, ${node.links.length} links`);
+    }
+    return lines;
+  }
+
+  #pickAt(event) {
+    const found = this.find(event.offsetX, event.offsetY);
+    this.canvas.focus({ preventScroll: true });
+    this.onPick(found?.kind ?? null, found?.item ?? null);
+  }
+
+  #handleKey(event) {
+    if (!this.rows) return;
+    const node = this.picked?.kind === "node" ? this.picked.item : null;
+    if (event.key === "l" && node) {
+      node.turn = ((node.turn ?? -1) + 1) % node.links.length;
+      this.onPick("link", node.links[node.turn]);
+    } else if (event.key === "l" && this.picked?.kind === "link") {
+      this.onPick("node", this.picked.item.from);
+    } else if (event.key.startsWith("Arrow")) {
+      event.preventDefault();
+      this.onPick("node", this.#neighbour(node, event.key));
+    }
+  }
+
+  #neighbour(node, key) {
+    const at = this.rows.findIndex((row) => row.includes(node));
+    if (at < 0) return this.tiers[0][0];
+    const row = this.rows[at];
+    const side = { ArrowLeft: -1, ArrowRight: 1 }[key];
+    if (side) return row[(row.indexOf(node) + side + row.length) % row.length];
+    const other = this.rows[Math.max(0, Math.min(this.rows.length - 1, at + (key === "ArrowUp" ? -1 : 1)))];
+    return other.reduce((best, one) => (Math.abs(one.x - node.x) < Math.abs(best.x - node.x) ? one : best), other[0]);
+  }
+}
+
+export const stateWord = (state) => ({ UP: "up", DOWN: "failed", DRAINED: "drained" })[state] ?? state;
+
+export function describeLink(link) {
+  const lines = [link.id];
+  if (link.state !== "UP") lines.push(stateWord(link.state) + (link.reason ? `: ${link.reason}` : ""));
+  const ways = [[link.from, link.to, 0], [link.to, link.from, 1]];
+  for (const [from, to, way] of ways) {
+    lines.push(`${from.id} → ${to.id}: ${rate(link.achieved[way])} of ${rate(link.bps)}${link.flows[way] ? `, load ${link.loadText[way]}` : ""}`);
+  }
+  return lines;
+}
+
+function distance(x, y, a, b) {
+  if (!("x" in a) || !("x" in b)) return Infinity;
+  const dx = b.x - a.x;
+  const dy = b.y - a.y;
+  const along = Math.max(0, Math.min(1, ((x - a.x) * dx + (y - a.y) * dy) / (dx * dx + dy * dy || 1)));
+  return Math.hypot(x - a.x - along * dx, y - a.y - along * dy);
+}

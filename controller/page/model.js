@@ -1,0 +1,167 @@
+// What the controller has told, and how it is told: a snapshot, then differences.
+import { ratio } from "./dom.js";
+
+export class Model {
+  constructor() {
+    this.nodes = [];
+    this.links = [];
+    this.nodeById = new Map();
+    this.linkById = new Map();
+    this.flows = new Map();
+    this.agents = new Map();
+    this.jobs = [];
+    this.events = [];
+    this.status = null;
+    this.change = 0;
+  }
+
+  setTopology(topology) {
+    this.name = topology.name;
+    this.nodes = topology.nodes.map((node, index) => ({ ...node, index, links: [] }));
+    this.nodeById = new Map(this.nodes.map((node) => [node.id, node]));
+    this.links = topology.links.map((link, index) => ({
+      ...link, index, bps: Number(link.bps), from: this.nodeById.get(link.a), to: this.nodeById.get(link.b),
+      state: "UP", flows: [0, 0], load: [0, 0], achieved: [0, 0], reason: "",
+    }));
+    this.linkById = new Map(this.links.map((link) => [link.id, link]));
+    for (const link of this.links) {
+      link.from.links.push(link);
+      link.to.links.push(link);
+    }
+  }
+
+  // The names of the parts that changed.
+  apply(update, whole) {
+    if (whole) {
+      this.flows.clear();
+      this.agents.clear();
+      this.events = [];
+    }
+    this.change = Number(update.change);
+    for (const name of update.ended ?? []) this.flows.delete(name);
+    for (const flow of update.flows ?? []) this.flows.set(flow.flow, this.#prepare(flow));
+    for (const told of update.links ?? []) this.#takeLink(told);
+    for (const agent of update.agents ?? []) this.agents.set(agent.name, agent);
+    if (update.jobs) this.jobs = update.jobs;
+    if (update.status) this.status = update.status;
+    if (update.events) this.events = this.events.concat(update.events).slice(-2000);
+    return new Set(Object.keys(update).concat(update.ended ? ["flows"] : []));
+  }
+
+  #prepare(flow) {
+    flow.rate = Number(flow.achieved_bps);
+    flow.ports = flow.paths.map((path) => path.source_port || "·").join(" ");
+    flow.via = flow.paths.map((path) => this.viaOf(path)).filter(Boolean).join(" + ");
+    flow.text = `${flow.flow} ${flow.job} ${flow.source} ${flow.destination} ${flow.via} ${flow.status}`.toLowerCase();
+    return flow;
+  }
+
+  // The switches between the leaves.
+  viaOf(path) {
+    return path.hops.slice(0, -1).map((hop) => {
+      const link = this.links[hop >> 1];
+      return (hop & 1 ? link.from : link.to).id;
+    }).join(",");
+  }
+
+  #takeLink(told) {
+    const link = this.linkById.get(told.id);
+    if (!link) return;
+    link.state = told.state;
+    link.reason = told.reason;
+    link.flows = [told.flows_a_to_b, told.flows_b_to_a];
+    link.loadText = [told.load_a_to_b, told.load_b_to_a];
+    link.load = [ratio(told.load_a_to_b), ratio(told.load_b_to_a)];
+    link.achieved = [Number(told.bps_a_to_b), Number(told.bps_b_to_a)];
+  }
+
+  // Links of a flow, its hosts' own included.
+  linksOf(flow) {
+    const links = new Set(flow.paths.flatMap((path) => path.hops.map((hop) => this.links[hop >> 1])));
+    for (const end of [flow.source, flow.destination]) {
+      const link = this.nodeById.get(end)?.links.find((one) => one.from.tier >= 0 || one.to.tier >= 0);
+      if (link) links.add(link);
+    }
+    return links;
+  }
+
+  flowsOver(link) {
+    const over = [];
+    for (const flow of this.flows.values()) {
+      if (flow.paths.some((path) => path.hops.some((hop) => hop >> 1 === link.index))) over.push(flow);
+    }
+    return over;
+  }
+
+  // Where all links of a switch to others share a state, it is the switch's.
+  stateOf(node) {
+    const links = node.links;
+    if (links.length === 0) return "UP";
+    const [first] = links;
+    return first.state !== "UP" && links.every((link) => link.state === first.state) ? first.state : "UP";
+  }
+}
+
+// Follows /api/v1/stream for ever; tells of each update, and of each change between live and lost.
+// Where the controller wants to know who asks, logIn is awaited.
+export async function follow(onUpdate, onConnection, logIn) {
+  let wait = 500;
+  for (;;) {
+    try {
+      const response = await fetch("/api/v1/stream", { cache: "no-store" });
+      if (response.status === 401) {
+        await logIn();
+        continue;
+      }
+      if (!response.ok) throw new Error(`the controller answered ${response.status}`);
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      let pieces = [];
+      for (;;) {
+        const { value, done } = await withTimeout(reader);
+        if (done) throw new Error("the controller has closed the stream");
+        // Events end with an empty line; a large one comes in many pieces.
+        pieces.push(value);
+        if (!value.includes("\n\n") && !(value.startsWith("\n") && pieces.length > 1)) continue;
+        const events = pieces.join("").split("\n\n");
+        pieces = [events.pop()];
+        for (const event of events) {
+          const lines = event.split("\n");
+          const data = lines.find((line) => line.startsWith("data: "));
+          if (data) {
+            wait = 500;
+            await onUpdate(JSON.parse(data.slice(6)), lines.includes("event: snapshot"));
+          }
+        }
+        onConnection("live");
+      }
+    } catch (error) {
+      onConnection("lost", error.message, wait);
+    }
+    await new Promise((resolve) => setTimeout(resolve, wait));
+    wait = Math.min(wait * 2, 5000);
+  }
+}
+
+// The controller says something every five seconds; when it does not, the connection is dead.
+async function withTimeout(reader) {
+  let timer;
+  const silence = new Promise((_, reject) => {
+    timer = setTimeout(() => {
+      reader.cancel();
+      reject(new Error("the controller is silent"));
+    }, 15000);
+  });
+  try {
+    return await Promise.race([reader.read(), silence]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+export async function ask(method, path, query = {}) {
+  const text = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "")).toString();
+  const response = await fetch(text ? `${path}?${text}` : path, { method, cache: "no-store" });
+  const body = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Error(body.error?.message ?? `the controller answered ${response.status}`);
+  return body;
+}

@@ -1,0 +1,238 @@
+// The tables below the picture, one panel a tab.
+import { count, h, rate, ratio, seconds, statusKind, svg, tag, why } from "./dom.js";
+import { rollBack, toast } from "./actions.js";
+import { ask } from "./model.js";
+import { Table } from "./table.js";
+
+class JobsPanel {
+  constructor(app) {
+    Object.assign(this, { app, title: "Jobs", parts: ["jobs"] });
+    this.element = h("div", { class: "jobs" });
+  }
+  get count() { return this.app.model.jobs.length; }
+
+  update() {
+    const { jobs } = this.app.model;
+    if (jobs.length === 0) {
+      this.element.replaceChildren(h("p", { class: "empty-note muted" }, "No job has elephant flows. Programs announce theirs through the agent on their host."));
+      return;
+    }
+    const focused = document.activeElement?.dataset?.job;
+    this.element.replaceChildren(...jobs.map((job) => this.#row(job)));
+    if (focused !== undefined) [...this.element.children].find((row) => row.dataset.job === focused)?.focus();
+  }
+
+  #row(job) {
+    const slow = job.ideal_seconds > 0 ? job.allreduce_seconds / job.ideal_seconds : 0;
+    const kind = slow === 0 ? "" : slow < 1.15 ? "good" : slow < 1.6 ? "warn" : "bad";
+    const figure = (label, value, note) => h("div", {}, h("div", { class: "label" }, label), h("div", { class: "value" }, value), note ? h("div", { class: "label" }, note) : null);
+    const row = h("button", {
+      type: "button", class: "job", "aria-pressed": this.app.picked?.kind === "job" && this.app.picked.item.job === job.job,
+      onclick: () => this.app.pick("job", job),
+    },
+    h("div", {}, h("div", { class: "name" }, job.job), h("div", { class: "label" }, job.in_round ? "communicating" : job.flows > 0 ? "computing" : "between rounds")),
+    figure("Flows on their path", `${job.flows_routed} of ${job.flows}`, job.flows_unroutable ? `${job.flows_unroutable} without a path` : ""),
+    figure("Rate", rate(job.achieved_bps), ""),
+    figure("Slowest flow", job.in_round ? rate(job.slowest_flow_bps) : "–", ""),
+    h("div", {}, h("div", { class: "label" }, "All-Reduce"), h("div", { class: "value" }, seconds(job.allreduce_seconds), " ", slow ? tag(`${slow.toFixed(2)}× ideal`, kind) : null), h("div", { class: "label" }, `ideal ${seconds(job.ideal_seconds)}, ${count(job.rounds, "round")}`)),
+    this.#history(job));
+    row.dataset.job = job.job;
+    return row;
+  }
+
+  // Bars of the last rounds; the part above the ideal is what contention cost.
+  #history(job) {
+    const rounds = job.history.slice(-40);
+    const picture = svg("svg", { viewBox: "0 0 320 42", preserveAspectRatio: "none", role: "img", "aria-label": `Last ${rounds.length} rounds against the ideal` });
+    const most = Math.max(1e-9, ...rounds.map((round) => Math.max(round.seconds, round.ideal_seconds)));
+    rounds.forEach((round, at) => {
+      const tall = (value) => (value / most) * 38;
+      const ideal = Math.min(round.seconds, round.ideal_seconds);
+      const x = 320 - (rounds.length - at) * 8;
+      picture.append(svg("rect", { x, width: 6, y: 40 - tall(ideal), height: tall(ideal), rx: 1, fill: "var(--load-one)" }));
+      if (round.seconds > ideal) {
+        picture.append(svg("rect", { x, width: 6, y: 40 - tall(round.seconds), height: tall(round.seconds - ideal), rx: 1, fill: "var(--load-two)" }));
+      }
+    });
+    return picture;
+  }
+}
+
+class FlowsPanel {
+  constructor(app) {
+    Object.assign(this, { app, title: "Flows", parts: ["flows"] });
+    this.table = new Table([
+      { title: "Flow", width: "minmax(90px,1fr)", text: (flow) => flow.flow },
+      { title: "Job", width: "minmax(90px,1fr)", text: (flow) => flow.job },
+      { title: "From", width: "minmax(70px,1fr)", text: (flow) => flow.source },
+      { title: "To", width: "minmax(70px,1fr)", text: (flow) => flow.destination },
+      { title: "Path", width: "minmax(90px,1.2fr)", text: (flow) => flow.via || "–" },
+      { title: "Port", width: "minmax(60px,.7fr)", text: (flow) => flow.ports || "–" },
+      { title: "Rate", width: "100px", right: true, text: (flow) => rate(flow.rate), sort: (flow) => flow.rate },
+      { title: "Status", width: "120px", text: (flow) => flow.status, node: (flow) => tag(flow.status.toLowerCase() + (flow.acknowledged ? "" : " …"), statusKind(flow.status)) },
+      { title: "Why", width: "minmax(150px,1.6fr)", text: why },
+    ], {
+      label: "Flows", key: (flow) => flow.flow, empty: "No flow is open here.",
+      onPick: (flow) => app.pick("flow", flow),
+    });
+    this.filter = h("input", { type: "search", id: "filter", placeholder: "Filter: host, job, switch…   ( / )", "aria-label": "Filter flows", oninput: () => this.update() });
+    this.only = h("select", { "aria-label": "Only this status", onchange: () => this.update() },
+      ["all", "ROUTED", "LEARNING", "NEW", "ADOPTING", "LOCAL", "UNROUTABLE"].map((name) => h("option", { value: name }, name.toLowerCase())));
+    this.shown = h("span", { class: "muted" });
+    this.element = h("div", { class: "panel" }, h("div", { class: "filter" }, this.filter, this.only, this.shown), this.table.element);
+  }
+  get count() { return this.app.model.flows.size; }
+
+  update() {
+    const words = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const only = this.only.value;
+    const rows = [];
+    for (const flow of this.app.model.flows.values()) {
+      if ((only === "all" || flow.status === only) && words.every((word) => flow.text.includes(word))) rows.push(flow);
+    }
+    this.shown.textContent = `${rows.length.toLocaleString("en")} of ${count(this.count, "flow")}`;
+    this.table.picked = this.app.picked?.kind === "flow" ? this.app.picked.item.flow : null;
+    this.table.show(rows);
+  }
+}
+
+class AgentsPanel {
+  constructor(app) {
+    Object.assign(this, { app, title: "Agents", parts: ["agents"] });
+    this.table = new Table([
+      { title: "Agent", width: "minmax(120px,1fr)", text: (agent) => agent.name },
+      { title: "Connection", width: "130px", text: (agent) => (agent.connected ? "connected" : "gone"), node: (agent) => tag(agent.connected ? "connected" : "gone", agent.connected ? "good" : "bad") },
+      { title: "NICs", width: "minmax(140px,2fr)", text: (agent) => agent.nics.join(" ") },
+      { title: "Flows", width: "90px", right: true, text: (agent) => agent.flows, sort: (agent) => agent.flows },
+      { title: "Pushed", width: "100px", right: true, text: (agent) => agent.generation, sort: (agent) => Number(agent.generation) },
+      { title: "Acknowledged", width: "120px", right: true, text: (agent) => agent.acknowledged_generation, sort: (agent) => Number(agent.acknowledged_generation) },
+    ], { label: "Agents", key: (agent) => agent.name, empty: "No agent has connected yet.", onPick: (agent) => app.pickNodeNamed(agent.name) });
+    this.element = this.table.element;
+  }
+  get count() { return this.app.model.agents.size; }
+  update() { this.table.show([...this.app.model.agents.values()]); }
+}
+
+class EventsPanel {
+  constructor(app) {
+    Object.assign(this, { app, title: "Events", parts: ["events"] });
+    this.table = new Table([
+      { title: "Time (UTC)", width: "190px", text: (event) => event.time.replace("T", " ").replace("Z", "") },
+      { title: "What", width: "200px", text: (event) => event.kind.replaceAll("_", " ") },
+      { title: "Details", width: "minmax(200px,1fr)", text: (event) => event.text },
+    ], { label: "Events", key: (event) => event.sequence, empty: "Nothing has happened yet." });
+    this.element = this.table.element;
+  }
+  update() { this.table.show([...this.app.model.events].reverse()); }
+}
+
+// Panels that ask when they are looked at.
+class AskingPanel {
+  async update() {
+    if (this.asking) return;
+    this.asking = true;
+    try {
+      await this.ask();
+    } catch (error) {
+      if (this.app.live) toast(error.message, true);
+    }
+    this.asking = false;
+  }
+}
+
+class PathMapPanel extends AskingPanel {
+  constructor(app) {
+    super();
+    Object.assign(this, { app, title: "Path map", parts: [], every: 5000 });
+    this.table = new Table([
+      { title: "From", width: "1fr", text: (pair) => pair.source },
+      { title: "To", width: "1fr", text: (pair) => pair.destination },
+      { title: "Protocol", width: "90px", text: (pair) => ({ 6: "TCP", 17: "UDP" })[pair.protocol] ?? pair.protocol },
+      { title: "To port", width: "90px", text: (pair) => pair.destination_port, sort: (pair) => pair.destination_port },
+      { title: "Paths known", width: "120px", right: true, text: (pair) => `${pair.paths_known} of ${pair.paths}`, sort: (pair) => pair.paths_known / pair.paths },
+      { title: "Verified", width: "90px", right: true, text: (pair) => pair.verified, sort: (pair) => pair.verified },
+      { title: "Predicted", width: "90px", right: true, text: (pair) => pair.predicted, sort: (pair) => pair.predicted },
+      { title: "In doubt", width: "90px", right: true, text: (pair) => pair.reverify, sort: (pair) => pair.reverify },
+    ], { label: "Pairs of the path map", key: (pair) => `${pair.source} ${pair.destination} ${pair.protocol} ${pair.destination_port}`, empty: "Nothing is known yet: pairs are learned when they have flows." });
+    this.total = h("div", {});
+    this.element = h("div", { class: "split" }, this.total, h("div", {}, this.table.element));
+  }
+  get count() { return this.app.model.status?.path_map_pairs; }
+
+  async ask() {
+    const map = await ask("GET", "/api/v1/path-map");
+    const all = Math.max(1, map.verified + map.predicted + map.reverify);
+    const part = (number, colour) => {
+      const bar = h("span");
+      bar.style.width = `${(100 * number) / all}%`;
+      bar.style.background = `var(--${colour})`;
+      return bar;
+    };
+    const row = (name, number) => h("div", { class: "row" }, h("span", {}, name), h("b", {}, number.toLocaleString("en")));
+    this.total.replaceChildren(
+      h("h3", {}, "Which port takes which path"),
+      h("div", { class: "meter" }, part(map.verified, "accent"), part(map.predicted, "load-one"), part(map.reverify, "load-two")),
+      row("Verified by a probe", map.verified), row("Predicted by a hash model", map.predicted), row("In doubt since the fabric changed", map.reverify), row("Pairs", map.pairs_known),
+      map.pairs_left_off ? h("p", { class: "muted" }, `The first ${map.pairs.length} pairs are shown.`) : "");
+    this.table.show(map.pairs);
+  }
+}
+
+class HistoryPanel extends AskingPanel {
+  constructor(app) {
+    super();
+    Object.assign(this, { app, title: "Intents and audit", parts: ["events"] });
+    this.table = new Table([
+      { title: "Time (UTC)", width: "170px", text: (entry) => entry.time.replace("T", " ").replace("Z", "") },
+      { title: "Who", width: "minmax(90px,.7fr)", text: (entry) => entry.actor },
+      { title: "Did", width: "110px", text: (entry) => entry.action },
+      { title: "What", width: "minmax(110px,1fr)", text: (entry) => entry.target },
+      { title: "Why", width: "minmax(90px,1fr)", text: (entry) => entry.reason },
+      { title: "Moved", width: "70px", right: true, text: (entry) => entry.moved, sort: (entry) => entry.moved },
+      { title: "Result", width: "110px", text: (entry) => entry.result, node: (entry) => tag(entry.result.toLowerCase(), entry.result === "DONE" ? "good" : "warn") },
+      { title: "Revision", width: "90px", right: true, text: (entry) => entry.revision || "", sort: (entry) => Number(entry.revision) },
+    ], { label: "Audit log", key: (entry) => entry.sequence, empty: "No operator has done anything yet." });
+    this.intents = h("div", {});
+    this.element = h("div", { class: "split" }, this.intents, h("div", {}, this.table.element));
+  }
+  get count() { return undefined; }
+
+  async ask() {
+    const [intents, audit] = await Promise.all([ask("GET", "/api/v1/intents"), ask("GET", "/api/v1/audit")]);
+    this.intents.replaceChildren(
+      h("h3", {}, "In force"),
+      h("p", { class: "muted" }, `Revision ${intents.revision}`),
+      ...(intents.intents.length ? intents.intents.map((intent) => h("div", { class: "intent" },
+        h("b", {}, `${intent.what} ${intent.id}`), h("div", { class: "muted" }, `${intent.actor}, ${intent.since}${intent.until ? `, until ${intent.until}` : ""}`), intent.reason ? h("div", {}, intent.reason) : null))
+        : [h("p", {}, "Nothing is failed or drained by an operator.")]),
+      h("div", { class: "actions" }, h("button", { type: "button", id: "rollback", disabled: Number(intents.revision) === 0, onclick: () => rollBack() }, "Roll back the last change…")));
+    this.table.show(audit.audit.reverse());
+  }
+}
+
+class LinksPanel {
+  constructor(app) {
+    Object.assign(this, { app, title: "Links", parts: ["links"] });
+    const most = (values) => Math.max(...values);
+    this.table = new Table([
+      { title: "Link", width: "minmax(160px,1.4fr)", text: (link) => link.id },
+      { title: "State", width: "110px", text: (link) => link.state, node: (link) => tag(link.state.toLowerCase(), { UP: "", DOWN: "bad", DRAINED: "warn" }[link.state]) },
+      { title: "Speed", width: "110px", right: true, text: (link) => rate(link.bps), sort: (link) => link.bps },
+      { title: "Load →", width: "80px", right: true, text: (link) => link.loadText?.[0] ?? "0", sort: (link) => link.load[0] },
+      { title: "Load ←", width: "80px", right: true, text: (link) => link.loadText?.[1] ?? "0", sort: (link) => link.load[1] },
+      { title: "Traffic →", width: "110px", right: true, text: (link) => rate(link.achieved[0]), sort: (link) => link.achieved[0] },
+      { title: "Traffic ←", width: "110px", right: true, text: (link) => rate(link.achieved[1]), sort: (link) => link.achieved[1] },
+      { title: "Most loaded", width: "110px", right: true, text: (link) => most(link.load).toFixed(2).replace(/\.?0+$/, ""), sort: (link) => most(link.load) },
+      { title: "Reason", width: "minmax(100px,1fr)", text: (link) => link.reason },
+    ], { label: "Links", key: (link) => link.id, empty: "The topology has no links.", onPick: (link) => app.pick("link", link) });
+    this.element = this.table.element;
+  }
+  get count() { return this.app.model.links.length; }
+  update() {
+    this.table.picked = this.app.picked?.kind === "link" ? this.app.picked.item.id : null;
+    this.table.show(this.app.model.links);
+  }
+}
+
+export const makePanels = (app) =>
+  [JobsPanel, FlowsPanel, LinksPanel, AgentsPanel, PathMapPanel, EventsPanel, HistoryPanel].map((Panel) => new Panel(app));

@@ -137,7 +137,7 @@ class App {
       measured.updates = 0;
       measured.since = now;
     }
-    setText(byId("pace"), `First picture after ${Math.round(measured.firstPicture)} ms · ${measured.rate.toFixed(1)} updates a second · drawn in ${this.fabric.drawMs.toFixed(1)} ms`);
+    setText(byId("pace"), `First picture after ${Math.round(measured.firstPicture)} ms${measured.rate ? ` · ${measured.rate.toFixed(1)} updates a second` : ""} · drawn in ${this.fabric.drawMs.toFixed(1)} ms`);
   }
 
   #makeTabs() {

@@ -1,5 +1,7 @@
 #include "controller/agent_registry.h"
 
+#include <utility>
+
 namespace espalier::controller {
 
 AgentId AgentRegistry::Intern(const std::string& name) {
@@ -31,6 +33,19 @@ void AgentRegistry::Disconnect(AgentId id) {
   Agent& agent = At(id);
   if (agent.peer) by_peer_.erase(*agent.peer);
   agent.peer.reset();
+}
+
+void AgentRegistry::SetPlan(AgentId id, wire::RankPlan plan) {
+  const RankOfJob rank(plan.job, plan.rank);
+  At(id).plans[rank] = {std::make_shared<const wire::RankPlan>(std::move(plan)), 0};
+  At(id).dirty_plans.insert(rank);
+  QueuePush(id);
+}
+
+void AgentRegistry::EndPlan(AgentId id, const RankOfJob& rank) {
+  if (At(id).plans.erase(rank) == 0) return;
+  At(id).dirty_plans.insert(rank);
+  QueuePush(id);
 }
 
 }  // namespace espalier::controller

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/base/bus.h"
@@ -15,12 +19,20 @@
 
 namespace espalier::controller {
 
+// What a rank of a job is to do, and in which push its agent was told (0: not yet).
+struct HeldPlan {
+  std::shared_ptr<const wire::RankPlan> plan;
+  std::uint64_t generation = 0;
+};
+using RankOfJob = std::pair<std::string, std::uint32_t>;
+
 // One agent name, connected or not.
 struct Agent {
   std::string name;
   std::optional<PeerId> peer;  // none: never accepted, or gone
   std::uint64_t instance = 0;  // nonce of the process that last said Hello
   std::vector<wire::Nic> nics;
+  std::vector<std::string> features;
   std::uint32_t protocol_minor = 0;
   TimePoint last_heard;
   bool steered_before = false;        // its Hello shows pushes of an earlier controller
@@ -34,6 +46,12 @@ struct Agent {
   TimePoint hold_until;  // a full push waits for flows being adopted, which end by this
   TimePoint last_push;
   std::vector<wire::LocalFlowId> dirty;
+  std::map<RankOfJob, HeldPlan> plans;  // of the ranks on its host
+  std::set<RankOfJob> dirty_plans;      // new, changed or ended since the last push
+
+  bool Has(std::string_view feature) const {
+    return std::find(features.begin(), features.end(), feature) != features.end();
+  }
 };
 
 // Who is connected as which agent. Names are those of the topology's hosts.
@@ -58,6 +76,9 @@ class AgentRegistry {
     QueuePush(id);
   }
   std::set<AgentId>& to_push() { return to_push_; }
+  // The agent is to be told.
+  void SetPlan(AgentId id, wire::RankPlan plan);
+  void EndPlan(AgentId id, const RankOfJob& rank);
 
  private:
   std::vector<Agent> agents_;

@@ -45,6 +45,8 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       publisher_(
           state_, options_,
           [this](AgentId id, wire::Body body) { return Send(id, std::move(body)); }, metrics),
+      jobs_(
+          state_, learner_, options_, loop, [this] { RequestTurn(); }, metrics),
       instance_(options.instance != 0 ? options.instance : RandomInstance()),
       messages_(metrics.MakeCounter("espalier_controller_messages_total",
                                     "Messages received from agents")),
@@ -120,6 +122,7 @@ Result<void> Controller::Start() {
                state_.agents.Disconnect(*id);
              }
            }});
+  jobs_.Apply(state_.intents.jobs);
   last_heartbeat_ = last_verify_ = loop_.Now();
   tick_ = loop_.After(kTickInterval, [this] { Tick(); });
   return {};
@@ -199,6 +202,7 @@ void Controller::Tick() {
   TakeFindings(learner_.ExpireOrders(now));
   if (options_.limit_rates) rate_planner_.Update();
   publisher_.ResendUnacknowledged(now);
+  jobs_.ReleasePorts(now);
   EndExpiredIntents();
   RecordRefusals();
   StoreEvents();
@@ -233,10 +237,13 @@ void Controller::DropSilentAgents() {
       state_.agents.Disconnect(id);
     }
     if (!agent.peer && silence > options_.lease && state_.flows.CountOfAgent(id) > 0) {
-      const auto slots = state_.flows.OfAgent(id);
+      auto slots = state_.flows.OfAgent(id);
+      std::erase_if(slots, [&](FlowSlot slot) { return state_.flows.At(slot).tree_load != 0; });
       for (const FlowSlot slot : slots) CloseFlow(slot);
-      state_.history.Record(now, "agent_flows_dropped",
-                            fmt::format("agent={} flows={}", agent.name, slots.size()));
+      if (!slots.empty()) {
+        state_.history.Record(now, "agent_flows_dropped",
+                              fmt::format("agent={} flows={}", agent.name, slots.size()));
+      }
     }
     if (agent.peer && agent.reported && agent.needs_full && now >= agent.hold_until) {
       placement_.EndAdoption(id);
@@ -269,6 +276,7 @@ void Controller::TakeFindings(const PathLearner::Findings& findings) {
   if (findings.changed.empty()) return;
   foresight_.HandleFindings();
   RequestForesight();
+  jobs_.HandleFindings();
   RequestTurn();
 }
 

@@ -15,6 +15,7 @@
 #include "common/base/metrics.h"
 #include "common/base/result.h"
 #include "controller/foresight.h"
+#include "controller/forests/tree_jobs.h"
 #include "controller/load_summary.h"
 #include "controller/options.h"
 #include "controller/path_learner.h"
@@ -32,7 +33,8 @@ struct ActionOutcome {
   std::uint64_t revision = 0;  // of the intents, afterwards
   std::vector<FlowMove> moves;
   LoadSummary before;
-  LoadSummary after;  // of a dry run of a failure: as before
+  LoadSummary after;        // of a dry run of a failure: as before
+  std::size_t forests = 0;  // that are being made anew
 };
 using ActionDone = std::function<void(Result<ActionOutcome>)>;
 
@@ -78,6 +80,12 @@ class Controller {
   void Recompute(OperatorRequest request, ActionDone done);
   // Back to the intents of an earlier revision (none: the one before the present), as a new one.
   void RollBack(std::optional<std::uint64_t> revision, OperatorRequest request, ActionDone done);
+  // Starts a job whose collective runs on a forest, or ends it. A job that has no forest, or ranks
+  // without an agent that can run it, is refused, and nothing is changed; else it is there from now
+  // on, over restarts too. Its plan reaches the ranks later (TreeJobs has its state).
+  // Errors also: TreeJobs::Check and Prepare.
+  void StartJob(JobSpec spec, OperatorRequest request, ActionDone done);
+  void StopJob(const std::string& name, OperatorRequest request, ActionDone done);
   // The latest `most` entries after `since`, oldest first.
   void ReadAudit(std::uint64_t since, std::size_t most, Store::Done<std::vector<AuditEntry>> done);
 
@@ -88,6 +96,7 @@ class Controller {
   // For views (controller/api); valid until the next callback of the loop.
   State& state() { return state_; }
   const Foresight& foresight() const { return foresight_; }
+  const TreeJobs& jobs() const { return jobs_; }
   const ControllerOptions& options() const { return options_; }
   TimePoint Now() const { return loop_.Now(); }
   EventLoop& loop() { return loop_; }
@@ -179,6 +188,7 @@ class Controller {
   Placement placement_;
   RatePlanner rate_planner_;
   Publisher publisher_;
+  TreeJobs jobs_;
   wire::Decoder decoder_;
   std::uint64_t instance_;
   std::uint64_t heartbeats_ = 0;

@@ -73,6 +73,10 @@ struct Flow {
   PlanOrigin origin = PlanOrigin::kReactive;
   std::uint64_t generation = 0;  // of the push that carried the present decision; 0: none yet
   bool dirty = false;            // decided anew since that push
+
+  // Of an edge of a job's forest, which no agent reports and which no assignment moves: what it
+  // puts on each link of its path, in 1 / kLoadUnit of a flow. 0: an elephant.
+  std::int64_t tree_load = 0;
 };
 
 // How far a flow is, by the last report. Apart from Flow, as millions come in a second.

@@ -77,7 +77,9 @@ void Controller::HandleMessage(PeerId peer, std::string_view bytes) {
                  [&](const wire::PathHealth& health) { HandleHealth(*id, health); },
                  [&](const wire::LinkEvent& event) { HandleLinkEvent(*id, event); },
                  [&](const wire::Heartbeat& heartbeat) { HandleHeartbeat(*id, heartbeat); },
-                 [&](const wire::CollectiveReport&) {},
+                 [&](const wire::CollectiveReport& report) {
+                   if (!jobs_.HandleReport(*id, report)) bad_messages_.Add();
+                 },
                  [&](const auto&) { bad_messages_.Add(); },  // only a controller says these
              },
              message.body);
@@ -149,6 +151,7 @@ void Controller::HandleHello(PeerId peer, std::uint64_t instance, const wire::He
   state_.agents.Connect(id, peer);
   agent.instance = instance;
   agent.nics = hello.nics;
+  agent.features = hello.features;
   agent.protocol_minor = hello.protocol_minor;
   agent.last_heard = now;
   agent.reported = false;
@@ -250,7 +253,9 @@ void Controller::TakeProgress(AgentId id, std::span<const wire::FlowProgress> pr
   }
 }
 
+// Edges of forests are not the agents' to end.
 void Controller::CloseFlow(FlowSlot slot) {
+  if (state_.flows.At(slot).tree_load != 0) return;
   foresight_.HandleEnd(slot, loop_.Now());
   if (state_.flows.ActivityOf(slot).IsBusy()) {
     state_.rounds.End(state_.flows.At(slot).job, loop_.Now());

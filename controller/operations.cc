@@ -94,6 +94,7 @@ std::vector<FlowMove> Controller::ReactToLinkChanges(const std::vector<LinkId>& 
   for (const LinkId link : changed) learner_.HandleLinkChange(link);
   std::vector<FlowMove> moves = placement_.HandleLinkChange();
   placement_.RetryUnroutable();
+  jobs_.HandleLinkChange();
   for (const FlowSlot slot : state_.flows.All()) {
     const Flow& flow = state_.flows.At(slot);
     if (flow.status != FlowStatus::kRouted) continue;
@@ -221,8 +222,11 @@ ActionOutcome Controller::Reassign(bool dry_run) {
   const TimePoint start = loop_.Now();
   Placement::Recomputation recomputed = placement_.Recompute(dry_run);
   recompute_seconds_.ObserveSeconds(SecondsSince(start));
-  if (!dry_run) recomputations_.Add();
   ActionOutcome outcome;
+  if (!dry_run) {
+    recomputations_.Add();
+    outcome.forests = jobs_.PlanAllAnew();  // on what the flows leave now
+  }
   outcome.moves = std::move(recomputed.moves);
   outcome.before = recomputed.before;
   outcome.after = recomputed.after;
@@ -234,6 +238,7 @@ ActionOutcome Controller::Apply(const Intents& changed) {
   ActionOutcome outcome;
   outcome.before = Summarize(state_);
   outcome.moves = ReactToLinkChanges(ApplyIntents());
+  jobs_.Apply(changed.jobs);
   outcome.after = Summarize(state_);
   return outcome;
 }

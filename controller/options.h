@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "common/base/event_loop.h"
 #include "common/base/wall_time.h"
@@ -45,6 +46,9 @@ struct ControllerOptions {
   bool limit_rates = false;
   std::size_t max_flows_per_agent = 16'384;
   PathLearnerOptions learner;
+  // Runs long work where it keeps no loop waiting, and then `done` on the controller's loop; none:
+  // both run on that loop.
+  std::function<void(std::function<void()> work, std::function<void()> done)> background;
   // Stamps what is stored, and ends intents that hold until a time.
   WallClock wall_clock = SystemWallTime;
 };

@@ -16,7 +16,7 @@ FlowMove Placement::DescribeMove(FlowSlot slot, std::string from) {
 }
 
 bool Placement::IsOnBrokenPath(const Flow& flow) {
-  if (flow.ways.empty()) return false;
+  if (flow.ways.empty() || flow.tree_load != 0) return false;
   const auto paths = state_.PathsOf(flow);
   return std::ranges::any_of(flow.ways, [&](const FlowWay& way) {
     if (way.adopting) return false;

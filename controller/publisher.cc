@@ -16,6 +16,8 @@ Publisher::Publisher(State& state, const ControllerOptions& options, SendFunctio
                                   "Path pushes sent to agents, full ones included")),
       full_pushes_(metrics.MakeCounter("espalier_controller_full_pushes_total",
                                        "Path pushes that carried everything")),
+      plans_(metrics.MakeCounter("espalier_controller_rank_plans_total",
+                                 "Plans of ranks sent to agents, repeated ones included")),
       ack_latency_(metrics.MakeLatency("espalier_controller_push_to_ack_seconds",
                                        "From a push to its acknowledgement")),
       steer_latency_(metrics.MakeLatency(
@@ -51,9 +53,11 @@ void Publisher::Push(AgentId id, TimePoint now) {
   wire::PathPush push = Compose(id, agent.needs_full, now);
   agent.dirty.clear();
   // An agent that was never given anything needs no empty first push.
-  if (push.sets.empty() && push.withdrawn.empty() && !push.full) return;
+  const bool has_plans = agent.Has("collective") && !agent.dirty_plans.empty();
+  if (push.sets.empty() && push.withdrawn.empty() && !push.full && !has_plans) return;
   push.epoch = state_.epoch;
   push.generation = ++agent.generation;
+  push.plans = SendPlans(id, push.full);
   for (const wire::PathSet& set : push.sets) {
     state_.flows.At(*state_.flows.Find(id, set.flow)).generation = agent.generation;
   }
@@ -65,11 +69,39 @@ void Publisher::Push(AgentId id, TimePoint now) {
   if (!send_(id, std::move(push))) state_.agents.QueueFullPush(id);
 }
 
+std::uint32_t Publisher::SendPlans(AgentId id, bool full) {
+  Agent& agent = state_.agents.At(id);
+  if (!agent.Has("collective")) return 0;
+  std::uint32_t sent = 0;
+  const auto send = [&](wire::RankPlan plan) {
+    plan.epoch = state_.epoch;
+    plan.generation = agent.generation;
+    // One that is dropped is found missing by its push.
+    static_cast<void>(send_(id, std::move(plan)));
+    ++sent;
+  };
+  for (auto& [rank, held] : agent.plans) {
+    if (!full && !agent.dirty_plans.contains(rank)) continue;
+    held.generation = agent.generation;
+    send(*held.plan);
+  }
+  for (const RankOfJob& rank : std::exchange(agent.dirty_plans, {})) {
+    if (full || agent.plans.contains(rank)) continue;
+    wire::RankPlan ended;
+    ended.job = rank.first;
+    ended.rank = rank.second;
+    send(std::move(ended));
+  }
+  plans_.Add(sent);
+  return sent;
+}
+
 wire::PathPush Publisher::Compose(AgentId id, bool full, TimePoint now) {
   wire::PathPush push;
   push.full = full;
   if (full) {
     for (const FlowSlot slot : state_.flows.OfAgent(id)) {
+      if (state_.flows.At(slot).tree_load != 0) continue;  // its rank's plan has the port
       Describe(id, state_.flows.At(slot).local, now, push);
     }
     return push;

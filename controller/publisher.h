@@ -31,6 +31,8 @@ class Publisher {
   void Push(AgentId id, TimePoint now);
   wire::PathPush Compose(AgentId id, bool full, TimePoint now);
   void Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wire::PathPush& push);
+  // Sends the plans of ranks that go with the push of this generation; how many.
+  std::uint32_t SendPlans(AgentId id, bool full);
   void Record(AgentId id, const Flow& flow, const FlowWay& way, TimePoint now);
   bool IsHeld(AgentId id) const;
 
@@ -39,6 +41,7 @@ class Publisher {
   SendFunction send_;
   Counter& pushes_;
   Counter& full_pushes_;
+  Counter& plans_;
   LatencyHistogram& ack_latency_;
   LatencyHistogram& steer_latency_;
 };

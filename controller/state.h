@@ -71,11 +71,11 @@ struct State {
     if (!way.way || live.PathOf(*way.way) < 0) return std::nullopt;
     return fabric::PathIndex(live.PathOf(*way.way));
   }
-  // All that it needs: none where it crosses no fabric, or is not placed.
+  // An elephant with all that it needs: not where it crosses no fabric, or is not placed.
   bool HasPaths(const Flow& flow) const {
-    return !flow.ways.empty() && std::ranges::all_of(flow.ways, [&](const FlowWay& way) {
-      return PathOf(way).has_value();
-    });
+    return flow.tree_load == 0 && !flow.ways.empty() &&
+           std::ranges::all_of(flow.ways,
+                               [&](const FlowWay& way) { return PathOf(way).has_value(); });
   }
   // The switches on each of its paths: "spine0", "spine0+spine3", "" where it has none. As it is
   // now, or by indices into PathsOf.

@@ -65,7 +65,10 @@ CREATE TABLE event(
   text TEXT NOT NULL);
 )";
 
-constexpr std::array kMigrations = {kVersion1};
+// What an intent is, where that is more than a name: a job.
+constexpr const char* kVersion2 = "ALTER TABLE intent ADD COLUMN detail TEXT NOT NULL DEFAULT '';";
+
+constexpr std::array kMigrations = {kVersion1, kVersion2};
 
 Result<bool> IsEmpty(Database& database) {
   Result<std::int64_t> tables = database.ReadInteger("SELECT count(*) FROM sqlite_schema");

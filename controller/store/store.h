@@ -19,6 +19,7 @@ struct Intent {
   std::string actor;
   WallTime since;
   std::optional<WallTime> until;  // it ends by itself then
+  std::string detail{};           // of a job: what it is
   bool operator==(const Intent&) const = default;
 };
 using IntentById = std::map<std::string, Intent>;  // by the topology's ids
@@ -30,6 +31,7 @@ struct Intents {
   IntentById drained_links;
   IntentById drained_nodes;
   IntentById restored_links;  // though the topology file says otherwise
+  IntentById jobs;            // whose collectives run on forests, by name
   bool operator==(const Intents&) const = default;
 };
 

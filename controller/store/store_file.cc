@@ -25,6 +25,7 @@ constexpr std::array kKinds = {
     KindOfIntent{"drained_link", &Intents::drained_links},
     KindOfIntent{"drained_node", &Intents::drained_nodes},
     KindOfIntent{"restored_link", &Intents::restored_links},
+    KindOfIntent{"job", &Intents::jobs},
 };
 
 std::int64_t Microseconds(WallTime time) { return time.time_since_epoch().count(); }
@@ -173,7 +174,7 @@ Result<void> StoreFile::WriteIntents(const Intents& intents, std::uint64_t revis
       "UPDATE intent SET to_revision = ? WHERE kind = ? AND id = ? AND to_revision IS NULL");
   if (!end) return Propagate(end);
   Result<Statement> begin =
-      database_.Prepare("INSERT INTO intent VALUES (?, ?, ?, ?, ?, ?, ?, NULL)");
+      database_.Prepare("INSERT INTO intent VALUES (?, ?, ?, ?, ?, ?, ?, NULL, ?)");
   if (!begin) return Propagate(begin);
   for (const auto& [kind, members] : kKinds) {
     const IntentById& old = *before.*members;
@@ -187,11 +188,12 @@ Result<void> StoreFile::WriteIntents(const Intents& intents, std::uint64_t revis
     for (const auto& [id, intent] : now) {
       const auto known = old.find(id);
       if (known != old.end() && known->second == intent) continue;
-      const auto begun = begin
-                             ->Bind(kind, std::string_view(id), std::string_view(intent.reason),
-                                    std::string_view(intent.actor), Microseconds(intent.since),
-                                    Microseconds(intent.until), Signed(revision))
-                             .Run();
+      const auto begun =
+          begin
+              ->Bind(kind, std::string_view(id), std::string_view(intent.reason),
+                     std::string_view(intent.actor), Microseconds(intent.since),
+                     Microseconds(intent.until), Signed(revision), std::string_view(intent.detail))
+              .Run();
       if (!begun) return begun;
     }
   }
@@ -327,7 +329,8 @@ Result<Intents> StoreFile::ReadIntents(std::uint64_t revision) {
                             revision));
   }
   Result<Statement> select = database_.Prepare(
-      "SELECT kind, id, reason, actor, since_us, until_us FROM intent WHERE from_revision <= ?1 "
+      "SELECT kind, id, reason, actor, since_us, until_us, detail FROM intent WHERE from_revision "
+      "<= ?1 "
       "AND (to_revision IS NULL OR to_revision > ?1)");
   if (!select) return Propagate(select);
   Intents intents;
@@ -342,9 +345,9 @@ Result<Intents> StoreFile::ReadIntents(std::uint64_t revision) {
                   fmt::format("{}: holds an intent of the unknown kind \"{}\" (restore a backup)",
                               database_.path(), kind));
     }
-    (intents.*known_kind->members)[select->Text(1)] = {select->Text(2), select->Text(3),
-                                                       Time(select->Integer(4)),
-                                                       Time(select->OptionalInteger(5))};
+    (intents.*known_kind->members)[select->Text(1)] = {
+        select->Text(2), select->Text(3), Time(select->Integer(4)),
+        Time(select->OptionalInteger(5)), select->Text(6)};
   }
   if (!row) return Propagate(row);
   return intents;

@@ -99,6 +99,15 @@ Result<ActionOutcome> Cluster::RollBack(std::optional<std::uint64_t> revision,
   });
 }
 
+Result<ActionOutcome> Cluster::StartJob(const JobSpec& spec, OperatorRequest request) {
+  return AwaitOutcome(
+      [&](ActionDone done) { controller_->StartJob(spec, std::move(request), std::move(done)); });
+}
+
+Result<ActionOutcome> Cluster::StopJob(const std::string& name) {
+  return AwaitOutcome([&](ActionDone done) { controller_->StopJob(name, {}, std::move(done)); });
+}
+
 void Cluster::ConnectAll() {
   for (int i = 0; i < hosts(); ++i) Connect(i);
 }
@@ -115,6 +124,7 @@ void Cluster::Connect(int number) {
   hello.name = host(number).name;
   hello.highest_epoch = host(number).epoch;
   hello.applied_generation = host(number).generation;
+  hello.features = host(number).features;
   hello.nics = {{Address(number), "eth0", true}};
   SayHello(number, std::move(hello));
   Report(number, Opening(*this, number, {}, /*full=*/true));
@@ -199,13 +209,24 @@ void Cluster::HandleAtHost(Host& host, const wire::Message& message) {
   if (std::holds_alternative<wire::Heartbeat>(message.body)) {
     Deliver(host.peer, host.instance, wire::Heartbeat{0, host.epoch, host.generation});
   }
+  if (const auto* plan = std::get_if<wire::RankPlan>(&message.body)) {
+    host.new_plans.push_back(*plan);
+  }
   const auto* push = std::get_if<wire::PathPush>(&message.body);
   if (push == nullptr) return;
   host.pushes.push_back(*push);
+  const std::vector<wire::RankPlan> plans = std::exchange(host.new_plans, {});
   if (!host.acknowledges) return;
   if (push->full) {
     host.ports.clear();
     host.sets.clear();
+    host.plans.clear();
+  }
+  EXPECT_EQ(push->plans, plans.size());
+  for (const wire::RankPlan& plan : plans) {
+    EXPECT_EQ(plan.generation, push->generation);
+    host.plans.erase({plan.job, plan.rank});
+    if (!plan.program.empty()) host.plans[{plan.job, plan.rank}] = plan;
   }
   for (const wire::PathSet& set : push->sets) {
     host.ports[set.flow.value()] = set.paths[0].source_port;

@@ -38,6 +38,9 @@ class Cluster : private Bus {
     std::map<std::uint64_t, std::uint16_t> ports;  // applied, by flow; the first of several
     std::map<std::uint64_t, wire::PathSet> sets;   // the same with all paths
     std::vector<wire::PathPush> pushes;
+    std::vector<std::string> features = {"collective", "offload"};
+    std::map<std::pair<std::string, std::uint32_t>, wire::RankPlan> plans;  // in force
+    std::vector<wire::RankPlan> new_plans;                                  // before their push
     std::optional<wire::Welcome> welcome;
     bool answers_probes = true;
     bool acknowledges = true;
@@ -96,6 +99,8 @@ class Cluster : private Bus {
   Result<ActionOutcome> Recompute(OperatorRequest request = {});
   Result<ActionOutcome> RollBack(std::optional<std::uint64_t> revision,
                                  OperatorRequest request = {});
+  Result<ActionOutcome> StartJob(const JobSpec& spec, OperatorRequest request = {});
+  Result<ActionOutcome> StopJob(const std::string& name);
 
   MemoryDisk disk;
   std::map<PeerId, std::string> proven_names;  // what the bus says of the keys of peers

@@ -68,6 +68,7 @@ inline Intents SomeIntents() {
   intents.drained_links["leaf1--spine1"] = {"soon", "user bob", then, then + 48h};
   intents.drained_nodes["sp\xc3\xafne2"] = {"", "user bob", then, std::nullopt};
   intents.restored_links["leaf2--spine0"] = {"the file is old", "", then, std::nullopt};
+  intents.jobs["train"] = {"", "user ada", then, std::nullopt, "allreduce 0 inline\nh0\nh1\n"};
   return intents;
 }
 

@@ -86,7 +86,7 @@ TEST_F(StoreToolsTest, ChecksWithoutChanging) {
   const std::string before = Read(path_);
   const auto summary = CheckStore(path_);
   ASSERT_TRUE(summary.has_value()) << summary.error().message;
-  EXPECT_EQ(summary->schema_version, 1);
+  EXPECT_EQ(summary->schema_version, 2);
   EXPECT_EQ(summary->epoch, 1U);
   EXPECT_EQ(summary->revision, 1U);
   EXPECT_EQ(Read(path_), before);
@@ -128,21 +128,39 @@ TEST_F(StoreToolsTest, RefusesANewerOrForeignDatabase) {
 }
 
 TEST_F(StoreToolsTest, MigratesInOneTransaction) {
-  const std::vector<const char*> good = {StoreMigrations()[0], "CREATE TABLE weight(id TEXT)"};
-  const std::vector<const char*> bad = {StoreMigrations()[0], "CREATE TABLE weight(id TEXT)",
-                                        "CREATE TABLE broken("};
+  const std::vector<const char*> good = {StoreMigrations()[0], StoreMigrations()[1],
+                                         "CREATE TABLE weight(id TEXT)"};
+  const std::vector<const char*> bad = {StoreMigrations()[0], StoreMigrations()[1],
+                                        "CREATE TABLE weight(id TEXT)", "CREATE TABLE broken("};
   Commit(path_, Failed("l1"));
   Database database = Database::Open(path_).value();
   EXPECT_FALSE(Migrate(database, bad).has_value());
-  EXPECT_EQ(ReadSchemaVersion(database, good).value(), 1);
+  EXPECT_EQ(ReadSchemaVersion(database, good).value(), 2);
   EXPECT_FALSE(database.Prepare("SELECT * FROM weight").has_value());
   ASSERT_TRUE(Migrate(database, good).has_value());
-  EXPECT_EQ(ReadSchemaVersion(database, good).value(), 2);
+  EXPECT_EQ(ReadSchemaVersion(database, good).value(), 3);
   EXPECT_TRUE(database.Prepare("SELECT * FROM weight").has_value());
   EXPECT_EQ(database.ReadInteger("SELECT count(*) FROM intent").value(), 1);
   EXPECT_TRUE(Migrate(database, good).has_value());
   // The program of before does not touch what it does not know.
   EXPECT_EQ(Migrate(database, StoreMigrations()).error().code, ErrorCode::kFailedPrecondition);
+}
+
+TEST_F(StoreToolsTest, ReadsAStoreOfTheFirstSchema) {
+  {
+    Database database = Database::Open(path_).value();
+    ASSERT_TRUE(Migrate(database, StoreMigrations().first(1)).has_value());
+    ASSERT_TRUE(database
+                    .Execute("INSERT INTO revision VALUES (1, 0, 't', 1);"
+                             "UPDATE meta SET value = 1 WHERE key = 'revision';"
+                             "INSERT INTO intent VALUES ('failed_link', 'l1', 'optics', 'ada', 0, "
+                             "NULL, 1, NULL)")
+                    .has_value());
+  }
+  StoreFile file = OpenStore(path_, kNow).value();
+  const StoredState state = file.Begin(kNow).value();
+  EXPECT_EQ(state.intents.failed_links.at("l1").reason, "optics");
+  EXPECT_EQ(state.intents.failed_links.at("l1").detail, "");
 }
 
 TEST_F(StoreToolsTest, KeepsTheAuditLogAppendOnly) {

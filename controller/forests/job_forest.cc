@@ -1,0 +1,201 @@
+#include "controller/forests/job_forest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "collective/algorithms/forest_program.h"
+#include "collective/forest/planner.h"
+#include "collective/program/verifier/verifier.h"
+
+namespace espalier::controller {
+namespace {
+
+using algorithms::ConnectionPath;
+using fabric::NodeId;
+
+constexpr int kSlots = 2;               // every interpreter has so many
+constexpr std::int64_t kMostTrees = 8;  // a rank: more make the pieces of data too small
+constexpr double kBitsPerGigabit = 1e9;
+
+// The part of a route between two leaves: where it enters the fabric and where it leaves it.
+struct Leg {
+  NodeId source;       // NIC
+  NodeId destination;  // NIC
+  std::vector<NodeId> switches;
+};
+
+bool IsFabricSwitch(const fabric::Topology& topology, NodeId id) {
+  const fabric::Node& node = topology.node(id);
+  return node.kind == fabric::NodeKind::kSwitch && node.host.empty();
+}
+
+std::optional<Leg> FindLeg(const fabric::Topology& topology, const std::vector<NodeId>& nodes) {
+  const auto is_switch = [&](NodeId id) { return IsFabricSwitch(topology, id); };
+  const auto first = std::find_if(nodes.begin(), nodes.end(), is_switch);
+  if (first == nodes.end() || first == nodes.begin()) return std::nullopt;
+  const auto last = std::find_if(nodes.rbegin(), nodes.rend(), is_switch).base();
+  if (last == nodes.end()) return std::nullopt;
+  return Leg{*(first - 1), *last, {first, last}};
+}
+
+bool Passes(const fabric::Topology& topology, const fabric::Path& path,
+            const std::vector<NodeId>& switches) {
+  if (path.hops.size() + 1 != switches.size()) return false;
+  for (std::size_t i = 0; i < path.hops.size(); ++i) {
+    if (topology.To(path.hops[i]) != switches[i + 1]) return false;
+  }
+  return true;
+}
+
+class Builder {
+ public:
+  explicit Builder(const ForestRequest& request)
+      : request_(request), topology_(*request.topology), paths_(topology_) {}
+
+  Result<JobForest> Build(const forest::Control& control) {
+    auto made = MakePlan(control);
+    if (!made) return Propagate(made);
+    auto program = algorithms::MakeForestProgram(request_.name, made->plan, kSlots);
+    if (!program) return Propagate(program);
+    const program::Verdict verdict = program::Verify(program->program, {.fifo_slots = kSlots});
+    if (verdict.violation) {
+      const bool is_too_large = verdict.violation->kind == program::ViolationKind::kTooLarge;
+      return Fail(is_too_large ? ErrorCode::kResourceExhausted : ErrorCode::kInternal,
+                  verdict.violation->message);
+    }
+    forest_.trees = made->plan.trees_per_weight;
+    forest_.algbw_gbps = made->plan.AlgorithmGbps(made->plan.inverse_rate).ToDouble();
+    forest_.bound_gbps = made->plan.AlgorithmGbps(made->plan.bound_inverse_rate).ToDouble();
+    forest_.program = std::move(program->program);
+    if (auto added = AddEdges(program->paths); !added) return Propagate(added);
+    if (auto found = FindNics(); !found) return Propagate(found);
+    return std::move(forest_);
+  }
+
+ private:
+  Result<forest::MadePlan> MakePlan(const forest::Control& control) {
+    forest::PlanOptions options{.collective = request_.collective};
+    options.problem.ranks = request_.ranks;
+    options.problem.available = request_.available;
+    options.max_trees_per_weight = kMostTrees;
+    if (request_.collective == forest::Collective::kBroadcast ||
+        request_.collective == forest::Collective::kReduce) {
+      options.root = request_.ranks.front();
+    }
+    auto made = forest::MakePlan(topology_, options, control);
+    if (made || made.error().code == ErrorCode::kUnavailable) return made;
+    return Fail(ErrorCode::kFailedPrecondition,
+                fmt::format("there is no forest for these ranks: {}", made.error().message));
+  }
+
+  Result<void> AddEdges(const std::vector<ConnectionPath>& connections) {
+    std::map<std::tuple<int, int, int>, std::int64_t> chunks;
+    for (std::size_t rank = 0; rank < forest_.program.ranks.size(); ++rank) {
+      for (const program::ThreadBlock& block : forest_.program.ranks[rank].blocks) {
+        for (const program::Step& step : block.steps) {
+          if (!program::Sends(step.op)) continue;
+          chunks[{static_cast<int>(rank), block.send_peer, block.channel}] += step.count;
+        }
+      }
+    }
+    for (const ConnectionPath& connection : connections) {
+      TreeEdge& edge = forest_.edges.emplace_back();
+      edge.from = connection.from;
+      edge.to = connection.to;
+      edge.channel = connection.channel;
+      edge.chunks = chunks[{edge.from, edge.to, edge.channel}];
+      if (auto found = FindCrossing(connection, edge); !found) return found;
+    }
+    return {};
+  }
+
+  Result<void> FindCrossing(const ConnectionPath& connection, TreeEdge& edge) {
+    const auto leg = FindLeg(topology_, connection.nodes);
+    if (!leg) return {};
+    for (const auto& [rank, nic] :
+         {std::pair(edge.from, leg->source), std::pair(edge.to, leg->destination)}) {
+      const auto [known, is_new] = nics_.try_emplace(rank, nic);
+      if (is_new || known->second == nic) continue;
+      return Fail(ErrorCode::kFailedPrecondition,
+                  fmt::format("rank {} would use two NICs, {} and {}: one is supported", rank,
+                              topology_.node(known->second).id, topology_.node(nic).id));
+    }
+    if (leg->switches.size() < 2) return {};
+    const auto between = paths_.Between(leg->switches.front(), leg->switches.back());
+    // Several where switches are joined by parallel links: the one that has least so far.
+    std::optional<std::size_t> best;
+    for (std::size_t i = 0; i < between.size(); ++i) {
+      if (!Passes(topology_, between[i], leg->switches)) continue;
+      if (!fabric::IsUsable(topology_, between[i])) continue;
+      if (!best || ChunksOn(between[i]) < ChunksOn(between[*best])) best = i;
+    }
+    if (!best) {
+      return Fail(ErrorCode::kFailedPrecondition,
+                  fmt::format("the edge from rank {} to rank {} takes no path that ECMP would",
+                              edge.from, edge.to));
+    }
+    for (const fabric::DirectedLink hop : between[*best].hops)
+      chunks_on_[hop.Index()] += edge.chunks;
+    edge.crossing = TreeEdge::Crossing{leg->switches.front(), leg->switches.back(),
+                                       fabric::PathIndex(static_cast<std::int32_t>(*best)),
+                                       forest_.algbw_gbps * static_cast<double>(edge.chunks) /
+                                           static_cast<double>(forest_.program.collective.chunks)};
+    return {};
+  }
+
+  std::int64_t ChunksOn(const fabric::Path& path) const {
+    std::int64_t most = 0;
+    for (const fabric::DirectedLink hop : path.hops) {
+      const auto found = chunks_on_.find(hop.Index());
+      if (found != chunks_on_.end()) most = std::max(most, found->second);
+    }
+    return most;
+  }
+
+  // Of ranks that never leave their host: any that has an address.
+  Result<void> FindNics() {
+    for (std::size_t rank = 0; rank < request_.ranks.size(); ++rank) {
+      NodeId nic = request_.ranks[rank];
+      if (const auto known = nics_.find(static_cast<int>(rank)); known != nics_.end()) {
+        nic = known->second;
+      } else if (topology_.node(nic).addresses.empty()) {
+        nic = FindNicOfHost(topology_.node(nic).host).value_or(nic);
+      }
+      if (topology_.node(nic).addresses.empty()) {
+        return Fail(ErrorCode::kFailedPrecondition,
+                    fmt::format("rank {} ({}) has no address in the topology", rank,
+                                topology_.node(request_.ranks[rank]).id));
+      }
+      forest_.nics.push_back(nic);
+    }
+    return {};
+  }
+
+  std::optional<NodeId> FindNicOfHost(const std::string& host) const {
+    for (std::size_t i = 0; i < topology_.nodes().size(); ++i) {
+      const NodeId id(static_cast<std::int32_t>(i));
+      const fabric::Node& node = topology_.node(id);
+      if (node.host == host && !host.empty() && !node.addresses.empty()) return id;
+    }
+    return std::nullopt;
+  }
+
+  const ForestRequest& request_;
+  const fabric::Topology& topology_;
+  fabric::PathTable paths_;
+  JobForest forest_;
+  std::map<int, NodeId> nics_;  // by rank
+  std::map<std::size_t, std::int64_t> chunks_on_;
+};
+
+}  // namespace
+
+Result<JobForest> BuildJobForest(const ForestRequest& request, const forest::Control& control) {
+  return Builder(request).Build(control);
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collective/forest/plan.h"
+#include "common/base/result.h"
+#include "common/fabric/topology.h"
+
+namespace espalier::controller {
+
+// A job whose collective runs on a forest, as the operator asked for it.
+struct JobSpec {
+  std::string name;
+  std::vector<std::string> ranks;  // compute nodes, in the order of their numbers
+  forest::Collective collective = forest::Collective::kAllreduce;  // root: the first rank
+  std::uint64_t bytes = 0;                                         // of a typical call; 0: not said
+  bool offload = false;  // the agents run it, not the programs
+  bool operator==(const JobSpec&) const = default;
+};
+
+// Its compute nodes. Errors: kInvalidArgument for a name that is no name, fewer than two ranks,
+// unknown nodes, nodes that do not compute, one named twice.
+Result<std::vector<fabric::NodeId>> ResolveRanks(const fabric::Topology& topology,
+                                                 const JobSpec& spec);
+// The agent that serves a compute node.
+const std::string& AgentOf(const fabric::Topology& topology, fabric::NodeId rank);
+
+// All but the name, as the store keeps it (Intent::detail); and back.
+// Errors: kInvalidArgument for text of another form.
+std::string FormatJobSpec(const JobSpec& spec);
+Result<JobSpec> ParseJobSpec(std::string name, std::string_view text);
+
+}  // namespace espalier::controller

@@ -1,0 +1,150 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/metrics.h"
+#include "controller/forests/job_forest.h"
+#include "controller/forests/job_spec.h"
+#include "controller/options.h"
+#include "controller/path_learner.h"
+#include "controller/state.h"
+
+namespace espalier::controller {
+
+//   kPlanning  its forest is being made
+//   kLearning  it waits for ports of some edges; what it had before stays in force
+//   kPushing   not all agents have acknowledged their ranks' plans
+//   kReady     all have
+//   kStuck     there is no forest for it now (`problem` says why); what it had stays in force
+enum class JobStatus { kPlanning, kLearning, kPushing, kReady, kStuck };
+std::string_view JobStatusName(JobStatus status);  // "PLANNING", ...
+
+// A forest with a source port for every edge that crosses the fabric.
+struct JobPlan {
+  std::uint64_t version = 0;  // the same for all ranks; grows, over restarts too; 0: not in force
+  std::shared_ptr<const JobForest> forest;
+  std::vector<std::uint16_t> listens;  // by rank: the port that it is reached at
+  std::vector<std::uint16_t> ports;    // by edge; 0: it needs none, or has none yet
+  std::vector<FlowSlot> flows;         // those of its edges in the flow table, once in force
+};
+
+struct TreeJob {
+  JobSpec spec;
+  std::vector<fabric::NodeId> ranks;
+  std::optional<JobPlan> in_force;
+  std::optional<JobPlan> next;  // in need of ports
+  std::string problem;          // why there is no newer plan; "": there is nothing to do
+  std::shared_ptr<std::atomic<bool>> planning;  // of the planning at hand: to cancel it
+
+  // As ranks report.
+  std::uint64_t collectives = 0;
+  std::uint64_t last_bytes = 0;
+  std::uint64_t last_duration_us = 0;
+  std::uint64_t failures = 0;
+  std::string last_failure;
+};
+
+// The jobs whose collectives run on forests (flow C): from ranks and present fabric to a verified
+// program, a port for every edge that makes the fabric take the very path that the forest has for
+// it, and a plan for every rank, which the publisher brings to its agent.
+//
+// Forests are made aside (ControllerOptions::background) from copies; a result that is overtaken
+// by a change of the fabric or the job is dropped. The edges in force are flows of the table,
+// pinned and weighted, so that other flows keep away from them. A job gets a new plan when a link
+// of one of its paths fails or is drained, when a port turns out to lead elsewhere, and on the
+// operator's word; the old one stays in force until the new one has all its ports. No plan takes a
+// port again that another had within the last minutes, so that connections of both can exist.
+//
+// Thread safety: the controller's loop thread. The references must outlive it.
+class TreeJobs {
+ public:
+  // request_turn: there is something to push or to probe.
+  TreeJobs(State& state, PathLearner& learner, const ControllerOptions& options, EventLoop& loop,
+           std::function<void()> request_turn, Metrics& metrics);
+  ~TreeJobs();
+
+  // Whether it could be started now. Errors: those of ResolveRanks; kAlreadyExists (the very job
+  // runs); kFailedPrecondition for a name that is taken, an agent that is absent or too old.
+  Result<void> Check(const JobSpec& spec) const;
+  // Makes its forest, and keeps it for Apply; `done` is called later. Errors: BuildJobForest's.
+  void Prepare(const JobSpec& spec, std::function<void(Result<void>)> done);
+
+  // These jobs there are to be: starts and ends what differs.
+  void Apply(const IntentById& intents);
+  // Links have changed their states.
+  void HandleLinkChange();
+  // The path map has learned something.
+  void HandleFindings();
+  // Makes all forests anew; how many. Jobs whose forest stays the same notice nothing.
+  std::size_t PlanAllAnew();
+  // Errors: kInvalidArgument where the rank is not that agent's.
+  Result<void> HandleReport(AgentId agent, const wire::CollectiveReport& report);
+  // Ports of plans that are no longer in force may be chosen again after a time.
+  void ReleasePorts(TimePoint now);
+
+  const std::map<std::string, TreeJob>& all() const { return jobs_; }
+  JobStatus StatusOf(const TreeJob& job) const;
+  // Ranks whose agents have not acknowledged what is in force.
+  std::vector<std::uint32_t> UnacknowledgedRanks(const TreeJob& job) const;
+  fabric::PortKey KeyOf(const JobPlan& plan, const TreeEdge& edge) const;
+
+ private:
+  struct OldPort {
+    TimePoint free_at;
+    fabric::PortKey key;
+    std::uint16_t port;
+  };
+
+  AgentId AgentOfRank(const TreeJob& job, std::size_t rank) const;
+  ForestRequest MakeRequest(const JobSpec& spec, std::vector<fabric::NodeId> ranks,
+                            const TreeJob* job) const;
+  std::vector<BitsPerSecond> WhatOthersLeave(const TreeJob* job) const;
+  void Plan(TreeJob& job);
+  void TakeForest(const std::string& name, const std::shared_ptr<std::atomic<bool>>& planning,
+                  Result<JobForest> forest);
+  void Begin(TreeJob& job, std::shared_ptr<const JobForest> forest);
+  std::vector<std::uint16_t> ChooseListenPorts(const TreeJob& job, const JobForest& forest) const;
+  // Puts the next plan in force once it has all ports.
+  void ChoosePorts(TreeJob& job);
+  void PutInForce(TreeJob& job);
+  void OpenFlows(TreeJob& job);
+  void TakeOutOfForce(TreeJob& job);
+  void DropPorts(const JobPlan& plan);
+  void PushPlans(TreeJob& job);
+  void End(TreeJob& job);
+  bool IsUsable(const JobPlan& plan) const;
+  bool LeadsElsewhere(const JobPlan& plan) const;
+  void Run(std::function<void()> work, std::function<void()> done);
+
+  State& state_;
+  PathLearner& learner_;
+  const ControllerOptions& options_;
+  EventLoop& loop_;
+  std::function<void()> request_turn_;
+  std::map<std::string, TreeJob> jobs_;
+  // Of a job that is about to start, on the version of the topology.
+  struct Prepared {
+    JobSpec spec;
+    std::int64_t version = 0;
+    std::shared_ptr<const JobForest> forest;
+  };
+  std::optional<Prepared> prepared_;
+  std::deque<OldPort> old_ports_;  // by free_at
+  std::uint64_t plans_made_ = 0;
+  std::uint64_t flows_made_ = 0;
+  Counter& forests_;
+  Counter& dropped_;
+  LatencyHistogram& forest_seconds_;
+};
+
+}  // namespace espalier::controller

@@ -1,0 +1,231 @@
+// Of TreeJobs: from a forest to plans that are in force.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "collective/program/program_bytes.h"
+#include "controller/forests/tree_jobs.h"
+#include "controller/routing/assignment.h"
+
+namespace espalier::controller {
+namespace {
+
+constexpr Duration kPortRest = std::chrono::minutes(2);
+// The flows of trees have numbers that agents, who count connections and their flows, do not reach.
+constexpr std::uint64_t kFirstTreeFlow = std::uint64_t{1} << 63U;
+
+}  // namespace
+
+fabric::PortKey TreeJobs::KeyOf(const JobPlan& plan, const TreeEdge& edge) const {
+  const auto from = static_cast<std::size_t>(edge.from);
+  const auto to = static_cast<std::size_t>(edge.to);
+  return {.source = plan.forest->nics[from],
+          .destination = plan.forest->nics[to],
+          .protocol = options_.fabric_hashes_protocol ? wire::kProtocolTcp : wire::kProtocolUdp,
+          .destination_port = plan.listens[to],
+          .destination_qpn = 0};
+}
+
+void TreeJobs::Begin(TreeJob& job, std::shared_ptr<const JobForest> forest) {
+  if (job.next) DropPorts(*job.next);
+  job.next.reset();
+  job.next = JobPlan{.version = 0,
+                     .forest = forest,
+                     .listens = ChooseListenPorts(job, *forest),
+                     .ports = std::vector<std::uint16_t>(forest->edges.size()),
+                     .flows = {}};
+  ChoosePorts(job);
+  request_turn_();
+}
+
+// The first ports that no other rank on the NIC has; a rank keeps its port.
+std::vector<std::uint16_t> TreeJobs::ChooseListenPorts(const TreeJob& job,
+                                                       const JobForest& forest) const {
+  std::map<fabric::NodeId, std::set<std::uint16_t>> taken;
+  for (const auto& [name, other] : jobs_) {
+    for (const auto* plan : {&other.in_force, &other.next}) {
+      for (std::size_t rank = 0; *plan && rank < (*plan)->listens.size(); ++rank) {
+        taken[(*plan)->forest->nics[rank]].insert((*plan)->listens[rank]);
+      }
+    }
+  }
+  std::vector<std::uint16_t> ports;
+  for (std::size_t rank = 0; rank < forest.nics.size(); ++rank) {
+    if (job.in_force && job.in_force->forest->nics[rank] == forest.nics[rank]) {
+      ports.push_back(job.in_force->listens[rank]);
+      continue;
+    }
+    std::uint16_t port = wire::kRoceV2Port;
+    while (!taken[forest.nics[rank]].insert(port).second) ++port;
+    ports.push_back(port);
+  }
+  return ports;
+}
+
+void TreeJobs::ChoosePorts(TreeJob& job) {
+  JobPlan& plan = *job.next;
+  bool complete = true;
+  for (std::size_t i = 0; i < plan.forest->edges.size(); ++i) {
+    const TreeEdge& edge = plan.forest->edges[i];
+    if (!edge.crossing || plan.ports[i] != 0) continue;
+    const fabric::PortKey key = KeyOf(plan, edge);
+    const auto choose = [&] {
+      return ChoosePort(state_.path_map, key, edge.crossing->path, state_.ports, PortNeed::kSure,
+                        0);
+    };
+    auto entry = choose();
+    if (!entry && learner_.Want(key, edge.crossing->path)) entry = choose();
+    if (!entry) {
+      complete = false;
+      continue;
+    }
+    plan.ports[i] = entry->port;
+    state_.ports.Take(key, entry->port);
+    if (entry->trust != fabric::PortTrust::kVerified) learner_.Verify(key, entry->port);
+  }
+  if (complete) PutInForce(job);
+}
+
+void TreeJobs::PutInForce(TreeJob& job) {
+  TakeOutOfForce(job);
+  job.in_force = std::move(job.next);
+  job.next.reset();
+  job.in_force->version = (state_.epoch << 32U) + ++plans_made_;
+  OpenFlows(job);
+  PushPlans(job);
+  state_.history.Record(
+      loop_.Now(), "job_planned",
+      fmt::format("job={} plan={} edges={} crossing={} algbw_gbps={:.6g}", job.spec.name,
+                  job.in_force->version, job.in_force->forest->edges.size(),
+                  job.in_force->flows.size(), job.in_force->forest->algbw_gbps));
+  request_turn_();
+}
+
+void TreeJobs::OpenFlows(TreeJob& job) {
+  JobPlan& plan = *job.in_force;
+  for (std::size_t i = 0; i < plan.forest->edges.size(); ++i) {
+    const TreeEdge& edge = plan.forest->edges[i];
+    if (!edge.crossing) continue;
+    Flow flow;
+    flow.agent = AgentOfRank(job, static_cast<std::size_t>(edge.from));
+    flow.local = wire::LocalFlowId(kFirstTreeFlow + flows_made_++);
+    flow.job = state_.flows.JobIndex(job.spec.name);
+    flow.key = KeyOf(plan, edge);
+    flow.source_address = state_.topology.node(flow.key.source).addresses.front();
+    flow.destination_address = state_.topology.node(flow.key.destination).addresses.front();
+    flow.own_port = plan.ports[i];
+    flow.protocol = wire::kProtocolTcp;
+    flow.movable = false;
+    flow.started = loop_.Now();
+    flow.status = FlowStatus::kRouted;
+    flow.source_leaf = edge.crossing->source_leaf;
+    flow.destination_leaf = edge.crossing->destination_leaf;
+    const double units = edge.crossing->rate_gbps * 1e9 /
+                         static_cast<double>(state_.view.unit_bps()) *
+                         static_cast<double>(kLoadUnit);
+    flow.tree_load = std::max<std::int64_t>(1, std::llround(units));
+    const auto way = state_.live.Add(*state_.view.LeafOf(flow.source_leaf),
+                                     *state_.view.LeafOf(flow.destination_leaf), flow.tree_load);
+    state_.live.Pin(way, true);
+    state_.live.Place(way, edge.crossing->path.value());
+    flow.ways = {{.way = way, .port = plan.ports[i], .port_path = edge.crossing->path}};
+    const FlowSlot slot = state_.flows.Open(std::move(flow));
+    if (state_.owners.size() <= way) state_.owners.resize(std::size_t{way} + 1);
+    state_.owners[way] = {slot, 0};
+    plan.flows.push_back(slot);
+  }
+}
+
+void TreeJobs::TakeOutOfForce(TreeJob& job) {
+  if (!job.in_force) return;
+  for (const FlowSlot slot : job.in_force->flows) {
+    state_.live.Remove(*state_.flows.At(slot).ways[0].way);
+    state_.flows.Close(slot);
+  }
+  DropPorts(*job.in_force);
+  job.in_force.reset();
+}
+
+void TreeJobs::DropPorts(const JobPlan& plan) {
+  for (std::size_t i = 0; i < plan.ports.size(); ++i) {
+    if (plan.ports[i] == 0) continue;
+    const fabric::PortKey key = KeyOf(plan, plan.forest->edges[i]);
+    if (plan.version == 0) {  // nobody has heard of it
+      state_.ports.Release(key, plan.ports[i]);
+    } else {
+      old_ports_.push_back({loop_.Now() + kPortRest, key, plan.ports[i]});
+    }
+  }
+}
+
+void TreeJobs::ReleasePorts(TimePoint now) {
+  while (!old_ports_.empty() && old_ports_.front().free_at <= now) {
+    state_.ports.Release(old_ports_.front().key, old_ports_.front().port);
+    old_ports_.pop_front();
+  }
+}
+
+void TreeJobs::PushPlans(TreeJob& job) {
+  const JobPlan& plan = *job.in_force;
+  const auto address_of = [&](std::size_t rank) {
+    return state_.topology.node(plan.forest->nics[rank]).addresses.front();
+  };
+  std::vector<wire::RankPlan> plans(job.ranks.size());
+  std::vector<std::map<std::uint32_t, wire::PeerPorts>> peers(job.ranks.size());
+  const auto peer_of = [&](std::int32_t rank, std::int32_t peer) -> wire::PeerPorts& {
+    const auto number = static_cast<std::uint32_t>(peer);
+    wire::PeerPorts& ports = peers[static_cast<std::size_t>(rank)][number];
+    ports.rank = number;
+    ports.address = address_of(number);
+    ports.destination_port = plan.listens[number];
+    return ports;
+  };
+  for (std::size_t i = 0; i < plan.forest->edges.size(); ++i) {
+    const TreeEdge& edge = plan.forest->edges[i];
+    wire::PeerPorts& to = peer_of(edge.from, edge.to);
+    peer_of(edge.to, edge.from);
+    if (plan.ports[i] == 0) continue;
+    to.source_ports.push_back(plan.ports[i]);
+    to.channels.push_back(static_cast<std::uint32_t>(edge.channel));
+  }
+  const std::string program = program::EncodeProgram(plan.forest->program);
+  for (std::size_t rank = 0; rank < plans.size(); ++rank) {
+    wire::RankPlan& own = plans[rank];
+    own.job = job.spec.name;
+    own.rank = static_cast<std::uint32_t>(rank);
+    own.program = program;
+    own.program_version = program::kProgramBytesVersion;
+    own.ranks = static_cast<std::uint32_t>(plans.size());
+    own.version = plan.version;
+    own.address = address_of(rank);
+    own.listen_port = plan.listens[rank];
+    own.offload = job.spec.offload;
+    for (auto& [number, ports] : peers[rank]) own.peers.push_back(std::move(ports));
+    state_.agents.SetPlan(AgentOfRank(job, rank), std::move(own));
+  }
+}
+
+void TreeJobs::End(TreeJob& job) {
+  if (job.planning) job.planning->store(true);
+  if (job.next) DropPorts(*job.next);
+  for (std::size_t rank = 0; job.in_force && rank < job.ranks.size(); ++rank) {
+    state_.agents.EndPlan(AgentOfRank(job, rank),
+                          {job.spec.name, static_cast<std::uint32_t>(rank)});
+  }
+  TakeOutOfForce(job);
+  request_turn_();
+}
+
+bool TreeJobs::LeadsElsewhere(const JobPlan& plan) const {
+  for (std::size_t i = 0; i < plan.ports.size(); ++i) {
+    if (plan.ports[i] == 0) continue;
+    const TreeEdge& edge = plan.forest->edges[i];
+    const auto entry = state_.path_map.Find(KeyOf(plan, edge), plan.ports[i]);
+    if (entry && entry->path != edge.crossing->path) return true;
+  }
+  return false;
+}
+
+}  // namespace espalier::controller

@@ -101,10 +101,11 @@ Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name,
   }
   CommunicatorOptions chosen;
   if (options != nullptr) {
-    if (options->medium > ESPALIER_TCP || options->plan_port > UINT16_MAX) {
+    if (options->medium > ESPALIER_VERBS || options->plan_port > UINT16_MAX) {
       return tl::unexpected(Refuse("options of another version"));
     }
     if (options->medium == ESPALIER_TCP) chosen.medium = Medium::kTcp;
+    if (options->medium == ESPALIER_VERBS) chosen.medium = Medium::kVerbs;
     if (options->timeout_ms != 0) chosen.timeout = std::chrono::milliseconds(options->timeout_ms);
     if (options->address != nullptr) chosen.address = options->address;
     if (options->connections != 0) chosen.connections = static_cast<int>(options->connections);

@@ -56,13 +56,14 @@ enum espalier_op {
   ESPALIER_AVG = 4
 };
 
-enum espalier_medium { ESPALIER_SHARED_MEMORY = 0, ESPALIER_TCP = 1 };
+enum espalier_medium { ESPALIER_SHARED_MEMORY = 0, ESPALIER_TCP = 1, ESPALIER_VERBS = 2 };
 
 /* All zeros: the defaults. */
 struct espalier_comm_options {
   uint32_t medium;      /* enum espalier_medium */
   uint32_t timeout_ms;  /* of joining and of every call; 0: 30,000 */
-  const char* address;  /* TCP: where the others reach this rank; NULL: 127.0.0.1 */
+  const char* address;  /* TCP: where the others reach this rank; verbs: its RoCEv2 address;
+                           NULL: 127.0.0.1 */
   uint32_t connections; /* TCP: to each peer, for large data; 0: 1 */
   uint32_t plan_port;   /* TCP: where this rank takes the connections of plans; 0: any */
 };

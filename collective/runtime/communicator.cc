@@ -9,6 +9,7 @@
 #include "collective/runtime/program_collectives.h"
 #include "collective/runtime/shared_collectives.h"
 #include "collective/transport/tcp_transport.h"
+#include "collective/transport/verbs/verbs_transport.h"
 
 namespace espalier::runtime {
 namespace {
@@ -37,6 +38,11 @@ Result<std::unique_ptr<Backend>> MakeBackend(transport::Store& store, const std:
     auto shared = SharedCollectives::Join(store, name, rank, size, deadline);
     if (!shared) return Propagate(shared);
     return std::move(*shared);
+  }
+  if (options.medium == Medium::kVerbs) {
+    auto transport = transport::JoinVerbs(store, name, rank, size, {.address = options.address});
+    if (!transport) return Propagate(transport);
+    return std::make_unique<ProgramCollectives>(std::move(*transport), options.connections);
   }
   auto transport = transport::JoinTcp(store, name, rank, size, {.address = options.address});
   if (!transport) return Propagate(transport);

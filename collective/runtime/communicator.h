@@ -21,13 +21,14 @@
 
 namespace espalier::runtime {
 
-enum class Medium : std::uint8_t { kShared, kTcp };
+enum class Medium : std::uint8_t { kShared, kTcp, kVerbs };
 
 struct CommunicatorOptions {
   Medium medium = Medium::kShared;
   // Of joining, and of every call, from its beginning.
   std::chrono::milliseconds timeout{30'000};
-  // TCP: the address that the others reach this rank at; connections to each peer for large data.
+  // TCP: the address that the others reach this rank at; verbs: that of its RoCEv2 device. Both:
+  // connections to each peer for large data.
   std::string address = "127.0.0.1";
   int connections = 1;
   // TCP: where this rank takes the connections of plans, so that a plan can know whole paths; 0:

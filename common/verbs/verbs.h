@@ -61,11 +61,11 @@ struct RemoteEnd {
   std::uint32_t first_packet = 0;  // 24 bits
 };
 
-// How long a path may be dead before its queue pair fails: 8 tries, each 4.096 us * 2^timeout_log2
-// or the driver's minimum if that is longer.
+// How long a path may be dead before its queue pair fails: 1 + retries tries, each as long as
+// 4.096 us * 2^timeout_log2, or as the driver's minimum if that is longer.
 struct Patience {
   std::uint8_t timeout_log2 = 14;  // 67 ms
-  std::uint8_t retries = 7;
+  std::uint8_t retries = 6;        // 7 means for ever to soft RoCE
 };
 
 // INIT -> RTR -> RTS. `flow_label` decides the source port of all that this end sends

@@ -28,7 +28,9 @@ inline const std::vector<Layer>& Layers() {
        {"common/base/", "common/graph/", "common/fabric/", "controller/routing/"}},
       {"collective/", {"common/base/", "common/graph/", "common/fabric/"}},
       {"collective/transport/", {"common/base/"}},
-      {"collective/runtime/", {"common/base/", "collective/", "collective/transport/"}},
+      {"collective/transport/verbs/", {"common/base/", "common/verbs/", "collective/transport/"}},
+      {"collective/runtime/",
+       {"common/base/", "collective/", "collective/transport/", "collective/transport/verbs/"}},
 
       // Services: see the world through seams only, and never each other.
       {"controller/",

@@ -1,0 +1,153 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collective/transport/transport.h"
+#include "collective/transport/verbs/lane.h"
+#include "collective/transport/verbs/verbs_transport.h"
+#include "common/base/unique_fd.h"
+#include "common/verbs/verbs.h"
+
+namespace espalier::transport {
+
+inline constexpr int kMaxLanes = 16;
+
+// What one end of a connection tells the other over TCP before there is any queue pair.
+struct ConnectionSetup {
+  std::array<std::uint8_t, 16> address{};
+  std::uint64_t memory = 0;  // of the slots that messages are written to
+  std::uint32_t key = 0;
+  std::uint32_t path_mtu_bytes = 0;
+  struct Pair {
+    std::uint32_t number = 0;
+    std::uint32_t first_packet = 0;
+  };
+  std::array<Pair, kMaxLanes> pairs{};
+};
+
+// The device that all connections of a rank use.
+struct VerbsDevice {
+  verbs::RoceAddress address;
+  verbs::Context context;
+  verbs::ProtectionDomain domain;
+  verbs::CompletionChannel channel;
+};
+
+// One connection of a VerbsTransport: slots of both directions, a pool of lanes, and the TCP
+// connection over which it was made, by which the end of either rank is seen.
+//
+// Invariants. A slot is written again only after its message is known to have arrived and to have
+// been released, and no lane that has carried it is still in doubt: so nothing that a network has
+// delayed can ever arrive in a later message's place. A message that was on a lane that closed is
+// sent again only where the other end, after closing its own end of the lane, says that it has not
+// arrived.
+class VerbsConnection : public Outbox, public Inbox {
+ public:
+  // `ports`: of the lanes that carry messages.
+  static Result<std::unique_ptr<VerbsConnection>> Make(VerbsDevice& device,
+                                                       const VerbsOptions& options, int peer,
+                                                       std::span<const std::uint16_t> ports);
+  VerbsConnection(VerbsDevice& device, const VerbsOptions& options, int peer);
+
+  ConnectionSetup Setup() const;
+  Result<void> Start(UniqueFd socket, const ConnectionSetup& remote);
+
+  std::byte* TryAcquire() override;
+  void Commit(std::size_t bytes, const MessageTag& tag) override;
+  const Message* TryPeek() override;
+  void Release() override;
+
+  int socket() const { return socket_.get(); }
+  bool HasEnded() const { return has_ended_; }
+  // Handles whatever has happened, over TCP only if it `looks_at_socket`; whether anything had.
+  bool Move(bool looks_at_socket);
+  // An event comes over the device's channel for what happens from now on.
+  void Arm();
+  bool IsFlushed() const;
+  // Why this connection is of no more use: the peer's reason for giving up at once; its end only
+  // where something is asked of it in vain.
+  std::optional<std::string> Failure() const;
+  void SendAbort(const std::string& reason);
+  Result<void> SetSourcePorts(std::span<const std::uint16_t> ports);
+
+ private:
+  struct Header {
+    std::uint64_t bytes = 0;
+    MessageTag tag = {};
+    std::uint64_t reserved[3] = {};
+  };
+  static_assert(sizeof(Header) == 64);
+  struct FreeMemory {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+
+  Result<void> MakeAll(std::span<const std::uint16_t> ports);
+  std::size_t SlotOf(std::uint64_t message) const { return message % slots_; }
+  std::byte* OutSlot(std::uint64_t message) const;
+  std::byte* InSlot(std::uint64_t message) const;
+
+  bool PollQueue();
+  void Handle(const ibv_wc& completion);
+  void HandleSent(Lane& lane, bool succeeded);
+  void HandleMessage(std::uint32_t low_bits);
+  void HandleNotice(const Notice& notice);
+  bool ReceiveFrames();
+  void Post();
+  void PostNotices();
+  void PostMessages();
+  Lane* ChooseLane();
+  Lane* ChooseLaneForNotice();
+
+  void MarkFailed(Lane& lane);
+  void Close(Lane& lane);
+  void StepRenewal(Lane& lane);
+  void FinishRenewal(Lane& lane);
+  void SendOverSocket(const Notice& notice, const std::string& reason);
+  void End(std::string why);
+  std::uint16_t DrawPort(std::uint16_t without);
+
+  VerbsDevice& device_;
+  const VerbsOptions& options_;
+  const int peer_;
+  const std::uint64_t slots_;
+  const std::size_t stride_;
+  verbs::CompletionQueue queue_;
+  std::unique_ptr<std::byte[], FreeMemory> memory_;  // slots to send from, then slots to receive in
+  verbs::MemoryRegion region_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  UniqueFd socket_;
+  ConnectionSetup remote_;
+  int path_mtu_bytes_ = 0;
+  std::mt19937 random_{std::random_device()()};
+
+  // Messages of a direction are numbered from 0 on.
+  std::uint64_t committed_ = 0;
+  std::uint64_t freed_ = 0;            // of them, the other end has released
+  std::vector<bool> sent_;             // by slot: its last message has arrived for sure
+  std::deque<std::uint64_t> to_send_;  // committed, on no lane
+  std::size_t next_lane_ = 0;
+  std::uint64_t released_ = 0;
+  std::uint64_t arrived_ = 0;  // slots with a message that is not released
+  std::uint64_t told_ = 0;     // the last released_ that the other end was told
+  bool is_telling_ = false;
+  Message message_;
+
+  std::deque<Notice> notices_;  // to be sent
+  std::vector<std::byte> frame_;
+  bool needs_slot_ = false;
+  bool needs_message_ = false;
+  bool has_ended_ = false;
+  std::string why_ended_;
+  std::optional<std::string> abort_;
+};
+
+}  // namespace espalier::transport

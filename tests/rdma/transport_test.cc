@@ -1,0 +1,211 @@
+// The transport over verbs: what all transports promise, and what only this one can.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include "collective/transport/verbs/verbs_transport.h"
+#include "common/verbs/source_port.h"
+#include "tests/collective/transport/transport_contract.h"
+#include "tests/rdma/rdma_machine.h"
+
+namespace espalier::transport {
+namespace {
+
+using rdma::Capture;
+using rdma::Packet;
+
+VerbsOptions OptionsOf(int rank, bool ipv6) {
+  return {.slots = kSlots,
+          .slot_bytes = kSlotBytes,
+          .address = rdma::AddressOfHost(rank, ipv6).ToString(),
+          .control_address = "127.0.0.1"};
+}
+
+Kind VerbsKind(const std::string& name, bool ipv6) {
+  return {name,
+          [ipv6](Store& store, int rank, int size,
+                 Deadline /*deadline*/) -> Result<std::unique_ptr<Transport>> {
+            auto joined = JoinVerbs(store, "g", rank, size, OptionsOf(rank % rdma::kHosts, ipv6));
+            if (!joined) return Propagate(joined);
+            return std::move(*joined);
+          }};
+}
+
+INSTANTIATE_TEST_SUITE_P(Rdma, TransportContract,
+                         ::testing::Values(VerbsKind("verbs", false), VerbsKind("verbs6", true)),
+                         [](const auto& test) { return test.param.name; });
+
+// Rank 0 sends so many numbered messages of full slots to rank 1, on hosts 0 and 2. At some of them
+// something is done before it is committed.
+class VerbsStream {
+ public:
+  VerbsOptions options = OptionsOf(0, false);
+  std::function<void(VerbsTransport&, int)> before_message = [](VerbsTransport&, int) {};
+
+  void Run(int messages) {
+    std::thread receiver([&] {
+      VerbsOptions own = options;
+      own.address = rdma::AddressOfHost(2, false).ToString();
+      own.source_ports = nullptr;
+      auto transport = JoinVerbs(store_, "g", 1, 2, own);
+      ASSERT_TRUE(transport) << transport.error().message;
+      const Endpoint endpoint = {0, 0};
+      ExpectDone((*transport)->Connect({&endpoint, 1}, InAWhile()));
+      for (int i = 0; i < messages; ++i) {
+        const Message& message = AwaitMessage(**transport, endpoint);
+        ASSERT_EQ(message.tag[0], static_cast<std::uint64_t>(i));
+        ASSERT_EQ(message.bytes.size(), options.slot_bytes);
+        const auto expected = static_cast<std::byte>(i);
+        ASSERT_TRUE(std::all_of(message.bytes.begin(), message.bytes.end(), [&](std::byte b) {
+          return b == expected;
+        })) << i;
+        (*transport)->inbox(endpoint).Release();
+      }
+      // What says that all is done comes back over the same connection.
+      AwaitSlot(**transport, endpoint);
+      (*transport)->outbox(endpoint).Commit(0, {});
+      ExpectDone((*transport)->Flush(InAWhile()));
+    });
+    Send(messages);
+    receiver.join();
+  }
+
+ private:
+  void Send(int messages) {
+    auto transport = JoinVerbs(store_, "g", 0, 2, options);
+    ASSERT_TRUE(transport) << transport.error().message;
+    const Endpoint endpoint = {1, 0};
+    ExpectDone((*transport)->Connect({&endpoint, 1}, InAWhile()));
+    for (int i = 0; i < messages; ++i) {
+      before_message(**transport, i);
+      std::byte* const slot = AwaitSlot(**transport, endpoint);
+      std::fill_n(slot, options.slot_bytes, static_cast<std::byte>(i));
+      (*transport)->outbox(endpoint).Commit(options.slot_bytes, {static_cast<std::uint64_t>(i)});
+    }
+    ExpectDone((*transport)->Flush(InAWhile()));
+    AwaitMessage(**transport, endpoint);
+  }
+
+  TemporaryFolder folder_;
+  FileStore store_{folder_.path()};
+};
+
+std::set<std::uint16_t> PortsOf(const std::vector<Packet>& packets, const IpAddress& source) {
+  std::set<std::uint16_t> ports;
+  for (const Packet& packet : packets) {
+    if (packet.source == source && packet.IsWrite()) ports.insert(packet.source_port);
+  }
+  return ports;
+}
+
+TEST(VerbsTransport, SendsFromThePlannedSourcePorts) {
+  Capture capture("", "h0");
+  VerbsStream stream;
+  stream.options.queue_pairs = 3;
+  stream.options.source_ports = [](Endpoint) { return std::vector<std::uint16_t>{0xC111, 0xD222}; };
+  stream.Run(40);
+  EXPECT_EQ(PortsOf(capture.Take(), rdma::AddressOfHost(0, false)),
+            (std::set<std::uint16_t>{0xC111, 0xD222}));
+}
+
+TEST(VerbsTransport, MovesToOtherSourcePortsInOrder) {
+  Capture capture("", "h0");
+  VerbsStream stream;
+  stream.options.slots = 8;
+  stream.options.source_ports = [](Endpoint) { return std::vector<std::uint16_t>{0xC001}; };
+  stream.before_message = [](VerbsTransport& transport, int message) {
+    if (message % 20 != 10) return;
+    const auto port = static_cast<std::uint16_t>(0xC100 + message);
+    ExpectDone(transport.SetSourcePorts({1, 0}, {&port, 1}));
+  };
+  stream.Run(60);
+  std::vector<std::uint16_t> ports;
+  for (const Packet& packet : capture.Take()) {
+    const bool is_ours = packet.source == rdma::AddressOfHost(0, false) && packet.IsWrite();
+    if (is_ours && (ports.empty() || ports.back() != packet.source_port)) {
+      ports.push_back(packet.source_port);
+    }
+  }
+  EXPECT_EQ(ports, (std::vector<std::uint16_t>{0xC001, 0xC10A, 0xC11E, 0xC132}));
+}
+
+TEST(VerbsTransport, RefusesPortsThatThereAreNot) {
+  VerbsStream stream;
+  stream.before_message = [](VerbsTransport& transport, int /*message*/) {
+    for (const std::vector<std::uint16_t>& ports :
+         {std::vector<std::uint16_t>{}, {4791}, {0xC001, 0xC002, 0xC003}}) {
+      const auto set = transport.SetSourcePorts({1, 0}, ports);
+      ASSERT_FALSE(set);
+      EXPECT_EQ(set.error().code, ErrorCode::kInvalidArgument);
+    }
+  };
+  stream.Run(1);
+}
+
+// RoCE through one spine is lost without a word, as by a switch that has forgotten its routes.
+class DeadSpine {
+ public:
+  explicit DeadSpine(int spine) : rule_("ip -n spine" + std::to_string(spine) + " rule ") {
+    rdma::Shell(rule_ + "add pref 1 ipproto udp dport 4791 blackhole");
+  }
+  ~DeadSpine() { rdma::Shell(rule_ + "del pref 1"); }
+  DeadSpine(const DeadSpine&) = delete;
+  DeadSpine& operator=(const DeadSpine&) = delete;
+
+ private:
+  std::string rule_;
+};
+
+// A port for each spine, found by sending one message from each until both have been taken.
+std::vector<std::uint16_t> PortsBySpine() {
+  std::vector<Capture> spines;
+  for (int spine = 0; spine < rdma::kSpines; ++spine) {
+    spines.emplace_back("spine" + std::to_string(spine), "l0");
+  }
+  std::vector<std::uint16_t> ports(rdma::kSpines);
+  for (std::uint16_t port = 0xC501; std::count(ports.begin(), ports.end(), 0) > 0; ++port) {
+    rdma::Pair pair(0, 2, false, *verbs::FlowLabelFor(port), 1, 64);
+    pair.PostWrite(0, 64);
+    pair.AwaitWrites(1);
+    for (std::size_t spine = 0; spine < spines.size(); ++spine) {
+      if (PortsOf(spines[spine].Take(), rdma::AddressOfHost(0, false)).contains(port)) {
+        ports[spine] = port;
+      }
+    }
+  }
+  return ports;
+}
+
+TEST(VerbsTransport, LosesAndDoublesNothingWhenAPathDies) {
+  const std::vector<std::uint16_t> by_spine = PortsBySpine();
+  std::unique_ptr<DeadSpine> dead;
+  Capture capture("spine1", "l0");
+  VerbsStream stream;
+  stream.options.slots = 16;  // that many writes are on their way when it dies
+  stream.options.source_ports = [&](Endpoint) { return by_spine; };
+  stream.before_message = [&](VerbsTransport& /*transport*/, int message) {
+    if (message == 40) dead = std::make_unique<DeadSpine>(0);
+  };
+  stream.Run(200);
+  EXPECT_TRUE(PortsOf(capture.Take(), rdma::AddressOfHost(0, false)).contains(by_spine[1]));
+}
+
+// Acknowledgements that are lost are a dead path as well; every message has arrived then.
+TEST(VerbsTransport, LosesAndDoublesNothingWhenThePathBackDies) {
+  std::unique_ptr<DeadSpine> dead;
+  VerbsStream stream;
+  stream.options.slots = 16;
+  stream.options.queue_pairs = 4;
+  stream.before_message = [&](VerbsTransport& /*transport*/, int message) {
+    if (message == 40) dead = std::make_unique<DeadSpine>(1);
+    if (message == 80) dead.reset();
+    if (message == 120) dead = std::make_unique<DeadSpine>(0);
+  };
+  stream.Run(200);
+}
+
+}  // namespace
+}  // namespace espalier::transport

@@ -124,6 +124,42 @@ std::vector<Side> SpreadTrunk(std::vector<Side>& trunk, std::int64_t used_in,
   return used;
 }
 
+// Puts a piece of the trunk behind each block, in proportion to the block.
+std::vector<Side> Interleave(std::span<const Side> lower, std::span<const Side> trunk) {
+  std::vector<Side> circle;
+  const Int128 all = std::max<std::int64_t>(TotalIn(lower) + TotalOut(lower), 1);
+  const std::int64_t trunk_in = TotalIn(trunk);
+  const std::int64_t trunk_out = TotalOut(trunk);
+  Int128 before = 0;
+  std::int64_t in_done = 0;
+  std::int64_t out_done = 0;
+  std::vector<Side> rest(trunk.begin(), trunk.end());
+  std::size_t in_at = 0;
+  std::size_t out_at = 0;
+  for (std::size_t i = 0; i < lower.size(); ++i) {
+    circle.push_back(lower[i]);
+    before += lower[i].in + lower[i].out;
+    if (i + 1 < lower.size() && lower[i + 1].block == lower[i].block) continue;
+    std::int64_t in = static_cast<std::int64_t>(before * trunk_in / all) - in_done;
+    std::int64_t out = static_cast<std::int64_t>(before * trunk_out / all) - out_done;
+    in_done += in;
+    out_done += out;
+    for (; in > 0; in_at += rest[in_at].in == 0 ? 1 : 0) {
+      const std::int64_t amount = std::min(in, rest[in_at].in);
+      circle.push_back({rest[in_at].node, 0, amount, 0});
+      rest[in_at].in -= amount;
+      in -= amount;
+    }
+    for (; out > 0; out_at += rest[out_at].out == 0 ? 1 : 0) {
+      const std::int64_t amount = std::min(out, rest[out_at].out);
+      circle.push_back({rest[out_at].node, 0, 0, amount});
+      rest[out_at].out -= amount;
+      out -= amount;
+    }
+  }
+  return circle;
+}
+
 // Drops capacity: what enters from a side goes back to it, as far as that is possible.
 void Drop(std::span<Side> sides, SplitList& splits) {
   for (Side& side : sides) {
@@ -169,8 +205,9 @@ std::vector<Split> GuessSwitchPairing(const Problem& problem, const SplitGraph& 
     std::vector<Side> taken = SpreadTrunk(trunk, used + std::max<std::int64_t>(excess, 0),
                                           used + std::max<std::int64_t>(-excess, 0));
     Drop(trunk, splits);
-    for (Side& side : taken) side.block = problem.node_count;
-    lower.insert(lower.end(), taken.begin(), taken.end());
+    const std::int64_t rotation = std::max(largest, used);
+    Rotate(Interleave(lower, taken), rotation, splits);
+    return splits.Take();
   }
   Rotate(lower, LargestBlock(lower), splits);
   return splits.Take();

@@ -8,12 +8,18 @@
 
 #include "collective/forest/general.h"
 #include "collective/forest/trees/lower_trees.h"
+#include "collective/forest/trees/sender_exchange.h"
 
 namespace espalier::forest {
 namespace {
 
 constexpr std::int32_t kSmall = 64;     // ranks
+constexpr std::int32_t kMedium = 256;   // up to here LowerTrees gets somewhere in its steps
 constexpr std::int32_t kMaxTries = 16;  // forests of small problems
+// Of more parents than this only chains are worth the time.
+constexpr std::size_t kHuge = std::size_t{1} << 22;
+constexpr std::int32_t kBearable = 100;  // edges high
+constexpr std::int32_t kSources = 64;    // ranks that distances are measured from
 
 using Neighbours = std::vector<std::vector<std::int32_t>>;
 
@@ -38,6 +44,7 @@ std::int32_t Eccentricity(const Problem& problem, const Neighbours& neighbours, 
   }
 }
 
+// Exact up to kSources ranks; of larger problems as many are asked, which is about right.
 std::int32_t GreatestDistance(const Problem& problem, const TreeCount& count) {
   Neighbours neighbours(static_cast<std::size_t>(problem.node_count));
   for (std::size_t a = 0; a < problem.arcs.size(); ++a) {
@@ -45,7 +52,8 @@ std::int32_t GreatestDistance(const Problem& problem, const TreeCount& count) {
     neighbours[static_cast<std::size_t>(problem.arcs[a].tail)].push_back(problem.arcs[a].head);
   }
   std::int32_t greatest = 0;
-  for (std::int32_t rank = 0; rank < problem.rank_count; ++rank) {
+  const std::int32_t step = (problem.rank_count + kSources - 1) / kSources;
+  for (std::int32_t rank = 0; rank < problem.rank_count; rank += step) {
     greatest = std::max(greatest, Eccentricity(problem, neighbours, rank));
   }
   return greatest;
@@ -55,9 +63,21 @@ std::int32_t GreatestDistance(const Problem& problem, const TreeCount& count) {
 
 Result<Forest> BuildLowForest(const Problem& problem, const TreeCount& count,
                               std::int64_t height_steps, const Control& control) {
-  const bool small = problem.rank_count <= kSmall;
-  const std::int32_t tries = small ? std::min(problem.rank_count, kMaxTries) : 1;
-  const std::int32_t low_enough = small ? GreatestDistance(problem, count) * 3 / 2 : 0;
+  const std::int32_t distance = GreatestDistance(problem, count);
+  if (problem.rank_count > kSmall) {
+    auto forest = BuildGeneralForest(problem, count, {}, control);
+    if (!forest || height_steps == 0) return forest;
+    control.Report("height", 0);
+    const bool huge = forest->parents.size() > kHuge;
+    if (huge && ComputeHeights(*forest).max <= kBearable) return forest;
+    ExchangeSenders(problem, count, {.low_enough = 2 * distance + 4}, *forest, control);
+    if (problem.rank_count <= kMedium) {
+      LowerTrees(problem, count, {.steps = height_steps}, *forest, control);
+    }
+    return forest;
+  }
+  const std::int32_t tries = std::min(problem.rank_count, kMaxTries);
+  const std::int32_t low_enough = distance * 3 / 2;
   std::optional<Forest> lowest;
   Heights heights;
   for (std::int32_t i = 0; i < tries && (i == 0 || height_steps > 0); ++i) {

@@ -1,0 +1,127 @@
+#include "collective/forest/trees/sender_ports.h"
+
+#include <algorithm>
+
+namespace espalier::forest {
+namespace {
+
+// Nodes of hosts lie below the fabric.
+std::int32_t LevelOf(const Problem& problem, std::int32_t node) {
+  const auto index = static_cast<std::size_t>(node);
+  return problem.in_fabric[index] ? problem.tier[index] : 0;
+}
+
+// How many of a route's hops lead up to its hub.
+std::size_t CountUp(const Problem& problem, std::span<const std::int32_t> hops) {
+  const auto level = [&](std::size_t before) {
+    return LevelOf(problem, problem.arcs[static_cast<std::size_t>(hops[before - 1])].head);
+  };
+  std::size_t up = 1;
+  for (std::size_t i = 2; i < hops.size(); ++i) {
+    if (level(i) > level(up)) up = i;
+  }
+  return up;
+}
+
+}  // namespace
+
+std::optional<SenderPorts> SenderPorts::Find(const Problem& problem, const TreeCount& count,
+                                             const Forest& forest) {
+  SenderPorts ports;
+  ports.out_.resize(static_cast<std::size_t>(problem.rank_count));
+  ports.in_.resize(ports.out_.size());
+  for (const Arc& arc : problem.arcs) ports.heads_.push_back(arc.head);
+  if (!ports.AddWaysUp(problem, count) || !ports.AddRoutes(problem, forest)) return std::nullopt;
+  ports.ListByHub(static_cast<std::size_t>(problem.node_count));
+  return ports;
+}
+
+std::optional<std::uint16_t> SenderPorts::FindOut(Rank rank, std::int32_t hub) const {
+  const auto& ports = by_hub_[rank];
+  const auto found = std::lower_bound(ports.begin(), ports.end(), std::pair(hub, std::uint16_t{0}));
+  if (found == ports.end() || found->first != hub) return std::nullopt;
+  return found->second;
+}
+
+bool SenderPorts::AddWaysUp(const Problem& problem, const TreeCount& count) {
+  std::vector<std::vector<std::int32_t>> arcs_from(static_cast<std::size_t>(problem.node_count));
+  for (std::size_t a = 0; a < problem.arcs.size(); ++a) {
+    if (count.capacity[a] == 0) continue;
+    arcs_from[static_cast<std::size_t>(problem.arcs[a].tail)].push_back(
+        static_cast<std::int32_t>(a));
+  }
+  struct Reached {
+    std::int32_t node = 0;
+    std::vector<std::int32_t> hops;
+  };
+  std::vector<bool> seen(arcs_from.size(), false);
+  for (std::int32_t rank = 0; rank < problem.rank_count; ++rank) {
+    std::vector<Reached> open = {{rank, {}}};
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      const std::int32_t at = open[i].node;
+      for (const std::int32_t arc : arcs_from[static_cast<std::size_t>(at)]) {
+        const std::int32_t next = HeadOf(arc);
+        const bool falls = LevelOf(problem, next) < LevelOf(problem, at);
+        if (seen[static_cast<std::size_t>(next)] || falls || (problem.IsRank(next) && i > 0)) {
+          continue;
+        }
+        std::vector<std::int32_t> hops = open[i].hops;
+        hops.push_back(arc);
+        if (!Intern(out_[static_cast<std::size_t>(rank)], next, hops)) return false;
+        if (problem.IsRank(next)) continue;
+        seen[static_cast<std::size_t>(next)] = true;
+        open.push_back({next, std::move(hops)});
+      }
+    }
+    for (const Reached& reached : open) seen[static_cast<std::size_t>(reached.node)] = false;
+  }
+  return true;
+}
+
+bool SenderPorts::AddRoutes(const Problem& problem, const Forest& forest) {
+  const RoutingTable& routes = forest.routes;
+  of_route_.resize(routes.RouteCount());
+  for (std::size_t arc = 0; arc < routes.ArcCount(); ++arc) {
+    for (const Route& route : routes.Routes(arc)) {
+      const std::span<const std::int32_t> hops = routes.Hops(route);
+      const std::size_t up = CountUp(problem, hops);
+      const std::int32_t hub = HeadOf(hops[up - 1]);
+      const auto out = Intern(out_[routes.From(arc)], hub, hops.first(up));
+      const auto in = Intern(in_[routes.To(arc)], hub, hops.subspan(up));
+      if (!out || !in) return false;
+      of_route_[routes.IndexOf(route)] = {*out, *in};
+    }
+  }
+  return true;
+}
+
+std::optional<std::uint16_t> SenderPorts::Intern(std::vector<SenderPort>& ports, std::int32_t hub,
+                                                 std::span<const std::int32_t> hops) {
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    const auto own = Hops(ports[i]);
+    if (ports[i].hub == hub && std::equal(own.begin(), own.end(), hops.begin(), hops.end())) {
+      return static_cast<std::uint16_t>(i);
+    }
+  }
+  if (ports.size() == kMaxPorts) return std::nullopt;
+  const auto begin = static_cast<std::int32_t>(hops_.size());
+  hops_.insert(hops_.end(), hops.begin(), hops.end());
+  ports.push_back({hub, begin, static_cast<std::int32_t>(hops_.size())});
+  return static_cast<std::uint16_t>(ports.size() - 1);
+}
+
+void SenderPorts::ListByHub(std::size_t node_count) {
+  by_hub_.resize(out_.size());
+  senders_.resize(node_count);
+  for (std::size_t rank = 0; rank < out_.size(); ++rank) {
+    for (std::size_t i = 0; i < out_[rank].size(); ++i) {
+      const std::int32_t hub = out_[rank][i].hub;
+      by_hub_[rank].emplace_back(hub, static_cast<std::uint16_t>(i));
+      std::vector<Rank>& senders = senders_[static_cast<std::size_t>(hub)];
+      if (senders.empty() || senders.back() != rank) senders.push_back(static_cast<Rank>(rank));
+    }
+    std::sort(by_hub_[rank].begin(), by_hub_[rank].end());
+  }
+}
+
+}  // namespace espalier::forest

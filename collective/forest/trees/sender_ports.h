@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "collective/forest/bound/optimality.h"
+#include "collective/forest/forest.h"
+#include "collective/forest/problem.h"
+
+namespace espalier::forest {
+
+// Half of a way between two ranks: from the sender up to the hub, the highest switch of the way,
+// or from the hub down to the receiver. On a direct link the receiver itself is the hub.
+struct SenderPort {
+  std::int32_t hub = 0;  // node
+  std::int32_t hops_begin = 0;
+  std::int32_t hops_end = 0;
+};
+
+// The half ways of all ranks. Any way out to a hub goes on with any way in from it.
+class SenderPorts {
+ public:
+  static constexpr std::size_t kMaxPorts = 256;  // of a rank, out or in
+
+  // All ways of the ranks up to switches (on which tiers of the fabric never fall), and all ways
+  // that the routes of a forest use besides. None where a rank has more than kMaxPorts.
+  static std::optional<SenderPorts> Find(const Problem& problem, const TreeCount& count,
+                                         const Forest& forest);
+
+  // By place among the ports of the rank.
+  const SenderPort& Out(Rank rank, std::uint16_t place) const { return out_[rank][place]; }
+  const SenderPort& In(Rank rank, std::uint16_t place) const { return in_[rank][place]; }
+  // Arcs of the problem, in the direction of the data.
+  std::span<const std::int32_t> Hops(const SenderPort& port) const {
+    return {hops_.data() + port.hops_begin, hops_.data() + port.hops_end};
+  }
+  std::int32_t HeadOf(std::int32_t hop) const { return heads_[static_cast<std::size_t>(hop)]; }
+  // The place of a way of the rank out to the hub, if there is one.
+  std::optional<std::uint16_t> FindOut(Rank rank, std::int32_t hub) const;
+  // The ranks that have ways out to a hub, ascending.
+  std::span<const Rank> Senders(std::int32_t hub) const {
+    return senders_[static_cast<std::size_t>(hub)];
+  }
+
+  // Both halves of a route of the forest.
+  struct Halves {
+    std::uint16_t out = 0;
+    std::uint16_t in = 0;
+  };
+  Halves OfRoute(std::size_t route) const { return of_route_[route]; }
+
+ private:
+  using Ports = std::vector<std::vector<SenderPort>>;  // by rank
+
+  bool AddWaysUp(const Problem& problem, const TreeCount& count);
+  bool AddRoutes(const Problem& problem, const Forest& forest);
+  // The place of the port, which is added where it is new; none where there are too many.
+  std::optional<std::uint16_t> Intern(std::vector<SenderPort>& ports, std::int32_t hub,
+                                      std::span<const std::int32_t> hops);
+  void ListByHub(std::size_t node_count);
+
+  Ports out_;
+  Ports in_;
+  std::vector<std::int32_t> hops_;
+  std::vector<std::int32_t> heads_;  // by arc of the problem
+  std::vector<Halves> of_route_;
+  std::vector<std::vector<std::pair<std::int32_t, std::uint16_t>>> by_hub_;  // by rank, ascending
+  std::vector<std::vector<Rank>> senders_;                                   // by hub
+};
+
+}  // namespace espalier::forest

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Alert rules and the board are about metrics that exist, and the runbook knows every alert.
+
+usage: monitoring_test.py SOURCE_FOLDER
+"""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+METRIC = re.compile(r"espalier_(?:controller|agent|foresight)_[a-z_]+")
+
+
+def made_by_the_daemons():
+    names = set()
+    for folder in ("controller", "agent"):
+        for file in (root / folder).rglob("*.cc"):
+            text = file.read_text()
+            for kind, name in re.findall(r'Make(Counter|Gauge|Latency)\(\s*"(\w+)"', text):
+                names.add(name)
+                if kind == "Latency":
+                    names.update({name + "_bucket", name + "_count", name + "_sum"})
+    return names
+
+
+class MonitoringTest(unittest.TestCase):
+    def setUp(self):
+        self.rules = root / "deploy/prometheus/espalier.rules.yaml"
+        self.board = root / "deploy/grafana/espalier.json"
+
+    def test_metrics_exist(self):
+        made = made_by_the_daemons()
+        self.assertGreater(len(made), 30)
+        for file in (self.rules, self.board):
+            used = set(METRIC.findall(file.read_text()))
+            self.assertGreater(len(used), 10)
+            self.assertEqual(used - made, set(), file)
+
+    def test_every_stage_is_on_the_board(self):
+        latencies = {name.removesuffix("_bucket") for name in made_by_the_daemons()
+                     if name.endswith("_bucket") and not name.startswith("espalier_foresight")}
+        text = self.board.read_text()
+        self.assertEqual({name for name in latencies if name + "_bucket" not in text}, set())
+
+    def test_panels_do_not_overlap(self):
+        taken = set()
+        for panel in json.loads(self.board.read_text())["panels"]:
+            at = panel["gridPos"]
+            cells = {(x, y) for x in range(at["x"], at["x"] + at["w"])
+                     for y in range(at["y"], at["y"] + at["h"])}
+            self.assertFalse(cells & taken, panel["title"])
+            self.assertTrue(all(x < 24 for x, _ in cells), panel["title"])
+            taken |= cells
+
+    def test_the_runbook_knows_every_alert(self):
+        runbook = (root / "docs/operating.md").read_text()
+        alerts = re.findall(r"alert: (\w+)", self.rules.read_text())
+        self.assertGreater(len(alerts), 8)
+        self.assertEqual([alert for alert in alerts if f"`{alert}`" not in runbook], [])
+
+    def test_promtool_likes_the_rules(self):
+        promtool = shutil.which("promtool")
+        if promtool is None:
+            self.skipTest("there is no promtool here (Debian package prometheus)")
+        folder = self.rules.parent
+        for arguments in (["check", "rules", self.rules.name],
+                          ["test", "rules", "espalier.rules.test.yaml"]):
+            done = subprocess.run([promtool, *arguments], cwd=folder, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    root = pathlib.Path(sys.argv[1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

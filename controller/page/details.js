@@ -24,7 +24,9 @@ function flowList(app, flows) {
 const stateTag = (state) => tag(stateWord(state), { UP: "good", DOWN: "bad", DRAINED: "warn" }[state]);
 
 function ofLink(app, link) {
-  const way = (from, to, at) => row(`${from.id} → ${to.id}`, `${rate(link.achieved[at])} · load ${link.loadText?.[at] ?? "0"}`);
+  // Paths begin at the leaf: the hosts' own links have no load.
+  const load = (at) => (link.from.uplink === link || link.to.uplink === link ? "" : ` · load ${link.loadText?.[at] ?? "0"}`);
+  const way = (from, to, at) => row(`${from.id} → ${to.id}`, rate(link.achieved[at]) + load(at));
   return [
     h("h2", {}, link.id), stateTag(link.state), link.reason ? h("p", {}, link.reason) : null,
     h("h3", {}, "Traffic"), row("Speed", rate(link.bps)), way(link.from, link.to, 0), way(link.to, link.from, 1),
@@ -38,7 +40,6 @@ function ofNode(app, node) {
   const down = node.links.filter((link) => link.state === "DOWN").length;
   const drained = node.links.filter((link) => link.state === "DRAINED").length;
   const agent = app.model.agents.get(node.host || node.id);
-  const own = [...app.model.flows.values()].filter((flow) => flow.source === node.id || flow.destination === node.id);
   const busiest = [...node.links].sort((a, b) => Math.max(...b.load) - Math.max(...a.load))[0];
   return [
     h("h2", {}, node.id), stateTag(state), " ", tag((node.role || node.kind).toLowerCase()),
@@ -48,7 +49,7 @@ function ofNode(app, node) {
     node.addresses.length ? row("Address", node.addresses.join(" ")) : null,
     agent ? row("Agent", agent.connected ? "connected" : "gone") : null,
     actions("node", node.id, state),
-    node.uplink ? h("h3", {}, "Flows") : null, node.uplink ? flowList(app, own) : null,
+    node.uplink ? h("h3", {}, "Flows") : null, node.uplink ? flowList(app, app.model.flowsOf(node)) : null,
   ];
 }
 

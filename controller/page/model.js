@@ -87,10 +87,16 @@ export class Model {
 
   flowsOver(link) {
     const over = [];
+    const host = [link.from, link.to].find((node) => node.uplink === link);
+    if (host) return this.flowsOf(host);
     for (const flow of this.flows.values()) {
       if (flow.paths.some((path) => path.hops.some((hop) => hop >> 1 === link.index))) over.push(flow);
     }
     return over;
+  }
+
+  flowsOf(host) {
+    return [...this.flows.values()].filter((flow) => flow.source === host.id || flow.destination === host.id);
   }
 
   // Where all links of a switch to others share a state, it is the switch's.

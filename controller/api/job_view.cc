@@ -26,8 +26,8 @@ struct JobFigures {
   std::int64_t max_link_flows = 0;
 };
 
-std::map<std::uint32_t, JobFigures> CountFlows(State& state) {
-  const std::vector<std::int64_t> paths = state.CountPaths();
+std::map<std::uint32_t, JobFigures> CountFlows(State& state,
+                                               const std::vector<std::int64_t>& paths) {
   std::map<std::uint32_t, JobFigures> jobs;
   for (const FlowSlot slot : state.flows.All()) {
     const Flow& flow = state.flows.At(slot);
@@ -75,11 +75,12 @@ void WriteRounds(JsonWriter& json, const State& state, std::uint32_t job, TimePo
   json.EndArray();
 }
 
-void WriteJobs(JsonWriter& json, State& state, TimePoint now, bool coarse) {
+void WriteJobs(JsonWriter& json, State& state, TimePoint now,
+               const std::vector<std::int64_t>& paths, bool coarse) {
   const auto rate = [coarse](std::uint64_t bps) {
     return static_cast<std::int64_t>(coarse ? CoarseRate(bps) : bps);
   };
-  std::map<std::uint32_t, JobFigures> jobs = CountFlows(state);
+  std::map<std::uint32_t, JobFigures> jobs = CountFlows(state, paths);
   for (std::uint32_t job = 0; job < state.flows.job_count(); ++job) {
     const std::deque<JobRound> rounds = state.rounds.Finished(job, now);
     if (!rounds.empty() && now - rounds.back().ended < kRemembered) jobs.try_emplace(job);
@@ -105,14 +106,14 @@ void WriteJobs(JsonWriter& json, State& state, TimePoint now, bool coarse) {
 std::string JobsView(State& state, TimePoint now) {
   JsonWriter json;
   json.BeginObject().Key("jobs");
-  WriteJobs(json, state, now, /*coarse=*/false);
+  WriteJobs(json, state, now, state.CountPaths(), /*coarse=*/false);
   json.EndObject();
   return json.Text();
 }
 
-std::string LiveJobs(State& state, TimePoint now) {
+std::string LiveJobs(State& state, TimePoint now, const std::vector<std::int64_t>& paths) {
   JsonWriter json;
-  WriteJobs(json, state, now, /*coarse=*/true);
+  WriteJobs(json, state, now, paths, /*coarse=*/true);
   return json.Text();
 }
 

@@ -22,7 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kMinInterval = 500ms;
-constexpr int kWorkShare = 20;  // of the time, one part is spent here at most
+constexpr int kWorkShare = 10;  // of the time, one part is spent here at most
 constexpr Duration kPingInterval = 5s;
 constexpr std::size_t kMostEnds = 65'536;
 constexpr std::uint64_t kMostEvents = 200;
@@ -88,7 +88,7 @@ class LiveFeed::Journal {
   void Refresh();
   void RefreshFlows(State& state);
   void RefreshFlow(State& state, FlowSlot slot);
-  void RefreshLinks(State& state);
+  void RefreshLinks(const State& state, const LinkTraffic& traffic);
   void RefreshAgents(const State& state);
   void RefreshWhole(Record& record, std::string json);
   void EndFlow(std::size_t slot);
@@ -152,10 +152,11 @@ void LiveFeed::Journal::Refresh() {
   State& state = controller_->state();
   next_change_ = change_ + 1;
   RefreshFlows(state);
-  RefreshLinks(state);
+  const LinkTraffic traffic = MeasureLinks(state);
+  RefreshLinks(state, traffic);
   RefreshAgents(state);
   RefreshWhole(status_, StatusView(*controller_));
-  RefreshWhole(jobs_, LiveJobs(state, start));
+  RefreshWhole(jobs_, LiveJobs(state, start, traffic.paths));
   if (last_event_ != state.history.last_sequence()) change_ = next_change_;
   last_event_ = state.history.last_sequence();
   const std::vector<Client*> clients = clients_;
@@ -218,8 +219,7 @@ void LiveFeed::Journal::EndFlow(std::size_t slot) {
   }
 }
 
-void LiveFeed::Journal::RefreshLinks(State& state) {
-  const LinkTraffic traffic = MeasureLinks(state);
+void LiveFeed::Journal::RefreshLinks(const State& state, const LinkTraffic& traffic) {
   links_.resize(state.topology.links().size());
   for (std::size_t i = 0; i < links_.size(); ++i) {
     const fabric::LinkId id(static_cast<std::int32_t>(i));

@@ -14,7 +14,7 @@ namespace espalier::controller {
 // There is no queue: every part of the state has the number of the change that it was last part of,
 // and a client is given what is newer than what it has, when it has taken what came before. So a
 // slow client skips what is past; one that has missed more ends of flows than are remembered gets a
-// snapshot. Work is done only while there are clients, and at most for a twentieth of the time.
+// snapshot. Work is done only while there are clients, and at most for a tenth of the time.
 //
 // Thread safety: the controller's loop thread. The controller must outlive this;
 // streams may outlive it.

@@ -69,6 +69,11 @@ class App {
   #figures() {
     const { status, links } = this.model;
     if (!status) return;
+    const fair = Math.max(1, ratio(status.lower_bound));
+    if (fair !== this.fabric.fair) {
+      this.fabric.fair = fair;
+      this.#showLegend();
+    }
     setText(byId("fabric-name"), status.topology);
     const crossing = status.flows - status.flows_by_status.LOCAL;
     const figure = (id, value, note = "") => byId(id).replaceChildren(value, note ? h("small", {}, ` ${note}`) : "");
@@ -220,8 +225,9 @@ class App {
 
   #showLegend() {
     const line = (colour, text, dash = "", width = 3) => h("li", {}, svg("svg", { width: 22, height: 8, "aria-hidden": "true" }, svg("line", { x1: 1, x2: 21, y1: 4, y2: 4, stroke: `var(--${colour})`, "stroke-width": width, "stroke-dasharray": dash })), text);
+    const figure = (load) => String(Math.round(100 * load) / 100);
     const load = this.fabric.mode === "load"
-      ? [line("load-one", "one flow or less", "", 2), line("load-two", "up to two"), line("load-many", "more", "", 4)]
+      ? [line("load-one", `load up to ${figure(this.fabric.fair)}`, "", 2), line("load-two", `up to ${figure(2 * this.fabric.fair)}`), line("load-many", "more", "", 4)]
       : [line("load-one", "below half", "", 2), line("load-two", "up to 90 %"), line("load-many", "more", "", 4)];
     byId("legend").replaceChildren(line("load-idle", "idle", "", 1.5), ...load, line("failed", "failed", "7 4"), line("drained", "drained", "2 3"));
   }
@@ -232,7 +238,7 @@ class App {
     dialog.replaceChildren(h("div", { class: "sheet" },
       h("header", {}, h("h2", { id: "dialog-title" }, "Keyboard")),
       h("div", { class: "content" }, h("div", { class: "keys" }, Object.entries(keys).flatMap(([key, text]) => [h("kbd", {}, key), h("span", {}, text)])),
-        h("p", { class: "muted" }, h("br"), "The load of a link counts flows on it, relative to the fastest link of the fabric: at 1 it is shared with nobody. All-Reduce times are the rounds of a job's traffic, against what its busiest NIC would take alone.")),
+        h("p", { class: "muted" }, h("br"), "The load of a link counts flows on it, relative to the fastest link of the fabric: at 1 it is shared with nobody. Blue is what the best assignment of these flows could not avoid. All-Reduce times are the rounds of a job's traffic, against what its busiest NIC would take alone.")),
       h("footer", {}, h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, "Close"))));
     dialog.showModal();
   }

@@ -6,7 +6,7 @@ const tau = 2 * Math.PI;
 export class Fabric {
   // model; onPick(kind, item) with kind "node", "link" or null.
   constructor(canvas, tip, model, onPick) {
-    Object.assign(this, { canvas, tip, model, onPick, mode: "load", picked: null, marked: null, hover: null });
+    Object.assign(this, { canvas, tip, model, onPick, mode: "load", fair: 1, picked: null, marked: null, hover: null });
     this.context = canvas.getContext("2d");
     this.drawn = 0;
     this.drawMs = 0;
@@ -141,12 +141,11 @@ export class Fabric {
     return Math.max(...link.achieved) / link.bps;
   }
 
-  // Blue carries no more than its share; from there on to orange and red.
-  #colour(weight) {
-    const { idle, one, two, many } = this.colours;
-    if (weight <= 0.001) return idle;
-    if (this.mode === "traffic") return weight < 0.5 ? one : weight < 0.9 ? two : many;
-    return weight <= 1 ? one : weight <= 2 ? two : many;
+  // 0 idle, 1 no more than its share (blue), 2 and 3 from there on (orange and red).
+  #level(weight) {
+    if (weight <= 0.001) return 0;
+    const [fair, much] = this.mode === "traffic" ? [0.5, 0.9] : [this.fair, 2 * this.fair];
+    return weight <= fair ? 1 : weight <= much ? 2 : 3;
   }
 
   draw() {
@@ -172,18 +171,21 @@ export class Fabric {
       if (!strokes.has(key)) strokes.set(key, { style, links: [] });
       strokes.get(key).links.push(link);
     };
-    const thin = this.cables.length > 600 ? 0.6 : 1.1;
+    const isDense = this.cables.length > 600;
+    const thin = isDense ? 0.6 : 1.1;
     const dim = this.marked ? 0.14 : 1;
+    const alphas = isDense ? [0.3, 0.4, 0.75, 0.9] : [0.75, 0.9, 0.9, 0.95];
+    const widths = [1, 1.5, 2.2, 2.4];
+    const colours4 = [colours.idle, colours.one, colours.two, colours.many];
     for (const link of this.cables) {
-      const weight = this.#weight(link);
+      const level = this.#level(this.#weight(link));
       const isMarked = this.marked?.has(link);
       if (link.state !== "UP") {
-        stroke(link, { z: 3, colour: link.state === "DOWN" ? colours.failed : colours.drained, width: isMarked ? 3 : 1.8, alpha: this.marked && !isMarked ? 0.3 : 1, dash: link.state === "DOWN" ? "7 4" : "2 3" });
+        stroke(link, { z: 4, colour: link.state === "DOWN" ? colours.failed : colours.drained, width: isMarked ? 3 : 1.8, alpha: this.marked && !isMarked ? 0.3 : 1, dash: link.state === "DOWN" ? "7 4" : "2 3" });
       } else if (isMarked) {
-        stroke(link, { z: 4, colour: this.#colour(weight), width: 3.2, alpha: 1, dash: "" });
+        stroke(link, { z: 5, colour: colours4[level], width: isDense ? 2 : 3.2, alpha: 1, dash: "" });
       } else {
-        const bold = weight > 1 ? 2.2 : weight > 0.001 ? 1.5 : 1;
-        stroke(link, { z: weight > 1 ? 2 : weight > 0.001 ? 1 : 0, colour: this.#colour(weight), width: thin * bold, alpha: dim * (weight > 0.001 ? 0.9 : this.cables.length > 600 ? 0.35 : 0.75), dash: "" });
+        stroke(link, { z: level, colour: colours4[level], width: thin * widths[level], alpha: dim * alphas[level], dash: "" });
       }
     }
     if (this.roomy) {
@@ -191,7 +193,7 @@ export class Fabric {
         const weight = Math.max(...host.uplink.achieved) / host.uplink.bps;
         const isMarked = this.marked?.has(host.uplink);
         const off = host.uplink.state === "DOWN" ? colours.failed : host.uplink.state === "DRAINED" ? colours.drained : null;
-        stroke(host.uplink, { z: isMarked ? 4 : 0, colour: off ?? (weight > 0.001 ? colours.one : colours.idle), width: isMarked ? 3.2 : 1.2, alpha: isMarked ? 1 : dim, dash: off ? "4 3" : "" });
+        stroke(host.uplink, { z: isMarked ? 5 : 0, colour: off ?? (weight > 0.001 ? colours.one : colours.idle), width: isMarked ? 3.2 : 1.2, alpha: isMarked ? 1 : dim, dash: off ? "4 3" : "" });
       }
     }
     for (const { style, links } of [...strokes.values()].sort((a, b) => a.style.z - b.style.z)) {

@@ -5,14 +5,17 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 
 #include "deploy/demo/main_job.h"
+#include "deploy/demo/page_proxy.h"
 
 namespace espalier::demo {
 namespace {
 
 constexpr const char* kLabName = "quickstart";
 constexpr int kEpochs = 2;
+constexpr std::size_t kUnixLength = std::string_view("unix:").size();
 constexpr std::int64_t kLinkBitsPerSecond = 50'000'000;
 
 struct Arguments {
@@ -52,13 +55,16 @@ Result<std::vector<Experiment>> MakeExperiments(const lab::LabPlan& plan) {
 }
 
 void TellHowToLook(const LabDaemons& daemons, const std::string& folder) {
+  const Result<std::string> page = StartPageProxy(daemons.api_address().substr(kUnixLength));
   fmt::print(stderr,
              "\nThe fabric, its controller and its agents are still up. To look at them:\n"
+             "  the page: {}\n"
              "  export ESPALIER_CONTROLLER={}\n"
              "  build/release/bin/espalier status     # or agents, links, plans, events\n"
              "  build/release/bin/espalier lab counters --name {}\n"
              "logs: {}/*.log\nTo end all:\n"
              "  build/release/bin/espalier lab down --name {} && rm -r {}\n",
+             page ? *page + "/" : fmt::format("none ({})", page.error().message),
              daemons.api_address(), kLabName, folder, kLabName, folder);
 }
 

@@ -15,9 +15,9 @@ int LeafCount(int hosts) { return std::max(2, (hosts + kHostsPerLeaf - 1) / kHos
 
 }  // namespace
 
-fabric::Topology MakeBenchTopology(int hosts) {
+fabric::Topology MakeBenchTopology(int hosts, int spines) {
   auto spec = fabric::BuildLeafSpine(
-                  {.spines = 16, .leaves = LeafCount(hosts), .hosts_per_leaf = kHostsPerLeaf})
+                  {.spines = spines, .leaves = LeafCount(hosts), .hosts_per_leaf = kHostsPerLeaf})
                   .value();
   std::uint64_t seed = 1;
   for (fabric::Node& node : spec.nodes) {

@@ -4,9 +4,9 @@
 
 namespace espalier::bench {
 
-// The leaf-spine fabric of the control-loop benchmark, with at least so many hosts: 32 a leaf, 16
-// spines, CRC32 hashes that the controller knows.
-fabric::Topology MakeBenchTopology(int hosts);
+// The leaf-spine fabric of the control-loop benchmark, with at least so many hosts: 32 a leaf,
+// CRC32 hashes that the controller knows.
+fabric::Topology MakeBenchTopology(int hosts, int spines = 16);
 
 // The number of a host under another leaf than `host`; a different one for each n below 32.
 int RemoteHost(int host, int n, int hosts);

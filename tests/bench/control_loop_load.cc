@@ -48,7 +48,8 @@ struct Load::Agent {
 };
 
 Load::Load(const LoadOptions& options, const std::string& endpoint) : options_(options) {
-  fabric_ = std::move(sim::SimFabric::Build(loop_, MakeBenchTopology(options.agents)).value());
+  fabric_ = std::move(
+      sim::SimFabric::Build(loop_, MakeBenchTopology(options.agents, options.spines)).value());
   const fabric::Topology& topology = fabric_->topology();
   const auto address_of = [&](int host) {
     return topology.node(*topology.FindNode(fmt::format("h{}", host))).addresses.front();

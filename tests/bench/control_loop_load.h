@@ -17,6 +17,7 @@ namespace espalier::bench {
 
 struct LoadOptions {
   int agents = 1024;
+  int spines = 16;
   int flows = 16;         // of each agent, open from the beginning
   int update_flows = 64;  // of each agent, open for the one-way messages, all in each of them
 };

@@ -1,0 +1,51 @@
+// page_load: agents of a large fabric whose flows start and end at an even rate, for a controller
+// whose page is measured (page_bench.py).
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "common/base/check.h"
+#include "common/io/json.h"
+#include "common/io/topology_file.h"
+#include "tests/bench/control_loop_fabric.h"
+#include "tests/bench/control_loop_load.h"
+
+namespace espalier::bench {
+namespace {
+
+int Main(int argc, char** argv) {
+  CLI::App app("Agents of a large fabric, for measuring the controller's page.");
+  LoadOptions options{.agents = 2048, .spines = 32, .flows = 8};
+  double rate = 200;
+  std::string endpoint;
+  std::string topology_file;
+  app.add_option("--agents", options.agents, "Agents, 32 a leaf");
+  app.add_option("--spines", options.spines, "Spines");
+  app.add_option("--flows", options.flows, "Open flows of each agent");
+  app.add_option("--rate", rate, "Flows that start a second, each in the place of another");
+  app.add_option("--controller", endpoint, "Where the controller listens");
+  app.add_option("--write-topology", topology_file, "Only writes the topology to this file");
+  CLI11_PARSE(app, argc, argv);
+  if (!topology_file.empty()) {
+    const auto topology = MakeBenchTopology(options.agents, options.spines);
+    const auto written = io::WriteFileDurably(topology_file, io::FormatTopology(topology.Spec()));
+    ESPALIER_CHECK(written, "error={}", written.error().message);
+    return 0;
+  }
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  Load load(options, endpoint);
+  fmt::print("{:.1f} s until all flows had their ports\n", load.Connect());
+  std::fflush(stdout);
+  for (;;) load.RequestReply(rate, 10);
+}
+
+}  // namespace
+}  // namespace espalier::bench
+
+int main(int argc, char** argv) { return espalier::bench::Main(argc, argv); }

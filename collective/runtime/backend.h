@@ -18,6 +18,8 @@ class Backend {
   // Operands as the interpreter has them.
   virtual Result<void> Run(const Operands& operands, const CallSignature& call,
                            const transport::Patience& patience) = 0;
+  // Whether all is well with the group, without waiting.
+  virtual Result<void> Check() = 0;
   // Tells all ranks that this one gives up, and why.
   virtual void Abort(const Error& cause) = 0;
   // Memory that peers can read and write in place, where there is such; page-aligned, zero. For as

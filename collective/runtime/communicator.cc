@@ -105,6 +105,11 @@ transport::Patience Communicator::OfOneCall() const {
   return {steady_clock::now() + options_.timeout, &is_interrupted_};
 }
 
+Result<void> Communicator::CheckWait() {
+  if (is_interrupted_) return Fail(ErrorCode::kUnavailable, "interrupted");
+  return backend_->Check();
+}
+
 void Communicator::Interrupt(const Error& cause) {
   const std::lock_guard lock(interruption_mutex_);
   if (!interruption_) interruption_ = cause;
@@ -161,7 +166,8 @@ Result<void> Communicator::Prepare(Plan plan) {
                                            .rank = rank_,
                                            .size = size_,
                                            .address = options_.address,
-                                           .listener = plan_listener_},
+                                           .listener = plan_listener_,
+                                           .check = [this] { return CheckWait(); }},
                                           steady_clock::now() + options_.timeout);
   if (!prepared) return Propagate(prepared);
   plans_.push_back(std::move(*prepared));

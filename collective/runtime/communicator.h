@@ -97,6 +97,7 @@ class Communicator : public Group {
   PlannedProgram* FindPlan(const CallSignature& call) const;
   transport::Patience OfOneCall() const;
   Error GiveUp(Error error);
+  Result<void> CheckWait();
 
   transport::Store& store_;
   std::string name_;

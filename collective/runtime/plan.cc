@@ -44,6 +44,7 @@ Result<std::unique_ptr<transport::Transport>> Open(const Plan& plan,
                             {.slots = kSlots,
                              .address = place.address,
                              .listener = place.listener,
+                             .check = place.check,
                              .planned = ConnectionsOf(plan, place.rank)});
 }
 

@@ -9,6 +9,7 @@
 #include "collective/program/program.h"
 #include "collective/runtime/interpreter.h"
 #include "collective/transport/store.h"
+#include "collective/transport/tcp_socket.h"
 #include "collective/transport/transport.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
@@ -43,6 +44,8 @@ class PlannedProgram {
     // Over TCP; null: shared memory.
     std::string address;
     std::shared_ptr<const UniqueFd> listener;
+    // Asked now and then while it waits for the others; an error ends that.
+    transport::WaitCheck check;
   };
 
   // All ranks do it at the same time. Of a plan that CheckPlan accepts.

@@ -33,6 +33,7 @@ class SharedCollectives : public Backend {
 
   Result<void> Run(const Operands& operands, const CallSignature& call,
                    const transport::Patience& patience) override;
+  Result<void> Check() override { return group_->CheckPeers(); }
   void Abort(const Error& cause) override { group_->Abort(cause); }
   Result<std::byte*> Allocate(std::size_t bytes) override { return registered_.Allocate(bytes); }
   Result<void> Release(std::byte* memory) override { return registered_.Release(memory); }

@@ -130,6 +130,7 @@ class ShmTransport : public Transport {
     seen_ = signal(rank()).value.load(std::memory_order_acquire);
     return changed;
   }
+  Result<void> Check() override { return group_->CheckPeers(); }
   // What is committed lies in memory that outlives this rank for as long as its peers live.
   Result<void> Flush(Deadline /*deadline*/) override { return {}; }
   void Abort(const Error& cause) override {

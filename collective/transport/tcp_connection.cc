@@ -151,12 +151,13 @@ void TcpConnection::Break(std::string why) {
 }
 
 std::optional<std::string> TcpConnection::Failure() const {
-  if (abort_) return abort_;
   const bool lost_messages = broken_ && sent_ != committed_;
-  if (broken_ && (needs_slot_ || needs_message_ || lost_messages)) {
-    return fmt::format("rank {} is gone: {}", peer_, why_broken_);
-  }
-  return std::nullopt;
+  return abort_ || needs_slot_ || needs_message_ || lost_messages ? Ending() : std::nullopt;
+}
+
+std::optional<std::string> TcpConnection::Ending() const {
+  if (abort_ || !broken_) return abort_;
+  return fmt::format("rank {} is gone: {}", peer_, why_broken_);
 }
 
 void TcpConnection::SendAbort(const std::string& reason) {

@@ -32,6 +32,8 @@ class TcpConnection : public Outbox, public Inbox {
   // Why this connection is of no more use: the peer's reason for giving up at once; a cut only
   // where something is asked of it in vain.
   std::optional<std::string> Failure() const;
+  // Why nothing more will come on it, whether or not anything is asked of it.
+  std::optional<std::string> Ending() const;
   void SendAbort(const std::string& reason);
 
  private:

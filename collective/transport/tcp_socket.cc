@@ -59,6 +59,17 @@ bool AwaitSocket(int socket, short events, Deadline deadline) {
   }
 }
 
+Result<void> AwaitSocket(int socket, short events, Deadline deadline, const WaitCheck& check) {
+  constexpr milliseconds kNap{50};
+  while (true) {
+    const Deadline nap = check ? std::min(deadline, steady_clock::now() + kNap) : deadline;
+    if (AwaitSocket(socket, events, nap)) return {};
+    if (nap == deadline) return Fail(ErrorCode::kUnavailable, "no answer in time");
+    auto checked = check();
+    if (!checked) return checked;
+  }
+}
+
 Result<SocketAddress> ParseAddress(const std::string& digits, std::uint16_t port) {
   SocketAddress address;
   auto* v4 = reinterpret_cast<sockaddr_in*>(&address.storage);
@@ -100,7 +111,8 @@ Result<std::uint16_t> LocalPort(int socket) {
   return PortOf(address);
 }
 
-Result<UniqueFd> Dial(const SocketAddress& from, const SocketAddress& to, Deadline deadline) {
+Result<UniqueFd> Dial(const SocketAddress& from, const SocketAddress& to, Deadline deadline,
+                      const WaitCheck& check) {
   UniqueFd socket(::socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return FailWithReason("no socket");
   // A chosen port may have served a connection of an earlier group.
@@ -115,9 +127,8 @@ Result<UniqueFd> Dial(const SocketAddress& from, const SocketAddress& to, Deadli
     if (errno != EINPROGRESS) {
       return FailToTake(fmt::format("cannot connect from port {}", PortOf(from)), EADDRNOTAVAIL);
     }
-    if (!AwaitSocket(socket.get(), POLLOUT, deadline)) {
-      return Fail(ErrorCode::kUnavailable, "no answer in time");
-    }
+    auto answered = AwaitSocket(socket.get(), POLLOUT, deadline, check);
+    if (!answered) return Propagate(answered);
     int error = 0;
     socklen_t length = sizeof(error);
     ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);

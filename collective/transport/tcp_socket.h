@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "collective/transport/transport.h"
@@ -23,7 +24,10 @@ Result<SocketAddress> ParseAddress(const std::string& digits, std::uint16_t port
 // kUnavailable for all that follow; kAlreadyExists for a port that is taken.
 Result<UniqueFd> Listen(const SocketAddress& address);
 Result<std::uint16_t> LocalPort(int socket);
-Result<UniqueFd> Dial(const SocketAddress& from, const SocketAddress& to, Deadline deadline);
+// `check` is asked now and then while nobody answers; its error ends the wait.
+using WaitCheck = std::function<Result<void>()>;
+Result<UniqueFd> Dial(const SocketAddress& from, const SocketAddress& to, Deadline deadline,
+                      const WaitCheck& check = {});
 // No connection when none waits.
 UniqueFd Accept(int listener);
 // Sends or receives exactly that many bytes.
@@ -31,6 +35,8 @@ Result<void> SendWhole(int socket, const void* data, std::size_t bytes, Deadline
 Result<void> ReceiveWhole(int socket, void* data, std::size_t bytes, Deadline deadline);
 // Waits for poll's events; false past the deadline.
 bool AwaitSocket(int socket, short events, Deadline deadline);
+// Waits with checks in between. Errors: kUnavailable past the deadline, what the check says.
+Result<void> AwaitSocket(int socket, short events, Deadline deadline, const WaitCheck& check);
 // What is left, in poll's milliseconds, rounded up, 0 at least.
 int MillisecondsUntil(Deadline deadline);
 

@@ -83,6 +83,7 @@ class TcpTransport : public Transport {
   }
   Result<void> Wait(Deadline deadline) override;
   Result<void> Flush(Deadline deadline) override;
+  Result<void> Check() override;
   void Abort(const Error& cause) override {
     for (auto& [key, connection] : connections_) connection->SendAbort(cause.message);
   }
@@ -99,6 +100,8 @@ class TcpTransport : public Transport {
   Result<void> Reach(const Key& key, Deadline deadline);
   Result<void> AwaitPeers(std::span<const Key> keys, Deadline deadline);
   void Welcome(UniqueFd socket, Deadline deadline);
+  Result<void> CheckWait(int peer);
+  Result<std::string> AwaitKeyOf(int peer, Deadline deadline);
   Result<bool> Move();
   bool Poll(int milliseconds);
 
@@ -177,7 +180,7 @@ Result<void> TcpTransport::Reach(const Key& key, Deadline deadline) {
     return Fail(error.code, fmt::format("rank {} (channel {}): {}", endpoint.peer, endpoint.channel,
                                         error.message));
   };
-  const auto place = store_.Get(KeyOf(name_, endpoint.peer), deadline);
+  const auto place = AwaitKeyOf(endpoint.peer, deadline);
   if (!place) return fail(place.error());
   const std::size_t port_begin = place->find(' ') + 1;
   char* port_end = nullptr;
@@ -190,7 +193,7 @@ Result<void> TcpTransport::Reach(const Key& key, Deadline deadline) {
   const auto from =
       ParseAddress(options_.address, is_planned ? options_.planned->sends.at(endpoint) : 0);
   if (!from) return fail(from.error());
-  auto socket = Dial(*from, *to, deadline);
+  auto socket = Dial(*from, *to, deadline, [&] { return CheckWait(endpoint.peer); });
   if (!socket) return fail(socket.error());
   const Hello hello = {.group = group,
                        .rank = rank_,
@@ -228,13 +231,51 @@ Result<void> TcpTransport::AwaitPeers(std::span<const Key> keys, Deadline deadli
     const auto missing = std::find_if(keys.begin(), keys.end(),
                                       [&](const Key& key) { return !connections_.contains(key); });
     if (missing == keys.end()) return {};
-    if (!AwaitSocket(options_.listener->get(), POLLIN, deadline)) {
+    auto called = AwaitSocket(options_.listener->get(), POLLIN, deadline,
+                              [&] { return CheckWait(missing->endpoint.peer); });
+    if (!called && steady_clock::now() < deadline) return called;
+    if (!called) {
       return Fail(ErrorCode::kUnavailable,
                   fmt::format("rank {} has not come in time (channel {})", missing->endpoint.peer,
                               missing->endpoint.channel));
     }
     UniqueFd socket = Accept(options_.listener->get());
     if (socket) Welcome(std::move(socket), deadline);
+  }
+}
+
+// A peer that is waited for may give up or go meanwhile.
+Result<void> TcpTransport::CheckWait(int peer) {
+  auto moved = Move();
+  if (!moved) return Propagate(moved);
+  for (const auto& [key, connection] : connections_) {
+    if (key.endpoint.peer != peer) continue;
+    if (auto ending = connection->Ending()) {
+      return Fail(ErrorCode::kUnavailable, std::move(*ending));
+    }
+  }
+  return options_.check ? options_.check() : Result<void>();
+}
+
+Result<void> TcpTransport::Check() {
+  auto moved = Move();
+  if (!moved) return Propagate(moved);
+  for (const auto& [key, connection] : connections_) {
+    if (auto ending = connection->Ending()) {
+      return Fail(ErrorCode::kUnavailable, std::move(*ending));
+    }
+  }
+  return {};
+}
+
+Result<std::string> TcpTransport::AwaitKeyOf(int peer, Deadline deadline) {
+  constexpr std::chrono::milliseconds kNap{50};
+  while (true) {
+    const Deadline nap = std::min(deadline, steady_clock::now() + kNap);
+    auto value = store_.Get(KeyOf(name_, peer), nap);
+    if (value || nap == deadline || steady_clock::now() < nap) return value;
+    auto well = CheckWait(peer);
+    if (!well) return Propagate(well);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "collective/transport/store.h"
+#include "collective/transport/tcp_socket.h"
 #include "collective/transport/transport.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
@@ -32,6 +33,8 @@ struct TcpOptions {
   // A socket of that address that listens; shared with transports before and after this one, which
   // take turns: two of them do not Connect at the same time. None: one of its own, on any port.
   std::shared_ptr<const UniqueFd> listener;
+  // Asked now and then while Connect waits; an error ends it.
+  WaitCheck check;
   // None: one connection for both directions of an endpoint, from any port.
   std::optional<PlannedConnections> planned;
 };

@@ -77,6 +77,8 @@ class Transport {
   virtual Result<void> Wait(Deadline deadline) = 0;
   // Returns when all committed messages are out of this process's hands.
   virtual Result<void> Flush(Deadline deadline) = 0;
+  // Whether all peers that were connected are there and well, without waiting.
+  virtual Result<void> Check() { return {}; }
   // Tells every peer, as well as it can, that this rank gives up, and why.
   virtual void Abort(const Error& cause) = 0;
 };

@@ -13,6 +13,7 @@
 #include "agent/probe/no_probe_socket.h"
 #include "agent/probe/raw_probe_socket.h"
 #include "agent/socket/nic_watch.h"
+#include "agent/verbs/device_report.h"
 #include "common/base/log.h"
 #include "common/base/metrics.h"
 #include "common/io/asio_event_loop.h"
@@ -48,6 +49,14 @@ Probing OpenProbing(io::AsioEventLoop& loop, bool wanted) {
   RawProbeSocket& socket = **raw;
   TimerPtr watch = loop.WatchReadable(socket.fd(), [&socket] { socket.HandleReady(); });
   return {std::move(*raw), std::move(watch)};
+}
+
+void LogDevices() {
+  for (const auto& [address, control] : ReportDevices()) {
+    Log(LogLevel::kInfo, "event=rdma_device device={} port={} address={} gid_index={} paths=\"{}\"",
+        address.device, address.port, address.address.ToString(), address.gid_index,
+        verbs::DescribePathControl(control));
+  }
 }
 
 io::HttpResponse Answer(const io::HttpRequest& request, const Agent& agent,
@@ -90,6 +99,7 @@ int Run(Configuration config) {
   const std::array<int, 2> signals = {SIGINT, SIGTERM};
   const TimerPtr signal_watch = loop.WatchSignals(signals, [&loop](int) { loop.Stop(); });
 
+  LogDevices();
   agent.Start();
   Log(LogLevel::kInfo, "event=ready agent={} controller={} local={} http={} nics={}",
       config.options.name, config.controller, config.local_socket, (*http)->address(),

@@ -52,6 +52,7 @@ inline const std::vector<Layer>& Layers() {
       {"agent/socket/", {"common/base/", "common/io/", "proto/", "agent/"}},
       {"agent/probe/", {"common/base/", "common/io/", "proto/", "agent/", "agent/socket/"}},
       {"agent/local/", {"common/base/", "common/io/", "proto/", "agent/", "agent/socket/"}},
+      {"agent/verbs/", {"common/base/", "common/verbs/", "proto/", "agent/"}},
       {"agent/configuration.",
        {"common/base/", "common/io/", "proto/", "agent/", "agent/socket/", "agent/probe/",
         "agent/local/"}},

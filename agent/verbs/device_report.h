@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/verbs/path_control.h"
+#include "common/verbs/roce_address.h"
+
+namespace espalier::agent {
+
+// What this host can do about the paths of its RDMA traffic, by address.
+struct DeviceReport {
+  verbs::RoceAddress address;
+  verbs::PathControl control;
+};
+
+// Tries every device once. None where there is no RDMA.
+std::vector<DeviceReport> ReportDevices();
+
+}  // namespace espalier::agent

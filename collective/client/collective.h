@@ -88,6 +88,21 @@ class Collective {
            espalier_op op = ESPALIER_SUM, int root = ESPALIER_NO_ROOT) {
     Check(espalier_run(comm_, collective, input, output, count, CollectiveTypeOf<T>(), op, root));
   }
+  // Waited for by its number.
+  template <CollectiveElement T>
+  std::uint64_t Post(espalier_collective collective, const T* input, T* output, std::size_t count,
+                     espalier_op op = ESPALIER_SUM, int root = ESPALIER_NO_ROOT) {
+    std::uint64_t request = 0;
+    Check(espalier_post(comm_, collective, input, output, count, CollectiveTypeOf<T>(), op, root,
+                        &request));
+    return request;
+  }
+  bool Test(std::uint64_t request) {
+    const int done = espalier_test(comm_, request);
+    if (done < 0) Check(done);
+    return done == 1;
+  }
+  void Wait(std::uint64_t request) { Check(espalier_wait(comm_, request)); }
   void Use(const espalier_plan& plan) { Check(espalier_comm_use(comm_, &plan)); }
   void Barrier() { Check(espalier_barrier(comm_)); }
 

@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "collective/program/program_bytes.h"
+#include "collective/runtime/async_calls.h"
 #include "collective/runtime/communicator.h"
+#include "collective/runtime/offload/offloaded_group.h"
 #include "collective/transport/tcp_store.h"
 
 using espalier::Error;
@@ -20,7 +22,9 @@ using espalier::reduce::DataType;
 using espalier::reduce::ReduceOp;
 using espalier::runtime::Communicator;
 using espalier::runtime::CommunicatorOptions;
+using espalier::runtime::Group;
 using espalier::runtime::Medium;
+using espalier::runtime::OffloadedGroup;
 using espalier::runtime::Plan;
 
 static_assert(static_cast<int>(CollectiveKind::kAllGather) == ESPALIER_ALLGATHER &&
@@ -29,7 +33,8 @@ static_assert(static_cast<int>(CollectiveKind::kAllGather) == ESPALIER_ALLGATHER
 
 struct espalier_comm {
   std::unique_ptr<espalier::transport::Store> store;
-  std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<Group> group;
+  std::unique_ptr<espalier::runtime::AsyncCalls> posted;  // goes before the group
   std::string error;
 };
 
@@ -58,15 +63,19 @@ int ErrnoOf(ErrorCode code) {
 
 Error Refuse(const char* what) { return {ErrorCode::kInvalidArgument, what}; }
 
-// Runs a call, keeps its words, and lets no exception out to C.
+int Keep(espalier_comm& comm, Error&& error) {
+  comm.error = std::move(error.message);
+  return ErrnoOf(error.code);
+}
+
+// Runs a call, keeps its words, and lets no exception out to C. Calls that were posted come first.
 template <typename Call>
 int Guard(espalier_comm* comm, const Call& call) {
   if (comm == nullptr) return -EINVAL;
   try {
-    Result<void> done = call(*comm->communicator);
-    if (done) return 0;
-    comm->error = std::move(done.error().message);
-    return ErrnoOf(done.error().code);
+    comm->posted->WaitForAll();
+    Result<void> done = call(*comm->group);
+    return done ? 0 : Keep(*comm, std::move(done.error()));
   } catch (const std::bad_alloc&) {
     return -ENOMEM;
   } catch (...) {
@@ -84,13 +93,28 @@ Result<void> CheckKind(int type, int op) {
   return {};
 }
 
-// A call with elements: type and op come as plain numbers.
-template <typename Call>
-int Reduce(espalier_comm* comm, int type, int op, const Call& call) {
-  return Guard(comm, [&](Communicator& communicator) {
-    auto checked = CheckKind(type, op);
-    if (!checked) return checked;
-    return call(communicator, static_cast<DataType>(type), static_cast<ReduceOp>(op));
+using CallOfGroup = espalier::runtime::AsyncCalls::Call;
+
+// A call with elements; collective, type and op come as plain numbers.
+Result<CallOfGroup> MakeCall(int collective, const void* input, void* output, size_t count,
+                             int type, int op, int root) {
+  auto checked = CheckKind(type, op);
+  if (!checked) return espalier::Propagate(checked);
+  if (collective < 0 || collective > ESPALIER_CUSTOM) {
+    return tl::unexpected(Refuse("no such collective"));
+  }
+  return [=](Group& group) {
+    return group.Run(static_cast<CollectiveKind>(collective), input, output, count,
+                     static_cast<DataType>(type), static_cast<ReduceOp>(op), root);
+  };
+}
+
+int Run(espalier_comm* comm, int collective, const void* input, void* output, size_t count,
+        int type, int op, int root = ESPALIER_NO_ROOT) {
+  return Guard(comm, [&](Group& group) -> Result<void> {
+    auto call = MakeCall(collective, input, output, count, type, op, root);
+    if (!call) return espalier::Propagate(call);
+    return (*call)(group);
   });
 }
 
@@ -112,12 +136,19 @@ Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name,
     chosen.plan_port = static_cast<std::uint16_t>(options->plan_port);
   }
   auto made = std::make_unique<espalier_comm>();
-  auto opened = espalier::transport::OpenStore(store, rank, chosen.timeout);
-  if (!opened) return espalier::Propagate(opened);
-  made->store = std::move(*opened);
-  auto communicator = Communicator::Join(*made->store, name, rank, size, chosen);
-  if (!communicator) return espalier::Propagate(communicator);
-  made->communicator = std::move(*communicator);
+  if (options != nullptr && options->offload != nullptr) {
+    auto group = OffloadedGroup::Join(options->offload, store, name, rank, size, chosen);
+    if (!group) return espalier::Propagate(group);
+    made->group = std::move(*group);
+  } else {
+    auto opened = espalier::transport::OpenStore(store, rank, chosen.timeout);
+    if (!opened) return espalier::Propagate(opened);
+    made->store = std::move(*opened);
+    auto group = Communicator::Join(*made->store, name, rank, size, chosen);
+    if (!group) return espalier::Propagate(group);
+    made->group = std::move(*group);
+  }
+  made->posted = std::make_unique<espalier::runtime::AsyncCalls>(*made->group);
   return made;
 }
 
@@ -175,51 +206,39 @@ const char* espalier_comm_error(const espalier_comm* comm) {
 
 int espalier_allreduce(espalier_comm* comm, const void* input, void* output, size_t count, int type,
                        int op) {
-  return Reduce(comm, type, op, [&](Communicator& group, DataType t, ReduceOp o) {
-    return group.AllReduce(input, output, count, t, o);
-  });
+  return Run(comm, ESPALIER_ALLREDUCE, input, output, count, type, op);
 }
 
 int espalier_reduce(espalier_comm* comm, const void* input, void* output, size_t count, int type,
                     int op, int root) {
-  return Reduce(comm, type, op, [&](Communicator& group, DataType t, ReduceOp o) {
-    return group.Reduce(input, output, count, t, o, root);
-  });
+  return Run(comm, ESPALIER_REDUCE, input, output, count, type, op, root);
 }
 
 int espalier_broadcast(espalier_comm* comm, void* buffer, size_t count, int type, int root) {
-  return Reduce(comm, type, ESPALIER_SUM, [&](Communicator& group, DataType t, ReduceOp) {
-    return group.Broadcast(buffer, count, t, root);
-  });
+  return Run(comm, ESPALIER_BROADCAST, buffer, buffer, count, type, ESPALIER_SUM, root);
 }
 
 int espalier_allgather(espalier_comm* comm, const void* input, void* output, size_t count,
                        int type) {
-  return Reduce(comm, type, ESPALIER_SUM, [&](Communicator& group, DataType t, ReduceOp) {
-    return group.AllGather(input, output, count, t);
-  });
+  return Run(comm, ESPALIER_ALLGATHER, input, output, count, type, ESPALIER_SUM);
 }
 
 int espalier_reduce_scatter(espalier_comm* comm, const void* input, void* output, size_t count,
                             int type, int op) {
-  return Reduce(comm, type, op, [&](Communicator& group, DataType t, ReduceOp o) {
-    return group.ReduceScatter(input, output, count, t, o);
-  });
+  return Run(comm, ESPALIER_REDUCE_SCATTER, input, output, count, type, op);
 }
 
 int espalier_alltoall(espalier_comm* comm, const void* input, void* output, size_t count,
                       int type) {
-  return Reduce(comm, type, ESPALIER_SUM, [&](Communicator& group, DataType t, ReduceOp) {
-    return group.AllToAll(input, output, count, t);
-  });
+  return Run(comm, ESPALIER_ALLTOALL, input, output, count, type, ESPALIER_SUM);
 }
 
 int espalier_barrier(espalier_comm* comm) {
-  return Guard(comm, [](Communicator& group) { return group.Barrier(); });
+  return Run(comm, ESPALIER_BARRIER, nullptr, nullptr, 0, ESPALIER_U8, ESPALIER_SUM);
 }
 
 int espalier_comm_use(espalier_comm* comm, const espalier_plan* plan) {
-  return Guard(comm, [&](Communicator& group) -> Result<void> {
+  return Guard(comm, [&](Group& group) -> Result<void> {
     if (plan == nullptr) return tl::unexpected(Refuse("no plan"));
     auto read = ToPlan(*plan);
     if (!read) return espalier::Propagate(read);
@@ -229,18 +248,39 @@ int espalier_comm_use(espalier_comm* comm, const espalier_plan* plan) {
 
 int espalier_run(espalier_comm* comm, int collective, const void* input, void* output, size_t count,
                  int type, int op, int root) {
-  return Reduce(comm, type, op, [&](Communicator& group, DataType t, ReduceOp o) -> Result<void> {
-    if (collective < 0 || collective > ESPALIER_CUSTOM) {
-      return tl::unexpected(Refuse("no such collective"));
-    }
-    return group.Run(static_cast<CollectiveKind>(collective), input, output, count, t, o, root);
-  });
+  return Run(comm, collective, input, output, count, type, op, root);
+}
+
+int espalier_post(espalier_comm* comm, int collective, const void* input, void* output,
+                  size_t count, int type, int op, int root, uint64_t* request) {
+  if (comm == nullptr || request == nullptr) return -EINVAL;
+  try {
+    auto call = MakeCall(collective, input, output, count, type, op, root);
+    if (!call) return Keep(*comm, std::move(call.error()));
+    *request = comm->posted->Post(std::move(*call));
+    return 0;
+  } catch (...) {
+    return -ENOMEM;
+  }
+}
+
+int espalier_test(espalier_comm* comm, uint64_t request) {
+  if (comm == nullptr) return -EINVAL;
+  auto result = comm->posted->Test(request);
+  if (!result) return 0;
+  return *result ? 1 : Keep(*comm, std::move(result->error()));
+}
+
+int espalier_wait(espalier_comm* comm, uint64_t request) {
+  if (comm == nullptr) return -EINVAL;
+  auto result = comm->posted->Wait(request);
+  return result ? 0 : Keep(*comm, std::move(result.error()));
 }
 
 int espalier_comm_alloc(espalier_comm* comm, size_t bytes, void** memory) {
   if (memory == nullptr) return -EINVAL;
   *memory = nullptr;
-  return Guard(comm, [&](Communicator& group) -> Result<void> {
+  return Guard(comm, [&](Group& group) -> Result<void> {
     auto allocated = group.Allocate(bytes);
     if (!allocated) return espalier::Propagate(allocated);
     *memory = *allocated;
@@ -249,5 +289,5 @@ int espalier_comm_alloc(espalier_comm* comm, size_t bytes, void** memory) {
 }
 
 int espalier_comm_free(espalier_comm* comm, void* memory) {
-  return Guard(comm, [&](Communicator& group) { return group.Release(memory); });
+  return Guard(comm, [&](Group& group) { return group.Release(memory); });
 }

@@ -2,7 +2,9 @@
  * host and over TCP. C ABI, no dependencies to install.
  *
  * A communicator is one rank's membership of a group. All ranks of a group make the same calls in
- * the same order. The calling thread does the work and returns when its buffers may be used again.
+ * the same order. The calling thread does the work and returns when its buffers may be used again;
+ * or an engine on the host does it, in memory that it shares with the program (`offload`); or a
+ * thread of the library (espalier_post).
  * Buffers may have any alignment; input and output are the same memory (in place) or do not
  * overlap. In place means the same address, except that the input of an allgather is the rank's
  * own part of the output, and the output of a reduce_scatter the rank's own part of the input.
@@ -66,6 +68,7 @@ struct espalier_comm_options {
                            NULL: 127.0.0.1 */
   uint32_t connections; /* TCP: to each peer, for large data; 0: 1 */
   uint32_t plan_port;   /* TCP: where this rank takes the connections of plans; 0: any */
+  const char* offload;  /* socket of the engine that does the work; NULL: this process does it */
 };
 
 /* Joins the group `name` of `size` ranks, which find one another through `store`: a folder that all
@@ -135,8 +138,19 @@ ESPALIER_COLLECTIVE_API int espalier_comm_use(espalier_comm* comm,
 ESPALIER_COLLECTIVE_API int espalier_run(espalier_comm* comm, int collective, const void* input,
                                          void* output, size_t count, int type, int op, int root);
 
-/* A registered buffer (shared memory only), page-aligned and zero: an allreduce where all ranks'
- * buffers are in such memory copies nothing. Goes with the communicator. */
+/* Posts a call, which a thread of the library makes after those that were posted before; buffers
+ * are the library's until it has ended. Blocking calls come after all that is posted. */
+ESPALIER_COLLECTIVE_API int espalier_post(espalier_comm* comm, int collective, const void* input,
+                                          void* output, size_t count, int type, int op, int root,
+                                          uint64_t* request);
+/* 1: it is done; 0: not yet; else its error, once. */
+ESPALIER_COLLECTIVE_API int espalier_test(espalier_comm* comm, uint64_t request);
+/* 0 when it is done, or its error. */
+ESPALIER_COLLECTIVE_API int espalier_wait(espalier_comm* comm, uint64_t request);
+
+/* A registered buffer (in shared memory, or offloaded), page-aligned and zero: an allreduce where
+ * all ranks' buffers are in such memory copies nothing, and an offloaded call none of its own. Goes
+ * with the communicator. */
 ESPALIER_COLLECTIVE_API int espalier_comm_alloc(espalier_comm* comm, size_t bytes, void** memory);
 ESPALIER_COLLECTIVE_API int espalier_comm_free(espalier_comm* comm, void* memory);
 

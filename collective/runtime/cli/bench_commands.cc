@@ -66,6 +66,7 @@ void PrintJson(const Arguments& arguments, const std::vector<BenchRow>& rows) {
     json.Key("seconds").Double(row.seconds);
     json.Key("minimum_seconds").Double(row.minimum_seconds);
     json.Key("cpu_seconds").Double(row.cpu_seconds);
+    json.Key("extra_bytes").Double(row.extra_bytes);
     json.Key("algbw_gbytes").Double(row.algbw / 1e9);
     json.Key("busbw_gbytes").Double(row.busbw / 1e9);
     json.Key("errors").Integer(row.errors);

@@ -33,6 +33,7 @@ constexpr std::size_t kLongestBatch = 200;
 struct Report {
   double seconds[kMaxSizes][kMaxRepetitions][kMaxRanks];
   double cpu_seconds[kMaxSizes][kMaxRanks];
+  double extra_bytes[kMaxSizes][kMaxRanks];
   std::int64_t errors[kMaxSizes][kMaxRanks];
   char failure[kMaxRanks][512];
 };
@@ -48,6 +49,12 @@ double CpuSeconds() {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
   };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+double PeakBytes() {
+  rusage usage = {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024;
 }
 
 float Given(int rank, std::size_t index) {
@@ -104,6 +111,11 @@ class Subject {
       default:
         return group_.AllReduce(input_, output_, count_, DataType::kF32, ReduceOp::kSum);
     }
+  }
+
+  // Of both buffers.
+  double bytes() const {
+    return static_cast<double>((input_count_ + output_count_) * sizeof(float));
   }
 
   std::int64_t CountErrors() const {
@@ -183,6 +195,7 @@ Result<void> MeasureSize(const BenchRequest& request, Communicator& group, std::
   }
   report.cpu_seconds[size_index][rank] =
       (CpuSeconds() - cpu_begin) / static_cast<double>(batch) / request.repetitions;
+  report.extra_bytes[size_index][rank] = std::max(0.0, PeakBytes() - subject.bytes());
   return group.Barrier();
 }
 
@@ -227,6 +240,7 @@ BenchRow Summarise(const BenchRequest& request, const Report& report, std::size_
   for (int rank = 0; rank < request.ranks; ++rank) {
     row.cpu_seconds += report.cpu_seconds[size_index][rank];
     row.errors += report.errors[size_index][rank];
+    row.extra_bytes = std::max(row.extra_bytes, report.extra_bytes[size_index][rank]);
   }
   row.algbw = static_cast<double>(bytes) / row.seconds;
   row.busbw = row.algbw * BusFactor(request.kind, request.ranks);

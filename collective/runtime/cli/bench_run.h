@@ -31,7 +31,9 @@ struct BenchRow {
   double seconds = 0;
   double minimum_seconds = 0;
   double cpu_seconds = 0;  // of one call, on all ranks together
-  double algbw = 0;        // bytes a second
+  // Beyond the caller's buffers, by the rank that has most; never falls from one size to the next.
+  double extra_bytes = 0;
+  double algbw = 0;  // bytes a second
   double busbw = 0;
   std::int64_t errors = 0;  // elements that were wrong, on all ranks
 };

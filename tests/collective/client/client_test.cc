@@ -14,6 +14,7 @@
 #include "collective/algorithms/algorithm.h"
 #include "collective/client/collective.h"
 #include "collective/program/program_bytes.h"
+#include "collective/runtime/offload/offload_engine.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier {
@@ -90,6 +91,54 @@ TEST(CollectiveClient, RunsAPlan) {
         EXPECT_EQ(others[0], rank - 1);
         EXPECT_EQ(others[1], rank == 0 ? -1 : 7);
         group.Barrier();
+      } catch (const CollectiveError& error) {
+        ADD_FAILURE() << "rank " << rank << ": " << error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(CollectiveClient, MakesCallsThatWerePosted) {
+  RunRanks(2, {}, [](Collective& group, int rank) {
+    constexpr int kCalls = 20;
+    std::vector<std::vector<float>> data(kCalls, std::vector<float>(1000, 1.0F));
+    std::vector<std::uint64_t> requests;
+    for (auto& one : data) {
+      requests.push_back(group.Post(ESPALIER_ALLREDUCE, one.data(), one.data(), one.size()));
+    }
+    group.Barrier();  // after all of them
+    for (int i = 0; i < kCalls; ++i) {
+      EXPECT_TRUE(group.Test(requests[static_cast<std::size_t>(i)]));
+      EXPECT_EQ(data[static_cast<std::size_t>(i)], std::vector<float>(1000, 2.0F));
+    }
+    EXPECT_THROW(group.Wait(99), CollectiveError);
+    const auto wrong = group.Post<float>(ESPALIER_ALLREDUCE, nullptr, nullptr, 1);
+    EXPECT_THROW(group.Wait(wrong), CollectiveError);
+    group.Wait(wrong);
+    // One that the other rank never makes ends with the group.
+    if (rank == 0) group.Post(ESPALIER_ALLREDUCE, data[0].data(), data[0].data(), 1);
+  });
+}
+
+TEST(CollectiveClient, LeavesTheWorkToAnEngine) {
+  TemporaryFolder folder;
+  const std::string path = folder.path() + "/engine.sock";
+  auto engine = runtime::OffloadEngine::Listen(path);
+  ASSERT_TRUE(engine) << engine.error().message;
+  const std::string store = "tcp://127.0.0.1:" + std::to_string(28'000 + ::getpid() % 2000);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        Collective group(store, "g", rank, 2, {.offload = path.c_str()});
+        auto* data = group.Allocate<double>(1000);
+        std::fill_n(data, 1000, rank + 1.0);
+        const auto request = group.Post(ESPALIER_ALLREDUCE, data, data, 1000);
+        group.Wait(request);
+        EXPECT_TRUE(std::all_of(data, data + 1000, [](double value) { return value == 3; }));
+        group.Barrier();
+        group.Free(data);
       } catch (const CollectiveError& error) {
         ADD_FAILURE() << "rank " << rank << ": " << error.what();
       }

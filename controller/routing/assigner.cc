@@ -148,7 +148,7 @@ void Assigner::TakePathsFromOccupancy() {
 
 bool Assigner::RelieveLinksAboveLimit(std::int64_t& steps) {
   constexpr std::size_t kMaxMoves = 64;
-  for (std::uint32_t link = 0; link < occupancy_.loads().size(); ++link) {
+  for (std::uint32_t link = 0; link < occupancy_.link_count(); ++link) {
     while (occupancy_.IsAboveLimit(link)) {
       if (steps <= 0 || occupancy_.Relieve(link, {.moves = kMaxMoves}, steps).empty()) return false;
     }
@@ -160,7 +160,7 @@ void Assigner::Improve(std::int64_t& steps) {
   while (result_.max_load > result_.lower_bound) {
     occupancy_.SetLimit(result_.max_load, Occupancy::Bound::kBelow);
     if (!RelieveLinksAboveLimit(steps)) return;
-    result_.max_load = ComputeMaxLoad(view_, occupancy_.loads());
+    result_.max_load = ComputeMaxLoad(view_, occupancy_.Loads());
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
+
 namespace espalier::controller {
 namespace {
 
@@ -13,6 +15,7 @@ LivePaths::LivePaths(FabricView& view)
     : view_(view),
       occupancy_(view),
       sides_(2 * std::size_t{view.leaf_count()}),
+      side_loads_(sides_.size()),
       capacities_(view.capacities().begin(), view.capacities().end()),
       is_in_full_(capacities_.size()) {
   std::vector<bool> is_leaf_link(capacities_.size());
@@ -23,7 +26,7 @@ LivePaths::LivePaths(FabricView& view)
   for (std::uint32_t link = 0; link < is_leaf_link.size(); ++link) {
     if (view.IsSwitchLink(link) && !is_leaf_link[link]) inner_links_.push_back(link);
   }
-  for (Side& side : sides_) CountCapacity(side);
+  for (std::size_t side = 0; side < sides_.size(); ++side) CountCapacity(side);
 }
 
 LivePaths::Way LivePaths::Add(std::uint32_t source, std::uint32_t destination, std::int64_t share) {
@@ -39,35 +42,53 @@ void LivePaths::Remove(Way way) {
 }
 
 void LivePaths::CountShare(std::int64_t share, int sign) {
-  std::size_t& count = share_counts_[share];
-  const bool is_first = count == 0;
-  count += static_cast<std::size_t>(sign);
-  if (count == 0 && share_counts_.size() > 1) share_counts_.erase(share);
-  const bool is_last = sign < 0 && !share_counts_.contains(share);
-  if (is_last || (is_first && share_counts_.size() > 1)) SetAllLimits();
+  const bool is_recent = recent_share_ != nullptr && recent_share_->first == share;
+  if (!is_recent) recent_share_ = &*share_counts_.try_emplace(share, 0).first;
+  recent_share_->second += static_cast<std::size_t>(sign);
+  if (is_recent && recent_share_->second != 0) return;
+  if (recent_share_->second == 0 && share_counts_.size() > 1) {
+    share_counts_.erase(share);
+    recent_share_ = nullptr;
+  }
+  const std::int64_t smallest = share_counts_.begin()->first;
+  const std::int64_t greatest = share_counts_.rbegin()->first;
+  if (smallest == smallest_share_ && greatest == greatest_share_) return;
+  smallest_share_ = smallest;
+  greatest_share_ = greatest;
+  SetAllLimits();
 }
 
 void LivePaths::Place(Way way, std::int32_t path) {
   const std::int32_t before = PathOf(way);
   if (before == path) return;
-  if (before < 0) Count(way, 1);
+  if (before < 0) {
+    Count(way, 1);
+    SetInnerLimits();
+  }
   occupancy_.Place(way, path);
   if (path < 0) {
     Count(way, -1);
+    SetInnerLimits();
     return;
   }
   for (const std::uint32_t link : occupancy_.LinksOf(way)) NoteIfFull(link);
 }
 
 void LivePaths::Count(Way way, int sign) {
-  for (Side* side : {&SenderOf(way), &ReceiverOf(way)}) {
-    side->units += sign * occupancy_.ShareOf(way);
-    SetLimits(*side);
-  }
-  SetInnerLimits();
+  const std::int64_t units = sign * occupancy_.ShareOf(way);
+  CountAt(occupancy_.SourceOf(way), units);
+  CountAt(view_.leaf_count() + occupancy_.DestinationOf(way), units);
 }
 
-void LivePaths::CountCapacity(Side& side) {
+void LivePaths::CountAt(std::size_t side, std::int64_t units) {
+  SideLoad& load = side_loads_[side];
+  load.units += units;
+  if (load.units < load.least || load.units > load.most) [[unlikely]]
+    SetLimits(side);
+}
+
+void LivePaths::CountCapacity(std::size_t index) {
+  Side& side = sides_[index];
   side.usable_links = 0;
   side.capacity_bps = 0;
   side.equal_rates = true;
@@ -80,52 +101,55 @@ void LivePaths::CountCapacity(Side& side) {
     side.capacity_bps += capacity;
     side.equal_rates = side.equal_rates && capacity == rate;
   }
-  side.limit = -1;  // its links' limits are to be set
-  SetLimits(side);
+  SetLimits(index);
 }
 
-std::int64_t LivePaths::LimitOf(const Side& side, std::int64_t capacity_bps) const {
-  if (capacity_bps == 0 || side.units == 0) return 0;
-  const std::int64_t smallest = share_counts_.begin()->first;
-  const std::int64_t greatest = share_counts_.rbegin()->first;
+std::int64_t LivePaths::LimitOf(std::size_t index, std::int64_t capacity_bps) const {
+  if (capacity_bps == 0 || greatest_share_ == 0) return 0;
+  const Side& side = sides_[index];
+  const std::int64_t units = side_loads_[index].units;
   std::int64_t shares = 0;
   if (side.equal_rates) {
-    const std::int64_t room = side.usable_links * smallest;
-    shares = (side.units + room - 1) / room;
+    const std::int64_t room = side.usable_links * smallest_share_;
+    shares = (units + room - 1) / room;
   } else {
-    const Wide room = Wide{side.capacity_bps} * smallest;
-    shares = static_cast<std::int64_t>((Wide{side.units} * capacity_bps + room - 1) / room);
+    const Wide room = Wide{side.capacity_bps} * smallest_share_;
+    shares = static_cast<std::int64_t>((Wide{units} * capacity_bps + room - 1) / room);
   }
-  return std::max(greatest, shares * smallest);
+  return std::max(greatest_share_, shares * smallest_share_);
 }
 
-void LivePaths::SetLimits(Side& side) {
-  if (side.equal_rates) {
-    const std::int64_t limit = LimitOf(side, side.capacity_bps);
-    if (limit == side.limit) return;
-    side.limit = limit;
+void LivePaths::SetLimits(std::size_t index) {
+  Side& side = sides_[index];
+  SideLoad& load = side_loads_[index];
+  load.least = 0;
+  load.most = -1;
+  if (side.equal_rates && greatest_share_ > 0) {
+    side.limit = LimitOf(index, side.capacity_bps);
+    const std::int64_t shares = side.limit / smallest_share_;
+    const std::int64_t room = side.usable_links * smallest_share_;
+    load.least = side.limit == greatest_share_ ? 0 : (shares - 1) * room + 1;
+    load.most = shares * room;
   }
   for (const std::uint32_t link : side.links) {
     const std::int64_t capacity = view_.capacities()[link];
     const bool has_side_limit = side.equal_rates && capacity > 0;
-    occupancy_.SetLinkLimit(link, has_side_limit ? side.limit : LimitOf(side, capacity));
+    occupancy_.SetLinkLimit(link, has_side_limit ? side.limit : LimitOf(index, capacity));
     NoteIfFull(link);
   }
 }
 
 void LivePaths::SetAllLimits() {
-  for (Side& side : sides_) {
-    side.limit = -1;
-    SetLimits(side);
-  }
+  for (std::size_t side = 0; side < sides_.size(); ++side) SetLimits(side);
   SetInnerLimits();
 }
 
 void LivePaths::SetInnerLimits() {
   if (inner_links_.empty()) return;
   std::int64_t highest = 0;
-  for (const Side& side : sides_) {
-    if (side.usable_links > 0) highest = std::max(highest, LimitOf(side, view_.unit_bps()));
+  for (std::size_t side = 0; side < sides_.size(); ++side) {
+    if (sides_[side].usable_links == 0) continue;
+    highest = std::max(highest, LimitOf(side, view_.unit_bps()));
   }
   for (const std::uint32_t link : inner_links_) {
     const Wide limit = Wide{highest} * view_.capacities()[link] / view_.unit_bps();
@@ -145,18 +169,72 @@ std::span<const LivePaths::Move> LivePaths::Start(Way way, const Options& option
   const std::int32_t before = PathOf(way);
   if (before < 0) {
     Count(way, 1);
+    SetInnerLimits();
   } else {
     occupancy_.Place(way, kNoPath);
   }
+  StartOne(way, before, options);
+  return moves_;
+}
+
+std::span<const LivePaths::Way> LivePaths::RunOfOneSource(std::span<const Way> ways) const {
+  const std::uint32_t source = occupancy_.SourceOf(ways.front());
+  std::size_t length = 1;
+  while (length < ways.size() && occupancy_.SourceOf(ways[length]) == source) ++length;
+  return ways.first(length);
+}
+
+void LivePaths::CountAll(std::span<const Way> ways) {
+  while (!ways.empty()) {
+    const auto run = RunOfOneSource(ways);
+    std::int64_t units = 0;
+    for (const Way way : run) {
+      ESPALIER_CHECK(!occupancy_.HasPath(way), "way={}", way);
+      const std::int64_t share = occupancy_.ShareOf(way);
+      units += share;
+      CountAt(view_.leaf_count() + occupancy_.DestinationOf(way), share);
+    }
+    CountAt(occupancy_.SourceOf(run.front()), units);
+    ways = ways.subspan(run.size());
+  }
+  SetInnerLimits();
+}
+
+std::span<const LivePaths::Move> LivePaths::StartAll(std::span<const Way> ways,
+                                                     const Options& options) {
+  moves_.clear();
+  CountAll(ways);
+  while (!ways.empty()) {
+    // Those without an idle path wait until the others of their leaf have theirs: then fewer chains
+    // are followed through what changes.
+    const auto run = RunOfOneSource(ways);
+    const auto placed = occupancy_.InsertIdle(run);
+    moves_.insert(moves_.end(), placed.begin(), placed.end());
+    if (placed.size() < run.size()) {
+      for (const Way way : run) {
+        if (!occupancy_.HasPath(way)) StartOne(way, kNoPath, options);
+      }
+    }
+    ways = ways.subspan(run.size());
+  }
+  return moves_;
+}
+
+void LivePaths::StartOne(Way way, std::int32_t before, const Options& options) {
+  const std::size_t begin = moves_.size();
   std::int64_t steps = options.step_budget;
-  const auto chain = occupancy_.Insert(way, {options.max_moves, options.max_moved_bytes}, steps);
-  moves_.assign(chain.rbegin(), chain.rend());
-  if (moves_.empty()) {
+  const auto chain = occupancy_.Insert(
+      way, {options.max_moves, options.max_live_moves, options.max_moved_bytes}, steps);
+  moves_.insert(moves_.end(), chain.rbegin(), chain.rend());
+  if (moves_.size() == begin) {
     const std::int32_t path = occupancy_.LeastLoadedPath(way);
     if (path < 0) {
-      if (before < 0) Count(way, -1);
+      if (before < 0) {
+        Count(way, -1);
+        SetInnerLimits();
+      }
       occupancy_.Place(way, before);
-      return {};
+      return;
     }
     occupancy_.Place(way, path);
     for (const std::uint32_t link : occupancy_.LinksOf(way)) NoteIfFull(link);
@@ -164,13 +242,12 @@ std::span<const LivePaths::Move> LivePaths::Start(Way way, const Options& option
   }
   moves_.back().from = before;
   if (moves_.back().to == before) moves_.pop_back();
-  return moves_;
 }
 
 std::span<const LivePaths::Move> LivePaths::Rebalance(const Options& options) {
   moves_.clear();
   std::int64_t steps = options.step_budget;
-  Occupancy::MoveBudget budget{options.max_moves, options.max_moved_bytes};
+  Occupancy::MoveBudget budget{options.max_moves, options.max_live_moves, options.max_moved_bytes};
   std::size_t kept = 0;
   for (std::size_t i = 0; i < full_.size(); ++i) {
     const std::uint32_t link = full_[i];
@@ -180,8 +257,7 @@ std::span<const LivePaths::Move> LivePaths::Rebalance(const Options& options) {
     while (is_full() && steps > 0) {
       const auto chain = occupancy_.Relieve(link, budget, steps);
       if (chain.empty()) break;
-      for (const Move& move : chain) budget.bytes -= occupancy_.BytesOf(move.way);
-      budget.moves -= chain.size();
+      for (const Move& move : chain) occupancy_.Charge(move.way, budget);
       moves_.insert(moves_.end(), chain.rbegin(), chain.rend());
     }
     is_in_full_[link] = is_full();
@@ -202,10 +278,11 @@ std::span<const LivePaths::Way> LivePaths::HandleLinkChange() {
   }
   std::sort(stranded_.begin(), stranded_.end());
   stranded_.erase(std::unique(stranded_.begin(), stranded_.end()), stranded_.end());
-  for (Side& side : sides_) {
-    const bool has_changed =
-        std::any_of(side.links.begin(), side.links.end(),
-                    [&](std::uint32_t link) { return capacities_[link] != now[link]; });
+  for (std::size_t side = 0; side < sides_.size(); ++side) {
+    const std::vector<std::uint32_t>& links = sides_[side].links;
+    const bool has_changed = std::any_of(links.begin(), links.end(), [&](std::uint32_t link) {
+      return capacities_[link] != now[link];
+    });
     if (has_changed) CountCapacity(side);
   }
   SetInnerLimits();
@@ -214,7 +291,7 @@ std::span<const LivePaths::Way> LivePaths::HandleLinkChange() {
 }
 
 Load LivePaths::MaxLoad() const {
-  std::vector<std::int64_t> usable(loads().begin(), loads().end());
+  std::vector<std::int64_t> usable = occupancy_.Loads();
   for (std::size_t link = 0; link < usable.size(); ++link) {
     if (view_.capacities()[link] == 0) usable[link] = 0;
   }

@@ -29,8 +29,10 @@ class LivePaths {
 
   // What one call may move of other flows than the one it is about.
   struct Options {
-    std::size_t max_moves = 0;  // 0: live flows keep their paths
-    std::int64_t max_moved_bytes = std::numeric_limits<std::int64_t>::max();  // in flight
+    std::size_t max_moves = 0;  // 0: all others keep their paths
+    // Of these, how many that are live, and how many bytes of theirs in flight.
+    std::size_t max_live_moves = std::numeric_limits<std::size_t>::max();
+    std::int64_t max_moved_bytes = std::numeric_limits<std::int64_t>::max();
     std::int64_t step_budget = 20'000;  // of about 10 ns: paths looked at
   };
 
@@ -45,8 +47,9 @@ class LivePaths {
   // A pinned way is moved by no chain: in the middle of a message, on a port that cannot be
   // changed, or of a tree. At first ways are not pinned.
   void Pin(Way way, bool pinned) { occupancy_.Pin(way, pinned); }
-  // What moving it costs now; at first 0. Chains take the cheapest way of a link.
-  void SetBytesInFlight(Way way, std::int64_t bytes) { occupancy_.SetBytes(way, bytes); }
+  // It is live, and moving it would cost this now: of several ways on a link, chains take the
+  // cheapest. At first ways are not live, and cost less than any that is.
+  void SetBytesInFlight(Way way, std::int64_t bytes) { occupancy_.SetInFlight(way, bytes); }
 
   // It is on this path (an index into PathTable::Between), whatever the load; -1: on none.
   void Place(Way way, std::int32_t path);
@@ -56,6 +59,11 @@ class LivePaths {
   // then, its own last; from = -1 where it had none. None, and all is as it was, where no path is
   // usable, or where it stays on its path. Valid until the next call.
   std::span<const Move> Start(Way way, const Options& options);
+  // Starts of many ways that have no path, each within the options, which come out better and
+  // cheaper than one by one: all count before the first is placed. A way may be moved again for
+  // a later one; one without a usable path has no move. Fastest where ways of one source follow
+  // each other.
+  std::span<const Move> StartAll(std::span<const Way> ways, const Options& options);
 
   // Brings links that are above their limits down (after ends, or links that came back) by moves
   // of ways that are not pinned; options bound the whole. In order; valid until the next call.
@@ -73,30 +81,40 @@ class LivePaths {
   }
   // Of the most loaded usable switch-to-switch link. O(links).
   Load MaxLoad() const;
-  // Units of 1 / kLoadUnit of a flow by directed link.
-  std::span<const std::int64_t> loads() const { return occupancy_.loads(); }
+  // Units of 1 / kLoadUnit of a flow on a directed link.
+  std::int64_t LoadOf(std::uint32_t link) const { return occupancy_.LoadOf(link); }
 
  private:
   // What a leaf sends (or receives), and what over.
   struct Side {
-    std::vector<std::uint32_t> links;
-    std::int64_t units = 0;
+    std::int64_t limit = 0;  // of each usable link, in units, where they have equal rates
     std::int64_t usable_links = 0;
     std::int64_t capacity_bps = 0;
     bool equal_rates = true;  // of the usable ones
-    std::int64_t limit = 0;   // of each usable link, in units, where they have equal rates
+    std::vector<std::uint32_t> links;
   };
 
-  Side& SenderOf(Way way) { return sides_[occupancy_.SourceOf(way)]; }
-  Side& ReceiverOf(Way way) { return sides_[view_.leaf_count() + occupancy_.DestinationOf(way)]; }
+  // Apart, as starts look at nothing else: what it carries, and between which bounds that leaves
+  // all limits as they are.
+  struct alignas(32) SideLoad {
+    std::int64_t units = 0;
+    std::int64_t least = 0;
+    std::int64_t most = -1;
+  };
+
   // The way is on a path from now on, or not any more: its leaves' limits follow.
   void Count(Way way, int sign);
+  void CountAt(std::size_t side, std::int64_t units);
+  void CountAll(std::span<const Way> ways);  // with runs of one source at once
+  std::span<const Way> RunOfOneSource(std::span<const Way> ways) const;  // the first
   void CountShare(std::int64_t share, int sign);
-  void CountCapacity(Side& side);
-  void SetLimits(Side& side);
+  void CountCapacity(std::size_t side);
+  void SetLimits(std::size_t side);
   // Of a link of this capacity, in units: its part of what the side carries, in whole shares.
-  std::int64_t LimitOf(const Side& side, std::int64_t capacity_bps) const;
+  std::int64_t LimitOf(std::size_t side, std::int64_t capacity_bps) const;
   void SetAllLimits();
+  // Appends to moves_.
+  void StartOne(Way way, std::int32_t before, const Options& options);
   // Links between other switches than leaves have the highest limit of all leaves.
   void SetInnerLimits();
   void NoteIfFull(std::uint32_t link);
@@ -104,11 +122,15 @@ class LivePaths {
   FabricView& view_;
   Occupancy occupancy_;
   std::vector<Side> sides_;  // leaves as senders, then as receivers
+  std::vector<SideLoad> side_loads_;
   std::vector<std::uint32_t> inner_links_;
-  std::map<std::int64_t, std::size_t> share_counts_;  // ways by share
-  std::vector<std::int64_t> capacities_;              // as of the last link change
-  std::vector<std::uint32_t> full_;  // may be above their limits; no link that is not in it is
-  std::vector<bool> is_in_full_;     // by link
+  std::map<std::int64_t, std::size_t> share_counts_;                    // ways by share
+  std::pair<const std::int64_t, std::size_t>* recent_share_ = nullptr;  // an entry, or none
+  std::int64_t smallest_share_ = 0;  // of these; 0: there are none
+  std::int64_t greatest_share_ = 0;
+  std::vector<std::int64_t> capacities_;  // as of the last link change
+  std::vector<std::uint32_t> full_;       // may be above their limits; no link that is not in it is
+  std::vector<bool> is_in_full_;          // by link
   std::vector<Way> stranded_;
   std::vector<Move> moves_;
 };

@@ -21,13 +21,12 @@ void Occupancy::Clear() {
   const std::size_t links = view_.capacities().size();
   ways_.clear();
   free_ways_.clear();
-  loads_.assign(links, 0);
-  limits_.assign(links, 0);
+  links_.assign(links, {});
   visited_.assign(links, 0);
   search_ = 0;
   walk_ = 0;
-  ways_on_.resize(links);
-  for (auto& ways : ways_on_) ways.clear();
+  crowded_.resize(links);
+  for (auto& ways : crowded_) ways.clear();
   clos_ends_.clear();
   if (!view_.clos()) return;
   const Clos& clos = *view_.clos();
@@ -44,26 +43,26 @@ void Occupancy::Clear() {
   }
 }
 
-std::uint32_t Occupancy::LinkAt(const ClosEnd& end) const {
-  const Clos& clos = *view_.clos();
-  return (end.sends ? clos.up : clos.down)[std::size_t{end.leaf} * clos.spines + end.spine];
-}
-
 Occupancy::Way Occupancy::Add(std::uint32_t source, std::uint32_t destination, std::int64_t share,
                               bool pinned) {
-  const WayState state{
-      .candidates = view_.clos() ? nullptr : &view_.Candidates(source, destination),
-      .source = source,
-      .destination = destination,
-      .pinned = pinned,
-      .share = share};
+  Way way = 0;
   if (free_ways_.empty()) {
-    ways_.push_back(state);
-    return static_cast<Way>(ways_.size() - 1);
+    way = static_cast<Way>(ways_.size());
+    ways_.emplace_back();
+  } else {
+    way = free_ways_.back();
+    free_ways_.pop_back();
   }
-  const Way way = free_ways_.back();
-  free_ways_.pop_back();
-  ways_[way] = state;
+  // (Field by field: a copy of a fresh object would wait for its own stores.)
+  WayState& state = ways_[way];
+  state.candidates = view_.clos() ? nullptr : &view_.Candidates(source, destination);
+  state.source = source;
+  state.destination = destination;
+  state.route = kNoPath;
+  state.pinned = pinned;
+  state.walk = 0;
+  state.share = share;
+  state.bytes = kNotLive;
   return way;
 }
 
@@ -102,28 +101,81 @@ bool Occupancy::IsUsable(const WayState& state, std::int32_t route) const {
   });
 }
 
-void Occupancy::Put(Way way, std::int32_t route, int sign) {
+std::vector<std::int64_t> Occupancy::Loads() const {
+  std::vector<std::int64_t> loads;
+  loads.reserve(links_.size());
+  for (const LinkUse& link : links_) loads.push_back(link.load);
+  return loads;
+}
+
+std::span<const Occupancy::Way> Occupancy::WaysOn(std::uint32_t link) const {
+  const LinkUse& use = links_[link];
+  if (use.count > kInlineWays) return crowded_[link];
+  return std::span(use.ways).first(use.count);
+}
+
+void Occupancy::AddTo(std::uint32_t link, Way way) {
+  LinkUse& use = links_[link];
+  use.load += ways_[way].share;
+  if (use.count < kInlineWays) {
+    use.ways[use.count++] = way;
+    return;
+  }
+  if (use.count++ == kInlineWays) crowded_[link].assign(use.ways.begin(), use.ways.end());
+  crowded_[link].push_back(way);
+}
+
+void Occupancy::TakeFrom(std::uint32_t link, Way way) {
+  LinkUse& use = links_[link];
+  use.load -= ways_[way].share;
+  if (use.count == 1 && use.ways[0] == way) {
+    use.count = 0;
+    return;
+  }
+  Way* const begin = use.count > kInlineWays ? crowded_[link].data() : use.ways.data();
+  Way* const end = begin + use.count;
+  Way* const found = std::find(begin, end, way);
+  ESPALIER_CHECK(found != end, "way={} link={}", way, link);
+  *found = end[-1];
+  --use.count;
+  if (use.count < kInlineWays) return;
+  crowded_[link].pop_back();
+  if (use.count > kInlineWays) return;
+  std::copy(crowded_[link].begin(), crowded_[link].end(), use.ways.begin());
+  crowded_[link].clear();
+}
+
+void Occupancy::Put(Way way, std::int32_t route) {
   if (route < 0) return;
   const WayState& state = ways_[way];
-  for (const std::uint32_t link : LinksOf(state, route)) {
-    loads_[link] += sign * state.share;
-    auto& on = ways_on_[link];
-    if (sign > 0) {
-      on.push_back(way);
-    } else {
-      const auto found = std::find(on.begin(), on.end(), way);
-      ESPALIER_CHECK(found != on.end(), "way={} link={}", way, link);
-      *found = on.back();
-      on.pop_back();
+  if (state.candidates == nullptr) {
+    for (const ClosEnd& end : EndsOf(state, route)) {
+      AddTo(LinkAt(end), way);
+      SetIdle(end, false);
     }
+    return;
   }
-  if (state.candidates == nullptr) NoteIdle(state, route);
+  for (const std::uint32_t link : LinksOf(state, route)) AddTo(link, way);
+}
+
+void Occupancy::Lift(Way way, std::int32_t route) {
+  if (route < 0) return;
+  const WayState& state = ways_[way];
+  if (state.candidates == nullptr) {
+    for (const ClosEnd& end : EndsOf(state, route)) {
+      const std::uint32_t link = LinkAt(end);
+      TakeFrom(link, way);
+      if (links_[link].count == 0) SetIdle(end, true);
+    }
+    return;
+  }
+  for (const std::uint32_t link : LinksOf(state, route)) TakeFrom(link, way);
 }
 
 void Occupancy::MoveTo(Way way, std::int32_t route) {
-  Put(way, ways_[way].route, -1);
+  Lift(way, ways_[way].route);
   ways_[way].route = route;
-  Put(way, route, 1);
+  Put(way, route);
 }
 
 void Occupancy::Place(Way way, std::int32_t path) { MoveTo(way, ToRoute(ways_[way], path)); }
@@ -132,7 +184,7 @@ void Occupancy::SetShare(Way way, std::int64_t share) {
   WayState& state = ways_[way];
   if (state.route >= 0) {
     for (const std::uint32_t link : LinksOf(state, state.route)) {
-      loads_[link] += share - state.share;
+      links_[link].load += share - state.share;
     }
   }
   state.share = share;
@@ -149,7 +201,7 @@ std::int32_t Occupancy::LeastLoadedPath(Way way) const {
     std::int64_t load = 0;
     std::int64_t capacity = 1;
     for (const std::uint32_t link : LinksOf(state, route)) {
-      const std::int64_t with = loads_[link] + state.share;
+      const std::int64_t with = links_[link].load + state.share;
       if (Wide{with} * capacity <= Wide{load} * capacities[link]) continue;
       load = with;
       capacity = capacities[link];
@@ -165,12 +217,25 @@ std::int32_t Occupancy::LeastLoadedPath(Way way) const {
 void Occupancy::SetLimit(const Load& load, Bound bound) {
   const auto capacities = view_.capacities();
   const Wide denominator = Wide{load.denominator} * view_.unit_bps();
-  for (std::size_t link = 0; link < limits_.size(); ++link) {
+  for (std::size_t link = 0; link < links_.size(); ++link) {
     const Wide units = Wide{load.numerator} * kLoadUnit * capacities[link];
     const Wide limit =
         bound == Bound::kAtMost ? units / denominator : (units + denominator - 1) / denominator - 1;
-    limits_[link] = static_cast<std::int64_t>(std::max(limit, Wide{0}));
+    links_[link].limit = static_cast<std::int64_t>(std::max(limit, Wide{0}));
   }
+}
+
+bool Occupancy::CanMove(Way way, const MoveBudget& budget) const {
+  const WayState& state = ways_[way];
+  if (state.pinned || budget.moves == 0) return false;
+  return state.bytes == kNotLive || (budget.live > 0 && state.bytes <= budget.bytes);
+}
+
+void Occupancy::Charge(Way way, MoveBudget& budget) const {
+  --budget.moves;
+  if (ways_[way].bytes == kNotLive) return;
+  --budget.live;
+  budget.bytes -= ways_[way].bytes;
 }
 
 std::span<const Occupancy::Move> Occupancy::Insert(Way way, const MoveBudget& budget,
@@ -179,11 +244,8 @@ std::span<const Occupancy::Move> Occupancy::Insert(Way way, const MoveBudget& bu
   if (HasTwoSpineChains() && (InsertAlong(way, budget, steps) || budget.moves == 0)) return moves_;
   ++search_;
   queue_.clear();
-  // The way's own first move is none of others.
-  MoveBudget own = budget;
-  if (own.moves != std::numeric_limits<std::size_t>::max()) ++own.moves;
-  if (TryMovesOf(way, kNone, own.bytes, steps)) return moves_;
-  return Search(own, steps);
+  if (TryMovesOf(way, kNone, budget, steps)) return moves_;
+  return Search(steps);
 }
 
 std::span<const Occupancy::Move> Occupancy::Relieve(std::uint32_t link, const MoveBudget& budget,
@@ -195,24 +257,23 @@ std::span<const Occupancy::Move> Occupancy::Relieve(std::uint32_t link, const Mo
   queue_.clear();
   visited_[link] = search_;
   // (A copy: what is on the link changes when moves are made.)
-  const std::vector<Way> on = ways_on_[link];
+  const std::vector<Way> on(WaysOn(link).begin(), WaysOn(link).end());
   for (const Way way : on) {
-    if (!ways_[way].pinned && TryMovesOf(way, kNone, budget.bytes, steps)) return moves_;
+    if (TryMovesOf(way, kNone, budget, steps)) return moves_;
   }
-  return Search(budget, steps);
+  return Search(steps);
 }
 
-std::span<const Occupancy::Move> Occupancy::Search(const MoveBudget& budget, std::int64_t& steps) {
+std::span<const Occupancy::Move> Occupancy::Search(std::int64_t& steps) {
   // Breadth first: the shortest chain moves the fewest flows.
   for (std::uint32_t next = 0; next < queue_.size() && steps > 0; ++next) {
     const Step step = queue_[next];
-    if (step.depth >= budget.moves) continue;
-    for (std::size_t i = 0; i < ways_on_[step.blocked].size(); ++i) {
-      const Way way = ways_on_[step.blocked][i];
-      const std::int64_t relieved =
-          loads_[step.blocked] + Change(step, step.blocked) - ways_[way].share;
-      if (ways_[way].pinned || way == step.way || relieved > limits_[step.blocked]) continue;
-      if (TryMovesOf(way, next, budget.bytes, steps)) return moves_;
+    const LinkUse& blocked = links_[step.blocked];
+    for (std::size_t i = 0; i < WaysOn(step.blocked).size(); ++i) {
+      const Way way = WaysOn(step.blocked)[i];
+      const std::int64_t relieved = blocked.load + Change(step, step.blocked) - ways_[way].share;
+      if (way == step.way || relieved > blocked.limit) continue;
+      if (TryMovesOf(way, next, step.left, steps)) return moves_;
     }
   }
   return {};
@@ -226,15 +287,15 @@ std::int64_t Occupancy::Change(const Step& step, std::uint32_t link) const {
   return change;
 }
 
-bool Occupancy::TryMovesOf(Way way, std::uint32_t parent, std::int64_t max_bytes,
+bool Occupancy::TryMovesOf(Way way, std::uint32_t parent, const MoveBudget& budget,
                            std::int64_t& steps) {
   const WayState& state = ways_[way];
   const std::uint32_t leaving = parent == kNone ? kNone : queue_[parent].blocked;
-  const std::uint32_t depth = parent == kNone ? 1 : queue_[parent].depth + 1;
-  // (One without a path has nothing in flight that could be lost.)
-  const std::int64_t bytes =
-      (parent == kNone ? 0 : queue_[parent].bytes) + (state.route < 0 ? 0 : state.bytes);
-  if (bytes > max_bytes) return false;
+  MoveBudget left = budget;
+  if (state.route >= 0) {
+    if (!CanMove(way, budget)) return false;
+    Charge(way, left);
+  }
   const auto routes = static_cast<std::int32_t>(RouteCount(state));
   steps -= routes;
   for (std::int32_t route = 0; route < routes; ++route) {
@@ -247,9 +308,10 @@ bool Occupancy::TryMovesOf(Way way, std::uint32_t parent, std::int64_t max_bytes
         break;
       }
       const bool is_on_it = state.route >= 0 && Contains(LinksOf(state, state.route), link);
-      std::int64_t load = loads_[link] + (is_on_it ? 0 : state.share);
-      if (load > limits_[link] && parent != kNone) load += Change(queue_[parent], link);
-      if (load <= limits_[link]) continue;
+      const std::int64_t limit = links_[link].limit;
+      std::int64_t load = links_[link].load + (is_on_it ? 0 : state.share);
+      if (load > limit && parent != kNone) load += Change(queue_[parent], link);
+      if (load <= limit) continue;
       // One way can be pushed off one link. (The first step relieves a link that it leaves.)
       if (blocked != kNone || visited_[link] == search_) {
         possible = false;
@@ -258,7 +320,7 @@ bool Occupancy::TryMovesOf(Way way, std::uint32_t parent, std::int64_t max_bytes
       blocked = link;
     }
     if (!possible) continue;
-    queue_.push_back({way, route, blocked, parent, depth, bytes});
+    queue_.push_back({way, route, blocked, parent, left});
     if (blocked == kNone) {
       if (Apply(static_cast<std::uint32_t>(queue_.size() - 1))) return true;
       queue_.pop_back();

@@ -33,7 +33,8 @@ class Occupancy {
   // What a chain may move.
   struct MoveBudget {
     std::size_t moves = std::numeric_limits<std::size_t>::max();
-    std::int64_t bytes = std::numeric_limits<std::int64_t>::max();  // in flight: see SetBytes
+    std::size_t live = std::numeric_limits<std::size_t>::max();     // of them: see SetInFlight
+    std::int64_t bytes = std::numeric_limits<std::int64_t>::max();  // in flight, of these
   };
 
   explicit Occupancy(FabricView& view) : view_(view) { Clear(); }
@@ -47,22 +48,27 @@ class Occupancy {
   // Puts it on a path (an index as in FabricView::Candidates), or on none (-1).
   void Place(Way way, std::int32_t path);
   void Pin(Way way, bool pinned) { ways_[way].pinned = pinned; }
-  // What moving it would cost: of several ways on a link, a chain takes the cheapest.
-  void SetBytes(Way way, std::int64_t bytes) { ways_[way].bytes = bytes; }
+  // It is live: what moving it would cost. Of several ways on a link, a chain takes the cheapest,
+  // one that is not live first.
+  void SetInFlight(Way way, std::int64_t bytes) { ways_[way].bytes = bytes; }
   // What it puts on each link of its path from now on.
   void SetShare(Way way, std::int64_t share);
 
+  bool HasPath(Way way) const { return ways_[way].route >= 0; }
   std::int32_t PathOf(Way way) const { return ToPath(ways_[way], ways_[way].route); }
   std::uint32_t SourceOf(Way way) const { return ways_[way].source; }
   std::uint32_t DestinationOf(Way way) const { return ways_[way].destination; }
   std::int64_t ShareOf(Way way) const { return ways_[way].share; }
-  std::int64_t BytesOf(Way way) const { return ways_[way].bytes; }
+  // What moving it takes off a budget.
+  void Charge(Way way, MoveBudget& budget) const;
   // All links of its path are usable now; it must have one.
   bool IsOnUsablePath(Way way) const { return IsUsable(ways_[way], ways_[way].route); }
   // The links of its path; it must have one.
   PathLinks LinksOf(Way way) const { return LinksOf(ways_[way], ways_[way].route); }
-  std::span<const std::int64_t> loads() const { return loads_; }
-  std::span<const Way> WaysOn(std::uint32_t link) const { return ways_on_[link]; }
+  std::size_t link_count() const { return links_.size(); }
+  std::int64_t LoadOf(std::uint32_t link) const { return links_[link].load; }
+  std::vector<std::int64_t> Loads() const;  // by link
+  std::span<const Way> WaysOn(std::uint32_t link) const;
 
   // The usable path whose busiest link would carry least with this way on it, relative to its
   // capacity; the lowest index among equals; -1 if no path is usable.
@@ -72,18 +78,32 @@ class Occupancy {
   enum class Bound { kAtMost, kBelow };
   void SetLimit(const Load& load, Bound bound);
   // One link's, in units.
-  void SetLinkLimit(std::uint32_t link, std::int64_t units) { limits_[link] = units; }
-  bool IsAboveLimit(std::uint32_t link) const { return loads_[link] > limits_[link]; }
+  void SetLinkLimit(std::uint32_t link, std::int64_t units) { links_[link].limit = units; }
+  bool IsAboveLimit(std::uint32_t link) const { return links_[link].load > links_[link].limit; }
 
   // Finds a path for a way that has none, with moves of others, such that no link that the chain
   // touches is above its limit (unless it was). Or takes one way off a link and places it
   // elsewhere. The moves are made, and returned in order (valid until the next call); none if
   // there is no such chain within `steps` (candidate paths looked at; what is used is taken off).
   std::span<const Move> Insert(Way way, const MoveBudget& budget, std::int64_t& steps);
+  // Finds paths for ways of one source that have none, each over two links of a Clos that carry
+  // nothing; the others stay without. (Limits are for links with several ways.) The moves, as
+  // above.
+  std::span<const Move> InsertIdle(std::span<const Way> ways);
   std::span<const Move> Relieve(std::uint32_t link, const MoveBudget& budget, std::int64_t& steps);
 
  private:
   static constexpr std::uint32_t kNone = 0xFFFF'FFFF;
+  static constexpr std::int64_t kNotLive = -1;
+  static constexpr std::uint32_t kInlineWays = 3;
+
+  // All that a chain asks of a link is in one half of a cache line.
+  struct alignas(32) LinkUse {
+    std::int64_t load = 0;
+    std::int64_t limit = 0;
+    std::uint32_t count = 0;  // of ways; where they are more than fit here, all are in crowded_
+    std::array<Way, kInlineWays> ways{};
+  };
 
   // A route is a path as this class counts them: by spine in a Clos, whether there is such a path
   // or not; elsewhere by index among the candidates.
@@ -95,7 +115,7 @@ class Occupancy {
     bool pinned = false;
     std::uint32_t walk = 0;  // the last walk along a chain that took it
     std::int64_t share = 0;
-    std::int64_t bytes = 0;
+    std::int64_t bytes = kNotLive;  // in flight
   };
   // A move considered: it leaves `blocked` too full, or nothing.
   struct Step {
@@ -103,8 +123,7 @@ class Occupancy {
     std::int32_t to;  // route
     std::uint32_t blocked;
     std::uint32_t parent;  // kNone: the first
-    std::uint32_t depth;
-    std::int64_t bytes;  // of all up to this
+    MoveBudget left;       // after all up to this
   };
   // A link of a Clos as the end at a leaf of a spine's colour.
   struct ClosEnd {
@@ -132,7 +151,7 @@ class Occupancy {
   enum class Walk { kFound, kTooLong, kBlocked };
 
   bool HasRoom(std::uint32_t link, std::int64_t share) const {
-    return view_.capacities()[link] > 0 && loads_[link] + share <= limits_[link];
+    return view_.capacities()[link] > 0 && links_[link].load + share <= links_[link].limit;
   }
   bool HasTwoSpineChains() const { return view_.clos() && view_.clos()->equal_rates; }
   std::int32_t ToPath(const WayState& state, std::int32_t route) const;
@@ -140,30 +159,67 @@ class Occupancy {
   std::size_t RouteCount(const WayState& state) const;
   bool IsUsable(const WayState& state, std::int32_t route) const;
   PathLinks LinksOf(const WayState& state, std::int32_t route) const;
-  std::uint32_t LinkAt(const ClosEnd& end) const;
+  std::uint32_t LinkAt(const ClosEnd& end) const {
+    const Clos& clos = *view_.clos();
+    return (end.sends ? clos.up : clos.down)[std::size_t{end.leaf} * clos.spines + end.spine];
+  }
+  // The mask word of an end, and its bit there.
+  std::size_t WordOf(const ClosEnd& end) const {
+    return std::size_t{end.leaf} * view_.clos()->words + end.spine / 64;
+  }
+  static std::uint64_t BitOf(const ClosEnd& end) { return std::uint64_t{1} << (end.spine % 64); }
+  bool IsLive(const ClosEnd& end) const {
+    const Clos& clos = *view_.clos();
+    return ((end.sends ? clos.up_live : clos.down_live)[WordOf(end)] & BitOf(end)) != 0;
+  }
+  void SetIdle(const ClosEnd& end, bool idle) {
+    std::uint64_t& word = (end.sends ? idle_up_ : idle_down_)[WordOf(end)];
+    word = idle ? word | BitOf(end) : word & ~BitOf(end);
+  }
+  static std::array<ClosEnd, 2> EndsOf(const WayState& state, std::int32_t route) {
+    const auto spine = static_cast<std::uint32_t>(route);
+    return {ClosEnd{state.source, spine, true}, ClosEnd{state.destination, spine, false}};
+  }
 
-  void Put(Way way, std::int32_t route, int sign);
+  void AddTo(std::uint32_t link, Way way);
+  void TakeFrom(std::uint32_t link, Way way);
+  // Onto the links of a route, and off them.
+  void Put(Way way, std::int32_t route);
+  void Lift(Way way, std::int32_t route);
   void MoveTo(Way way, std::int32_t route);
 
   // Chains along two spines.
-  void NoteIdle(const WayState& state, std::int32_t route);
-  std::int32_t IdleRoute(const WayState& state) const;
+  // The spines of a word to which a leaf's link is live and bears nothing.
+  std::uint64_t IdleAt(std::uint32_t leaf, bool sends, std::uint32_t word) const;
+  std::int32_t IdleRoute(std::uint32_t source, std::uint32_t destination) const;
+  // No link of this leaf takes a second way of this share.
+  bool TakesOneEach(const ClosEnd& end, std::int64_t share) const;
+  // All links; the idle ones, which are all with room where links take one each.
   Survey LookAround(const WayState& state) const;
+  Survey LookAtIdle(const WayState& state) const;
+  // A route without a common idle spine: one with room, or one that moves make free, which are left
+  // in walk_moves_ (none were before); -1.
+  std::int32_t MakeRoom(const WayState& state, const MoveBudget& budget, std::int64_t& steps);
+  // A chain of one move to an idle spine, found by masks.
+  std::int32_t FindSingleMove(const WayState& state, const MoveBudget& budget);
   void CollectInsertions(const WayState& state, const Survey& survey);
   bool InsertAlong(Way way, const MoveBudget& budget, std::int64_t& steps);
   bool RelieveAlong(std::uint32_t link, const MoveBudget& budget, std::int64_t& steps);
   // The shortest of chains_, to within a factor of 2, is left in walk_moves_; its index, or kNone.
   std::size_t FindShortest(std::int64_t share, const MoveBudget& budget, std::int64_t& steps);
-  Walk Follow(const Chain& chain, std::int64_t share, std::int64_t max_bytes, std::size_t length);
+  Walk Follow(const Chain& chain, std::int64_t share, MoveBudget budget, std::size_t length);
   Way CheapestOn(std::uint32_t link, std::int64_t share) const;
   void TakeWalk();
   // moves_ was by route.
   void TellByPath();
 
+  // It is there to be moved, and within the budget.
+  bool CanMove(Way way, const MoveBudget& budget) const;
+
   // Breadth-first.
-  std::span<const Move> Search(const MoveBudget& budget, std::int64_t& steps);
+  std::span<const Move> Search(std::int64_t& steps);
   // All moves of a way that leave at most one link too full, after the step `parent`.
-  bool TryMovesOf(Way way, std::uint32_t parent, std::int64_t max_bytes, std::int64_t& steps);
+  bool TryMovesOf(Way way, std::uint32_t parent, const MoveBudget& budget, std::int64_t& steps);
   // What the step before adds to a link's load.
   std::int64_t Change(const Step& step, std::uint32_t link) const;
   bool Apply(std::uint32_t last);
@@ -171,9 +227,8 @@ class Occupancy {
   FabricView& view_;
   std::vector<WayState> ways_;
   std::vector<Way> free_ways_;
-  std::vector<std::int64_t> loads_;
-  std::vector<std::int64_t> limits_;
-  std::vector<std::vector<Way>> ways_on_;  // by link
+  std::vector<LinkUse> links_;
+  std::vector<std::vector<Way>> crowded_;  // by link; empty where it has few ways
   std::vector<ClosEnd> clos_ends_;         // by link; empty where the fabric is none
   // Spines to which a leaf's link bears nothing, as masks like Clos::up_live.
   std::vector<std::uint64_t> idle_up_;

@@ -8,7 +8,7 @@
 namespace espalier::controller {
 Occupancy::Way Occupancy::CheapestOn(std::uint32_t link, std::int64_t share) const {
   Way best = kNone;
-  for (const Way way : ways_on_[link]) {
+  for (const Way way : WaysOn(link)) {
     const WayState& state = ways_[way];
     if (state.pinned || state.share != share || state.walk == walk_) continue;
     if (best == kNone || state.bytes < ways_[best].bytes) best = way;
@@ -16,30 +16,29 @@ Occupancy::Way Occupancy::CheapestOn(std::uint32_t link, std::int64_t share) con
   return best;
 }
 
-Occupancy::Walk Occupancy::Follow(const Chain& chain, std::int64_t share, std::int64_t max_bytes,
+Occupancy::Walk Occupancy::Follow(const Chain& chain, std::int64_t share, MoveBudget budget,
                                   std::size_t length) {
   ++walk_;
   walk_moves_.clear();
   ClosEnd at = chain.start;
   std::uint32_t other = chain.other;
-  for (std::int64_t bytes = 0;;) {
+  for (;;) {
     if (walk_moves_.size() == length) return Walk::kTooLong;
     const Way way = CheapestOn(LinkAt(at), share);
-    if (way == kNone) return Walk::kBlocked;
+    if (way == kNone || !CanMove(way, budget)) return Walk::kBlocked;
+    Charge(way, budget);
     WayState& state = ways_[way];
     state.walk = walk_;
-    bytes += state.bytes;
-    if (bytes > max_bytes) return Walk::kBlocked;
     walk_moves_.push_back(
         {way, static_cast<std::int32_t>(at.spine), static_cast<std::int32_t>(other)});
     // At its other end it needs a place at the other spine, or takes that of a way that then gets
     // the place which it leaves.
     const ClosEnd left{at.sends ? state.destination : state.source, at.spine, !at.sends};
     at = {left.leaf, other, left.sends};
-    const std::uint32_t link = LinkAt(at);
-    if (link == kNoLink || view_.capacities()[link] == 0) return Walk::kBlocked;
-    if (HasRoom(link, share)) return Walk::kFound;
-    if (view_.capacities()[LinkAt(left)] == 0) return Walk::kBlocked;
+    if (!IsLive(at)) return Walk::kBlocked;
+    const LinkUse& use = links_[LinkAt(at)];
+    if (use.load + share <= use.limit) return Walk::kFound;
+    if (!IsLive(left)) return Walk::kBlocked;
     other = left.spine;
   }
 }
@@ -48,16 +47,15 @@ std::size_t Occupancy::FindShortest(std::int64_t share, const MoveBudget& budget
                                     std::int64_t& steps) {
   // All of them a little way, then those that are left twice as far.
   for (std::size_t length = 1; !chains_.empty(); length *= 2) {
-    const std::size_t allowed = std::min(length, budget.moves);
     std::size_t open = 0;
     for (std::size_t i = 0; i < chains_.size(); ++i) {
-      const Walk walk = Follow(chains_[i], share, budget.bytes, allowed);
+      const Walk walk = Follow(chains_[i], share, budget, length);
       steps -= static_cast<std::int64_t>(walk_moves_.size());
       if (walk == Walk::kFound) return i;
       if (walk == Walk::kTooLong) chains_[open++] = chains_[i];
     }
     chains_.resize(open);
-    if (allowed == budget.moves || steps <= 0) break;
+    if (steps <= 0) break;
   }
   return kNone;
 }
@@ -70,28 +68,74 @@ void Occupancy::TakeWalk() {
   TellByPath();
 }
 
-void Occupancy::NoteIdle(const WayState& state, std::int32_t route) {
+std::uint64_t Occupancy::IdleAt(std::uint32_t leaf, bool sends, std::uint32_t word) const {
   const Clos& clos = *view_.clos();
-  const auto spine = static_cast<std::uint32_t>(route);
-  const auto note = [&](std::uint32_t leaf, std::uint32_t link, std::vector<std::uint64_t>& idle) {
-    const std::uint64_t bit = std::uint64_t{1} << (spine % 64);
-    std::uint64_t& word = idle[std::size_t{leaf} * clos.words + spine / 64];
-    word = loads_[link] == 0 ? word | bit : word & ~bit;
-  };
-  note(state.source, LinkAt({state.source, spine, true}), idle_up_);
-  note(state.destination, LinkAt({state.destination, spine, false}), idle_down_);
+  const std::size_t at = std::size_t{leaf} * clos.words + word;
+  return sends ? idle_up_[at] & clos.up_live[at] : idle_down_[at] & clos.down_live[at];
 }
 
-std::int32_t Occupancy::IdleRoute(const WayState& state) const {
-  const Clos& clos = *view_.clos();
-  const std::size_t from = std::size_t{state.source} * clos.words;
-  const std::size_t to = std::size_t{state.destination} * clos.words;
-  for (std::uint32_t word = 0; word < clos.words; ++word) {
-    const std::uint64_t idle = idle_up_[from + word] & clos.up_live[from + word] &
-                               idle_down_[to + word] & clos.down_live[to + word];
+std::int32_t Occupancy::IdleRoute(std::uint32_t source, std::uint32_t destination) const {
+  const std::uint32_t words = view_.clos()->words;
+  for (std::uint32_t word = 0; word < words; ++word) {
+    const std::uint64_t idle = IdleAt(source, true, word) & IdleAt(destination, false, word);
     if (idle != 0) return static_cast<std::int32_t>(64 * word) + std::countr_zero(idle);
   }
   return -1;
+}
+
+std::span<const Occupancy::Move> Occupancy::InsertIdle(std::span<const Way> ways) {
+  if (ways.empty() || !HasTwoSpineChains()) return {};
+  const Clos& clos = *view_.clos();
+  const std::uint32_t words = clos.words;
+  const std::uint32_t spines = clos.spines;
+  const bool path_is_spine = clos.all_known;
+  const std::uint32_t source = ways_[ways.front()].source;
+  const std::uint32_t* const up = &clos.up[std::size_t{source} * spines];
+  const std::uint32_t* const down = clos.down.data();
+  const std::uint64_t* const up_live = &clos.up_live[std::size_t{source} * words];
+  const std::uint64_t* const down_live = clos.down_live.data();
+  std::uint64_t* const idle_up = &idle_up_[std::size_t{source} * words];
+  std::uint64_t* const idle_down = idle_down_.data();
+  WayState* const states = ways_.data();
+  LinkUse* const links = links_.data();
+  moves_.resize(std::max(moves_.size(), ways.size()));
+  Move* next = moves_.data();
+  for (const Way way : ways) {
+    WayState& state = states[way];
+    const std::size_t row = std::size_t{state.destination} * words;
+    std::uint64_t idle = 0;
+    std::uint32_t word = 0;
+    while (word < words) {
+      idle = idle_up[word] & up_live[word] & idle_down[row + word] & down_live[row + word];
+      if (idle != 0) break;
+      ++word;
+    }
+    if (idle == 0) continue;
+    // What Put does, where all that it would find is known.
+    const std::uint64_t lowest = idle & -idle;
+    idle_up[word] ^= lowest;
+    idle_down[row + word] ^= lowest;
+    const std::uint32_t spine = 64 * word + static_cast<std::uint32_t>(std::countr_zero(idle));
+    const std::int64_t share = state.share;
+    for (LinkUse* const use :
+         {links + up[spine], links + down[std::size_t{state.destination} * spines + spine]}) {
+      use->load = share;
+      use->count = 1;
+      use->ways[0] = way;
+    }
+    state.route = static_cast<std::int32_t>(spine);
+    *next++ = {way, kNoPath, path_is_spine ? state.route : ToPath(state, state.route)};
+  }
+  return std::span(moves_.data(), next);
+}
+
+bool Occupancy::TakesOneEach(const ClosEnd& end, std::int64_t share) const {
+  const Clos& clos = *view_.clos();
+  for (std::uint32_t spine = 0; spine < clos.spines; ++spine) {
+    const ClosEnd at{end.leaf, spine, end.sends};
+    if (IsLive(at)) return links_[LinkAt(at)].limit == share;
+  }
+  return true;
 }
 
 Occupancy::Survey Occupancy::LookAround(const WayState& state) const {
@@ -104,7 +148,7 @@ Occupancy::Survey Occupancy::LookAround(const WayState& state) const {
     const bool at_source = up[spine] != kNoLink && HasRoom(up[spine], state.share);
     const bool at_destination = down[spine] != kNoLink && HasRoom(down[spine], state.share);
     if (at_source && at_destination) {
-      const std::int64_t load = std::max(loads_[up[spine]], loads_[down[spine]]);
+      const std::int64_t load = std::max(links_[up[spine]].load, links_[down[spine]].load);
       if (load >= least) continue;
       least = load;
       survey.best = static_cast<std::int32_t>(spine);
@@ -115,6 +159,45 @@ Occupancy::Survey Occupancy::LookAround(const WayState& state) const {
     }
   }
   return survey;
+}
+
+Occupancy::Survey Occupancy::LookAtIdle(const WayState& state) const {
+  Survey survey;
+  const auto list = [&](std::uint32_t leaf, bool sends, auto& spines) {
+    std::size_t count = 0;
+    for (std::uint32_t word = 0; word < view_.clos()->words; ++word) {
+      for (std::uint64_t idle = IdleAt(leaf, sends, word); idle != 0; idle &= idle - 1) {
+        if (count == spines.size()) return count;
+        spines[count++] = 64 * word + static_cast<std::uint32_t>(std::countr_zero(idle));
+      }
+    }
+    return count;
+  };
+  survey.sources = list(state.source, true, survey.at_source);
+  survey.destinations = list(state.destination, false, survey.at_destination);
+  return survey;
+}
+
+std::int32_t Occupancy::FindSingleMove(const WayState& state, const MoveBudget& budget) {
+  ++walk_;  // nobody has been taken
+  for (const bool sends : {false, true}) {
+    const std::uint32_t leaf = sends ? state.source : state.destination;
+    const std::uint32_t opposite = sends ? state.destination : state.source;
+    for (std::uint32_t word = 0; word < view_.clos()->words; ++word) {
+      for (std::uint64_t left = IdleAt(opposite, !sends, word); left != 0; left &= left - 1) {
+        const std::uint32_t spine = 64 * word + static_cast<std::uint32_t>(std::countr_zero(left));
+        const ClosEnd end{leaf, spine, sends};
+        if (!IsLive(end)) continue;
+        const Way way = CheapestOn(LinkAt(end), state.share);
+        if (way == kNone || !CanMove(way, budget)) continue;
+        const std::int32_t to = IdleRoute(ways_[way].source, ways_[way].destination);
+        if (to < 0) continue;
+        walk_moves_.assign(1, {way, static_cast<std::int32_t>(spine), to});
+        return static_cast<std::int32_t>(spine);
+      }
+    }
+  }
+  return -1;
 }
 
 void Occupancy::CollectInsertions(const WayState& state, const Survey& survey) {
@@ -135,22 +218,27 @@ void Occupancy::CollectInsertions(const WayState& state, const Survey& survey) {
   }
 }
 
+std::int32_t Occupancy::MakeRoom(const WayState& state, const MoveBudget& budget,
+                                 std::int64_t& steps) {
+  // Where a link takes one way only, those with room are the idle ones: no need to look at links.
+  const bool one_each = TakesOneEach({.leaf = state.source, .sends = true}, state.share) &&
+                        TakesOneEach({.leaf = state.destination, .sends = false}, state.share);
+  const Survey survey = one_each ? LookAtIdle(state) : LookAround(state);
+  if (survey.best >= 0 || budget.moves == 0) return survey.best;
+  const std::int32_t route = FindSingleMove(state, budget);
+  if (route >= 0) return route;
+  CollectInsertions(state, survey);
+  const std::size_t found = FindShortest(state.share, budget, steps);
+  return found == kNone ? -1 : static_cast<std::int32_t>(chains_[found].start.spine);
+}
+
 bool Occupancy::InsertAlong(Way way, const MoveBudget& budget, std::int64_t& steps) {
   const WayState& state = ways_[way];
   steps -= view_.clos()->spines;
   walk_moves_.clear();
-  std::int32_t route = IdleRoute(state);
-  if (route < 0) {
-    const Survey survey = LookAround(state);
-    route = survey.best;
-    if (route < 0) {
-      if (budget.moves == 0) return false;
-      CollectInsertions(state, survey);
-      const std::size_t found = FindShortest(state.share, budget, steps);
-      if (found == kNone) return false;
-      route = static_cast<std::int32_t>(chains_[found].start.spine);
-    }
-  }
+  std::int32_t route = IdleRoute(state.source, state.destination);
+  if (route < 0) route = MakeRoom(state, budget, steps);
+  if (route < 0) return false;
   moves_.push_back({way, -1, route});
   MoveTo(way, route);
   TakeWalk();
@@ -159,9 +247,10 @@ bool Occupancy::InsertAlong(Way way, const MoveBudget& budget, std::int64_t& ste
 
 bool Occupancy::RelieveAlong(std::uint32_t link, const MoveBudget& budget, std::int64_t& steps) {
   const ClosEnd end = clos_ends_[link];
-  const auto first = std::find_if(ways_on_[link].begin(), ways_on_[link].end(),
-                                  [&](Way way) { return !ways_[way].pinned; });
-  if (end.leaf == kNone || first == ways_on_[link].end()) return false;
+  const auto on = WaysOn(link);
+  const auto first =
+      std::find_if(on.begin(), on.end(), [&](Way way) { return !ways_[way].pinned; });
+  if (end.leaf == kNone || first == on.end()) return false;
   const std::int64_t share = ways_[*first].share;
   chains_.clear();
   for (std::uint32_t spine = 0; spine < view_.clos()->spines; ++spine) {

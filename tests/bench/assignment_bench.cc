@@ -256,6 +256,13 @@ class LiveFabric {
     ways_[flow] = paths_.Add(flows_[flow].source, flows_[flow].destination);
     return paths_.Start(ways_[flow], kAnyMoves).size() - 1;
   }
+  // The first flows, at once.
+  void StartJob(std::size_t flows) {
+    for (std::size_t i = 0; i < flows; ++i) {
+      ways_[i] = paths_.Add(flows_[i].source, flows_[i].destination);
+    }
+    paths_.StartAll(std::span(ways_).first(flows), kAnyMoves);
+  }
   // The first flows exchange destinations among themselves.
   void ShuffleWithinJob(std::size_t flows, std::mt19937& random) {
     for (std::size_t i = 0; i < flows; ++i) {
@@ -296,6 +303,39 @@ class LiveFabric {
   std::vector<LivePaths::Way> ways_;
 };
 
+// What it takes to write down that 1,024 flows have started, when their paths are known: a record
+// each, their two links' and a move, in arrays as large as those of LivePaths.
+double MeasureWriting(const Input& input) {
+  struct Flow {
+    std::int64_t values[6];
+  };
+  struct Link {
+    std::int64_t values[4];
+  };
+  std::vector<Flow> flows(input.edges.size());
+  std::vector<Link> links(2 * std::size_t{input.leaves} * input.spines);
+  std::vector<LivePaths::Move> moves(1'024);
+  EdgeColoring coloring;
+  const auto spines = coloring.Color(input.edges, input.leaves, input.leaves, input.spines);
+  Times times;
+  for (int round = 0; round < 200; ++round) {
+    times.Measure([&] {
+      for (std::uint32_t i = 0; i < moves.size(); ++i) {
+        const BipartiteEdge& edge = input.edges[i];
+        flows[i] = {{edge.left, edge.right, spines[i], round, 0, 0}};
+        Link* const up = &links[edge.left * input.spines + spines[i]];
+        Link* const down = &links[(input.leaves + edge.right) * input.spines + spines[i]];
+        for (Link* const link : {up, down}) {
+          ++link->values[0];
+          link->values[2] = i;
+        }
+        moves[i] = {i, -1, spines[i]};
+      }
+    });
+  }
+  return times.Minimum();
+}
+
 void MeasureLivePaths(const Input& input) {
   LiveFabric live(input);
   std::mt19937 random(1);
@@ -305,18 +345,24 @@ void MeasureLivePaths(const Input& input) {
 
   // The job of 1,024 hosts ends, and starts with its destinations in another order.
   Times jobs;
+  Times ones;
   for (int round = 0; round < 100; ++round) {
     for (std::size_t flow = 0; flow < 1'024; ++flow) live.Stop(flow);
     live.ShuffleWithinJob(1'024, random);
-    jobs.Measure([&] {
+    jobs.Measure([&] { live.StartJob(1'024); });
+    for (std::size_t flow = 0; flow < 1'024; ++flow) live.Stop(flow);
+    live.ShuffleWithinJob(1'024, random);
+    ones.Measure([&] {
       for (std::size_t flow = 0; flow < 1'024; ++flow) live.Start(flow);
     });
   }
   live.ExpectOptimum();
+  const double floor = MeasureWriting(input);
 
   // Two flows end, and two start from the same leaves with their destinations exchanged: every
   // leaf stays full, and the new flows find one free spine at each end, mostly not the same.
   Times starts;
+  Times chains;
   Times ends;
   std::size_t moved = 0;
   const int rounds = static_cast<int>(std::clamp<std::size_t>(200'000'000 / count, 2'000, 20'000));
@@ -329,8 +375,13 @@ void MeasureLivePaths(const Input& input) {
     ends.Measure([&] { live.Stop(a); });
     ends.Measure([&] { live.Stop(b); });
     std::swap(x.destination, y.destination);
-    starts.Measure([&] { moved += live.Start(a); });
-    starts.Measure([&] { moved += live.Start(b); });
+    for (const std::size_t flow : {a, b}) {
+      std::size_t others = 0;
+      starts.Measure([&] { others = live.Start(flow); });
+      if (others == 0) continue;
+      moved += others;
+      chains.microseconds.push_back(starts.microseconds.back());
+    }
   }
   live.ExpectOptimum();
 
@@ -338,13 +389,16 @@ void MeasureLivePaths(const Input& input) {
   std::size_t lost = 0;
   loss.Measure([&] { lost = live.LoseSpine(0); });
   live.ExpectOptimum();
+  const double share = static_cast<double>(chains.microseconds.size()) /
+                       static_cast<double>(starts.microseconds.size());
   fmt::print(
-      "{:7} {:5} {:4} | {:6.2f} {:6.2f} {:5.1f} | {:6.2f} {:6.2f} | {:8.1f} {:8.1f} {:5.2f} | "
-      "{:8.1f} {:5}\n",
-      count, input.leaves, input.spines, starts.Median(), starts.Quantile(0.99),
-      static_cast<double>(moved) / static_cast<double>(starts.microseconds.size()), ends.Median(),
-      ends.Quantile(0.99), jobs.Minimum(), full.Minimum(), jobs.Minimum() / full.Minimum(),
-      loss.Minimum(), lost);
+      "{:7} {:5} {:4} | {:5.2f} {:6.2f} {:8.1f} | {:4.2f} {:6.1f} {:8.1f} {:5.0f} | "
+      "{:5.2f} {:5.2f} | {:6.1f} {:6.1f} {:5.1f} {:7.1f} {:5.3f} | {:7.1f} {:5}\n",
+      count, input.leaves, input.spines, starts.Quantile(0.4), starts.Median(),
+      starts.Quantile(0.99), share, chains.Median(), chains.Quantile(0.99),
+      static_cast<double>(moved) / static_cast<double>(chains.microseconds.size()), ends.Median(),
+      ends.Quantile(0.99), jobs.Minimum(), ones.Minimum(), floor, full.Minimum(),
+      jobs.Minimum() / full.Minimum(), loss.Minimum(), lost);
 }
 
 }  // namespace
@@ -364,8 +418,9 @@ int main() {
     MeasureColoring(input);
   }
   MeasureMaxMin(Permutation("", 64, 32, 32, 1));
-  fmt::print("\n{:>7} {:>5} {:>4} | {:>19} | {:>13} | {:>23} | {:>14}\n", "live", "leaf", "spin",
-             "start: p50 p99 moves", "end: p50 p99", "1,024 start, all, ratio", "spine lost");
+  fmt::print("\n{:>7} {:>5} {:>4} | {:>21} | {:>26} | {:>11} | {:>34} | {:>13}\n", "live", "leaf",
+             "spin", "start: p40 p50 p99", "with chain: of all p50 p99 moved", "end: p50 p99",
+             "1,024 start: together, singly, floor, full, ratio", "spine lost");
   for (const Input& input : {TwoJobs(64, 32, 32, 32), TwoJobs(256, 32, 32, 32),
                              TwoJobs(512, 64, 64, 16), TwoJobs(1'024, 128, 128, 8)}) {
     MeasureLivePaths(input);

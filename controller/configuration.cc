@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "common/io/config_file.h"
 #include "controller/config.pb.h"
 
@@ -55,6 +58,10 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   }
   options.algorithm = algorithm == "optimal" ? Algorithm::kOptimal : Algorithm::kGreedy;
   if (file.has_moves_per_start()) options.moves_per_start = file.moves_per_start();
+  if (file.has_moved_bytes_per_start()) {
+    options.moved_bytes_per_start = static_cast<std::int64_t>(std::min<std::uint64_t>(
+        file.moved_bytes_per_start(), std::numeric_limits<std::int64_t>::max()));
+  }
   options.limit_rates = file.limit_rates();
   options.learner.max_probes_per_second = Or(file.max_probes_per_second(), 20'000);
   return config;

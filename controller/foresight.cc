@@ -161,7 +161,7 @@ double Foresight::PlannedRate(const Flow& flow) {
     const double share = static_cast<double>(kLoadUnit) / static_cast<double>(flow.ways.size());
     double of_way = static_cast<double>(state_.view.unit_bps());
     for (const fabric::DirectedLink hop : state_.PathsOf(flow)[path->Index()].hops) {
-      const auto load = static_cast<double>(state_.live.loads()[hop.Index()]);
+      const auto load = static_cast<double>(state_.live.LoadOf(hop.Index()));
       const auto capacity = static_cast<double>(state_.view.capacities()[hop.Index()]);
       of_way = std::min(of_way, capacity * share / std::max(load, share));
     }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 
 #include "common/base/event_loop.h"
 #include "common/base/wall_time.h"
@@ -42,6 +43,8 @@ struct ControllerOptions {
   // How many live flows one start may move, at their next message, where the maximum load would
   // grow beyond its optimum otherwise; 0: only an operator or a dead path moves live flows.
   std::size_t moves_per_start = 4;
+  // And how many bytes these may have in flight in all.
+  std::int64_t moved_bytes_per_start = std::numeric_limits<std::int64_t>::max();
   // Whether hosts are told the rate that each flow is to settle at (water-filling), as a limit.
   bool limit_rates = false;
   std::size_t max_flows_per_agent = 16'384;
@@ -53,15 +56,12 @@ struct ControllerOptions {
   WallClock wall_clock = SystemWallTime;
 };
 
-// A chain may move new flows freely, but live ways at this cost (LivePaths::SetBytesInFlight): what
-// a start may cost bounds the number of live ones that it moves.
-inline constexpr std::int64_t kCostOfMove = 1;
-
-// What the start of a flow may move: at most `most_moves` live ways.
+// What the start of a flow may move: new flows freely, and at most `most_moves` live ways.
 inline LivePaths::Options ChainOptions(const ControllerOptions& options, std::size_t most_moves) {
   constexpr std::size_t kLongestChain = 64;
   return {.max_moves = options.algorithm == Algorithm::kGreedy ? 0 : kLongestChain,
-          .max_moved_bytes = static_cast<std::int64_t>(most_moves) * kCostOfMove};
+          .max_live_moves = most_moves,
+          .max_moved_bytes = options.moved_bytes_per_start};
 }
 
 }  // namespace espalier::controller

@@ -105,7 +105,7 @@ void Placement::SetLive(const Flow& flow) {
   for (const FlowWay& way : flow.ways) {
     if (!way.way) continue;
     state_.live.Pin(*way.way, !flow.movable);
-    state_.live.SetBytesInFlight(*way.way, kCostOfMove);
+    state_.live.SetLive(*way.way);
   }
 }
 
@@ -116,18 +116,22 @@ std::set<FlowSlot> Placement::FindPaths(std::span<const FlowSlot> slots, std::si
       if (!ways[i].way && !ways[i].adopting) AddWay(slot, i);
     }
   }
-  const LivePaths::Options options = ChainOptions(options_, most_moves);
-  std::set<FlowSlot> others;
+  std::vector<LivePaths::Way> to_place;
   for (const FlowSlot slot : slots) {
-    for (FlowWay& way : state_.flows.At(slot).ways) {
-      if (state_.PathOf(way) || way.adopting) continue;
-      const auto moves = state_.live.Start(*way.way, options);
-      for (const LivePaths::Move& move : moves) {
-        others.insert(state_.owners[move.way].slot);
-        state_.NotePath(move.way, move.from, move.to);
-      }
-      if (moves.empty()) RemoveWay(way);
+    for (const FlowWay& way : state_.flows.At(slot).ways) {
+      if (!state_.PathOf(way) && !way.adopting) to_place.push_back(*way.way);
     }
+  }
+  std::set<FlowSlot> others;
+  const auto moves = state_.live.StartAll(to_place, ChainOptions(options_, most_moves));
+  for (const LivePaths::Move& move : moves) {
+    if (move.from != kNoPath) others.insert(state_.owners[move.way].slot);
+    state_.NotePath(move.way, move.from, move.to);
+  }
+  for (const LivePaths::Way way : to_place) {
+    const State::WayOwner& owner = state_.owners[way];
+    FlowWay& placed = state_.flows.At(owner.slot).ways[owner.index];
+    if (!state_.PathOf(placed)) RemoveWay(placed);
   }
   for (const FlowSlot slot : slots) others.erase(slot);
   return others;

@@ -4,6 +4,12 @@
 
 namespace espalier::controller {
 
+std::int64_t State::BytesInFlight(LivePaths::Way way) const {
+  const FlowSlot slot = owners[way].slot;
+  return static_cast<std::int64_t>(flows.ActivityOf(slot).outstanding_bytes /
+                                   flows.At(slot).ways.size());
+}
+
 std::string State::Via(const Flow& flow) {
   std::vector<std::int32_t> indices;
   for (const FlowWay& way : flow.ways) {

@@ -34,7 +34,7 @@ struct State {
       : topology(std::move(the_topology)),
         paths(topology),
         view(topology, paths),
-        live(view),
+        live(view, [this](LivePaths::Way way) { return BytesInFlight(way); }),
         rounds(topology) {}
   State(const State&) = delete;  // its parts refer to each other
   State& operator=(const State&) = delete;
@@ -71,6 +71,8 @@ struct State {
     if (!way.way || live.PathOf(*way.way) < 0) return std::nullopt;
     return fabric::PathIndex(live.PathOf(*way.way));
   }
+  // By the last report of its flow, of which it carries an equal part.
+  std::int64_t BytesInFlight(LivePaths::Way way) const;
   // An elephant with all that it needs: not where it crosses no fabric, or is not placed.
   bool HasPaths(const Flow& flow) const {
     return flow.tree_load == 0 && !flow.ways.empty() &&

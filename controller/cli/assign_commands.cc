@@ -32,7 +32,7 @@ struct Request {
   std::uint32_t split = 1;
   std::uint64_t seed = 0;
   std::string previous;
-  std::size_t move_budget = 0;
+  FlowPlanner::MoveBudget budget;
   bool json = false;
 };
 
@@ -101,7 +101,7 @@ Result<Plan> MakePlan(const Request& request, Algorithm algorithm, FlowPlanner& 
   if (!text) return tl::unexpected<Error>(text.error());
   const auto previous = files::ParsePlan(*text, request.previous);
   if (!previous) return tl::unexpected<Error>(previous.error());
-  Plan plan = planner.Repair(*previous, request.move_budget);
+  Plan plan = planner.Repair(*previous, request.budget);
   plan.algorithm = AlgorithmName(algorithm);
   return plan;
 }
@@ -158,9 +158,14 @@ void AddAssignCommand(CLI::App& app, int& exit_code) {
       "A plan printed by assign --json: flows keep its paths, but where they are new or the path "
       "is not usable any more (optimal only)");
   command
-      ->add_option("--move-budget", request->move_budget,
+      ->add_option("--move-budget", request->budget.moves,
                    "How many more moves of flows may bring the load down to the optimum")
       ->capture_default_str()
+      ->needs(previous);
+  command
+      ->add_option("--move-bytes", request->budget.bytes,
+                   "How many bytes the flows that these moves take may have in all (any number)")
+      ->check(CLI::NonNegativeNumber)
       ->needs(previous);
   command->add_flag("--json", request->json, "One JSON object on standard output");
   command->callback([request, &exit_code] {

@@ -87,11 +87,12 @@ Result<Assignment> FlowPlanner::RunAlgorithm(Algorithm algorithm, std::uint64_t 
   return controller::AssignByHash(view_, commodities_, keys, seed);
 }
 
-Plan FlowPlanner::Repair(const files::PreviousPlan& previous, std::size_t move_budget) {
+Plan FlowPlanner::Repair(const files::PreviousPlan& previous, const MoveBudget& budget) {
   constexpr std::size_t kMaxChain = 64;            // of flows that have no path to keep
   constexpr std::int64_t kMaxSteps = 100'000'000;  // about a second
   const auto begin = std::chrono::steady_clock::now();
-  controller::LivePaths live(view_);
+  std::vector<std::int64_t> bytes;  // by way
+  controller::LivePaths live(view_, [&bytes](auto way) { return bytes[way]; });
   std::vector<controller::LivePaths::Way> ways;
   std::vector<controller::LivePaths::Way> placed_anew;
   Assignment assignment;
@@ -105,7 +106,8 @@ Plan FlowPlanner::Repair(const files::PreviousPlan& previous, std::size_t move_b
     for (const std::int32_t path : kept) {
       const auto way =
           live.Add(commodity.source, commodity.destination, controller::kLoadUnit / commodity.ways);
-      live.SetBytesInFlight(way, flows_.flows[flow_of_[i]].bytes.value_or(0) / commodity.ways);
+      live.SetLive(way);
+      bytes.push_back(flows_.flows[flow_of_[i]].bytes.value_or(0) / commodity.ways);
       ways.push_back(way);
       if (path == controller::kNoPath) {
         placed_anew.push_back(way);
@@ -115,9 +117,12 @@ Plan FlowPlanner::Repair(const files::PreviousPlan& previous, std::size_t move_b
       live.Pin(way, true);
     }
   }
-  for (const auto way : placed_anew) live.Start(way, {.max_moves = kMaxChain});
+  live.StartAll(placed_anew, {.max_moves = kMaxChain});
   for (const auto way : ways) live.Pin(way, false);
-  if (move_budget > 0) live.Rebalance({.max_moves = move_budget, .step_budget = kMaxSteps});
+  if (budget.moves > 0) {
+    live.Rebalance(
+        {.max_moves = budget.moves, .max_moved_bytes = budget.bytes, .step_budget = kMaxSteps});
+  }
 
   auto next = ways.begin();
   for (std::size_t i = 0; i < commodities_.size(); ++i) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,9 +28,13 @@ class FlowPlanner {
   Result<files::Plan> Assign(Algorithm algorithm, std::uint64_t seed);
 
   // Flows keep the paths that a previous plan gave them; new ones, and those whose path is not
-  // there any more or not usable, get the least loaded. Then at most `move_budget` moves of any
-  // flows bring loads down to the optimum, flows with few bytes first.
-  files::Plan Repair(const files::PreviousPlan& previous, std::size_t move_budget);
+  // there any more or not usable, get the least loaded. Then moves of any flows
+  // within the budget bring loads down to the optimum, flows with few bytes first.
+  struct MoveBudget {
+    std::size_t moves = 0;  // of a flow's part over one path
+    std::int64_t bytes = std::numeric_limits<std::int64_t>::max();  // of these parts, in all
+  };
+  files::Plan Repair(const files::PreviousPlan& previous, const MoveBudget& budget);
 
  private:
   Result<controller::Assignment> RunAlgorithm(Algorithm algorithm, std::uint64_t seed);

@@ -165,7 +165,7 @@ std::vector<BitsPerSecond> TreeJobs::WhatOthersLeave(const TreeJob* job) const {
       }
     }
   }
-  const auto loads = state_.live.loads();
+  const std::vector<std::int64_t> loads = state_.live.Loads();
   for (std::size_t i = 0; i < loads.size(); ++i) units[i] += loads[i];
   if (job != nullptr && job->in_force) {
     for (const FlowSlot slot : job->in_force->flows) {

@@ -29,10 +29,8 @@ StartPlan PlanStarts(LivePaths& live, std::span<const ExpectedStart> starts,
     }
   }
   std::map<LivePaths::Way, std::int32_t> original;  // of all that moved
-  for (const LivePaths::Way way : ways) {
-    for (const LivePaths::Move& move : live.Start(way, options)) {
-      original.try_emplace(move.way, move.from);
-    }
+  for (const LivePaths::Move& move : live.StartAll(ways, options)) {
+    original.try_emplace(move.way, move.from);
   }
   StartPlan plan;
   for (const LivePaths::Way way : ways) {

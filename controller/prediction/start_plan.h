@@ -21,12 +21,11 @@ struct StartPlan {
   std::vector<LivePaths::Move> moves;  // live ways that make room: from and to, one each
 };
 
-// The assignment that starts in this order would get on top of what is live now, or (`ending`) on
+// The assignment that these starts would get on top of what is live now, or (`ending`) on
 // top of what will be left when those ways have ended. Tries it and takes all back: `live` carries
 // the same paths afterwards as before. So a plan is what LivePaths decides, and as good.
 //
-// `most_moved_bytes` and `longest_chain`: as LivePaths::Options, for each start; what it moves of
-// expected flows is free.
+// `options` are those of LivePaths::StartAll; what it moves of expected flows is not live.
 // Complexity: twice that of the starts. Deterministic. Thread safety: as LivePaths.
 StartPlan PlanStarts(LivePaths& live, std::span<const ExpectedStart> starts,
                      std::span<const LivePaths::Way> ending, const LivePaths::Options& options);

@@ -1,6 +1,7 @@
 #include "controller/routing/live_paths.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/check.h"
 
@@ -11,9 +12,9 @@ __extension__ using Wide = __int128;
 
 }  // namespace
 
-LivePaths::LivePaths(FabricView& view)
+LivePaths::LivePaths(FabricView& view, Occupancy::BytesInFlight bytes_in_flight)
     : view_(view),
-      occupancy_(view),
+      occupancy_(view, std::move(bytes_in_flight)),
       sides_(2 * std::size_t{view.leaf_count()}),
       side_loads_(sides_.size()),
       capacities_(view.capacities().begin(), view.capacities().end()),

@@ -36,7 +36,8 @@ class LivePaths {
     std::int64_t step_budget = 20'000;  // of about 10 ns: paths looked at
   };
 
-  explicit LivePaths(FabricView& view);
+  // The bytes in flight are asked for only of ways that might move; not set: none.
+  explicit LivePaths(FabricView& view, Occupancy::BytesInFlight bytes_in_flight = nullptr);
 
   // A flow (or one of its ways) between different leaves, without a path as yet, which is a
   // share of a flow (kLoadUnit: all of it).
@@ -47,9 +48,10 @@ class LivePaths {
   // A pinned way is moved by no chain: in the middle of a message, on a port that cannot be
   // changed, or of a tree. At first ways are not pinned.
   void Pin(Way way, bool pinned) { occupancy_.Pin(way, pinned); }
-  // It is live, and moving it would cost this now: of several ways on a link, chains take the
-  // cheapest. At first ways are not live, and cost less than any that is.
-  void SetBytesInFlight(Way way, std::int64_t bytes) { occupancy_.SetInFlight(way, bytes); }
+  // It has begun: moving it costs its bytes in flight. Of several ways on a link, and of several
+  // chains of about the least length, the cheapest move. At first ways are not live: they cost
+  // less than any that is.
+  void SetLive(Way way) { occupancy_.SetLive(way); }
 
   // It is on this path (an index into PathTable::Between), whatever the load; -1: on none.
   void Place(Way way, std::int32_t path);
@@ -82,7 +84,8 @@ class LivePaths {
   // Of the most loaded usable switch-to-switch link. O(links).
   Load MaxLoad() const;
   // Units of 1 / kLoadUnit of a flow on a directed link.
-  std::int64_t LoadOf(std::uint32_t link) const { return occupancy_.LoadOf(link); }
+  std::int64_t LoadOf(std::size_t link) const { return occupancy_.LoadOf(link); }
+  std::vector<std::int64_t> Loads() const { return occupancy_.Loads(); }  // by link
 
  private:
   // What a leaf sends (or receives), and what over.

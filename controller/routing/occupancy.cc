@@ -61,8 +61,8 @@ Occupancy::Way Occupancy::Add(std::uint32_t source, std::uint32_t destination, s
   state.route = kNoPath;
   state.pinned = pinned;
   state.walk = 0;
+  state.live = false;
   state.share = share;
-  state.bytes = kNotLive;
   return way;
 }
 
@@ -118,11 +118,14 @@ void Occupancy::AddTo(std::uint32_t link, Way way) {
   LinkUse& use = links_[link];
   use.load += ways_[way].share;
   if (use.count < kInlineWays) {
-    use.ways[use.count++] = way;
+    std::uint32_t at = use.count++;
+    for (; at > 0 && use.ways[at - 1] > way; --at) use.ways[at] = use.ways[at - 1];
+    use.ways[at] = way;
     return;
   }
-  if (use.count++ == kInlineWays) crowded_[link].assign(use.ways.begin(), use.ways.end());
-  crowded_[link].push_back(way);
+  std::vector<Way>& all = crowded_[link];
+  if (use.count++ == kInlineWays) all.assign(use.ways.begin(), use.ways.end());
+  all.insert(std::lower_bound(all.begin(), all.end(), way), way);
 }
 
 void Occupancy::TakeFrom(std::uint32_t link, Way way) {
@@ -136,7 +139,7 @@ void Occupancy::TakeFrom(std::uint32_t link, Way way) {
   Way* const end = begin + use.count;
   Way* const found = std::find(begin, end, way);
   ESPALIER_CHECK(found != end, "way={} link={}", way, link);
-  *found = end[-1];
+  std::copy(found + 1, end, found);
   --use.count;
   if (use.count < kInlineWays) return;
   crowded_[link].pop_back();
@@ -225,17 +228,22 @@ void Occupancy::SetLimit(const Load& load, Bound bound) {
   }
 }
 
+std::int64_t Occupancy::CostOf(Way way) const {
+  if (!ways_[way].live) return kNotLive;
+  return bytes_in_flight_ ? bytes_in_flight_(way) : 0;
+}
+
 bool Occupancy::CanMove(Way way, const MoveBudget& budget) const {
   const WayState& state = ways_[way];
   if (state.pinned || budget.moves == 0) return false;
-  return state.bytes == kNotLive || (budget.live > 0 && state.bytes <= budget.bytes);
+  return !state.live || (budget.live > 0 && CostOf(way) <= budget.bytes);
 }
 
 void Occupancy::Charge(Way way, MoveBudget& budget) const {
   --budget.moves;
-  if (ways_[way].bytes == kNotLive) return;
+  if (!ways_[way].live) return;
   --budget.live;
-  budget.bytes -= ways_[way].bytes;
+  budget.bytes -= CostOf(way);
 }
 
 std::span<const Occupancy::Move> Occupancy::Insert(Way way, const MoveBudget& budget,

@@ -2,8 +2,10 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "controller/routing/assignment.h"
@@ -33,11 +35,17 @@ class Occupancy {
   // What a chain may move.
   struct MoveBudget {
     std::size_t moves = std::numeric_limits<std::size_t>::max();
-    std::size_t live = std::numeric_limits<std::size_t>::max();     // of them: see SetInFlight
+    std::size_t live = std::numeric_limits<std::size_t>::max();     // of them: see SetLive
     std::int64_t bytes = std::numeric_limits<std::int64_t>::max();  // in flight, of these
   };
 
-  explicit Occupancy(FabricView& view) : view_(view) { Clear(); }
+  // What is in flight of a way that is live; asked for only when it might move. Not set: nothing.
+  using BytesInFlight = std::function<std::int64_t(Way)>;
+
+  explicit Occupancy(FabricView& view, BytesInFlight bytes_in_flight = nullptr)
+      : view_(view), bytes_in_flight_(std::move(bytes_in_flight)) {
+    Clear();
+  }
 
   // Forgets all ways; the view may have changed.
   void Clear();
@@ -48,9 +56,10 @@ class Occupancy {
   // Puts it on a path (an index as in FabricView::Candidates), or on none (-1).
   void Place(Way way, std::int32_t path);
   void Pin(Way way, bool pinned) { ways_[way].pinned = pinned; }
-  // It is live: what moving it would cost. Of several ways on a link, a chain takes the cheapest,
-  // one that is not live first.
-  void SetInFlight(Way way, std::int64_t bytes) { ways_[way].bytes = bytes; }
+  // It has begun: moving it costs its bytes in flight. Of several ways on a link a chain takes the
+  // cheapest, one that is not live first; of several chains, the cheapest of about the least
+  // length.
+  void SetLive(Way way) { ways_[way].live = true; }
   // What it puts on each link of its path from now on.
   void SetShare(Way way, std::int64_t share);
 
@@ -66,8 +75,9 @@ class Occupancy {
   // The links of its path; it must have one.
   PathLinks LinksOf(Way way) const { return LinksOf(ways_[way], ways_[way].route); }
   std::size_t link_count() const { return links_.size(); }
-  std::int64_t LoadOf(std::uint32_t link) const { return links_[link].load; }
+  std::int64_t LoadOf(std::size_t link) const { return links_[link].load; }
   std::vector<std::int64_t> Loads() const;  // by link
+  // Ascending, so that what is decided depends on where ways are, not on how they came there.
   std::span<const Way> WaysOn(std::uint32_t link) const;
 
   // The usable path whose busiest link would carry least with this way on it, relative to its
@@ -113,9 +123,9 @@ class Occupancy {
     std::uint32_t destination = 0;
     std::int32_t route = -1;
     bool pinned = false;
+    bool live = false;
     std::uint32_t walk = 0;  // the last walk along a chain that took it
     std::int64_t share = 0;
-    std::int64_t bytes = kNotLive;  // in flight
   };
   // A move considered: it leaves `blocked` too full, or nothing.
   struct Step {
@@ -200,19 +210,23 @@ class Occupancy {
   // A route without a common idle spine: one with room, or one that moves make free, which are left
   // in walk_moves_ (none were before); -1.
   std::int32_t MakeRoom(const WayState& state, const MoveBudget& budget, std::int64_t& steps);
-  // A chain of one move to an idle spine, found by masks.
+  // A chain of one move to an idle spine, found by masks: the cheapest.
   std::int32_t FindSingleMove(const WayState& state, const MoveBudget& budget);
   void CollectInsertions(const WayState& state, const Survey& survey);
   bool InsertAlong(Way way, const MoveBudget& budget, std::int64_t& steps);
   bool RelieveAlong(std::uint32_t link, const MoveBudget& budget, std::int64_t& steps);
-  // The shortest of chains_, to within a factor of 2, is left in walk_moves_; its index, or kNone.
+  // The shortest of chains_, to within a factor of 2, is left in walk_moves_, and the cheapest of
+  // these; its index, or kNone.
   std::size_t FindShortest(std::int64_t share, const MoveBudget& budget, std::int64_t& steps);
-  Walk Follow(const Chain& chain, std::int64_t share, MoveBudget budget, std::size_t length);
+  Walk Follow(const Chain& chain, std::int64_t share, MoveBudget& budget, std::size_t length);
   Way CheapestOn(std::uint32_t link, std::int64_t share) const;
+  static bool IsCheaper(const MoveBudget& left, const MoveBudget& than);
   void TakeWalk();
   // moves_ was by route.
   void TellByPath();
 
+  // What is in flight of it; kNotLive for one that has not begun.
+  std::int64_t CostOf(Way way) const;
   // It is there to be moved, and within the budget.
   bool CanMove(Way way, const MoveBudget& budget) const;
 
@@ -225,6 +239,7 @@ class Occupancy {
   bool Apply(std::uint32_t last);
 
   FabricView& view_;
+  const BytesInFlight bytes_in_flight_;
   std::vector<WayState> ways_;
   std::vector<Way> free_ways_;
   std::vector<LinkUse> links_;
@@ -235,6 +250,7 @@ class Occupancy {
   std::vector<std::uint64_t> idle_down_;
   std::vector<Chain> chains_;
   std::vector<Move> walk_moves_;  // by route
+  std::vector<Move> best_walk_;
   std::uint32_t walk_ = 0;
   std::vector<Step> queue_;
   std::vector<std::uint32_t> visited_;  // by link: the search that visited it

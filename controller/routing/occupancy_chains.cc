@@ -2,21 +2,31 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <tuple>
 
 #include "controller/routing/occupancy.h"
 
 namespace espalier::controller {
 Occupancy::Way Occupancy::CheapestOn(std::uint32_t link, std::int64_t share) const {
   Way best = kNone;
-  for (const Way way : WaysOn(link)) {
+  std::int64_t least = 0;
+  const auto on = WaysOn(link);
+  for (const Way way : on) {
     const WayState& state = ways_[way];
     if (state.pinned || state.share != share || state.walk == walk_) continue;
-    if (best == kNone || state.bytes < ways_[best].bytes) best = way;
+    const std::int64_t cost = on.size() == 1 ? 0 : CostOf(way);
+    if (best != kNone && cost >= least) continue;
+    best = way;
+    least = cost;
   }
   return best;
 }
 
-Occupancy::Walk Occupancy::Follow(const Chain& chain, std::int64_t share, MoveBudget budget,
+bool Occupancy::IsCheaper(const MoveBudget& left, const MoveBudget& than) {
+  return std::tie(left.bytes, left.live) > std::tie(than.bytes, than.live);
+}
+
+Occupancy::Walk Occupancy::Follow(const Chain& chain, std::int64_t share, MoveBudget& budget,
                                   std::size_t length) {
   ++walk_;
   walk_moves_.clear();
@@ -48,11 +58,23 @@ std::size_t Occupancy::FindShortest(std::int64_t share, const MoveBudget& budget
   // All of them a little way, then those that are left twice as far.
   for (std::size_t length = 1; !chains_.empty(); length *= 2) {
     std::size_t open = 0;
+    std::size_t best = kNone;
+    MoveBudget most_left;
     for (std::size_t i = 0; i < chains_.size(); ++i) {
-      const Walk walk = Follow(chains_[i], share, budget, length);
+      MoveBudget left = budget;
+      const Walk walk = Follow(chains_[i], share, left, length);
       steps -= static_cast<std::int64_t>(walk_moves_.size());
-      if (walk == Walk::kFound) return i;
-      if (walk == Walk::kTooLong) chains_[open++] = chains_[i];
+      if (walk == Walk::kFound && (best == kNone || IsCheaper(left, most_left))) {
+        best = i;
+        most_left = left;
+        best_walk_.swap(walk_moves_);
+        if (left.live == budget.live) break;  // free of cost
+      }
+      if (walk == Walk::kTooLong && best == kNone) chains_[open++] = chains_[i];
+    }
+    if (best != kNone) {
+      walk_moves_.swap(best_walk_);
+      return best;
     }
     chains_.resize(open);
     if (steps <= 0) break;
@@ -180,6 +202,7 @@ Occupancy::Survey Occupancy::LookAtIdle(const WayState& state) const {
 
 std::int32_t Occupancy::FindSingleMove(const WayState& state, const MoveBudget& budget) {
   ++walk_;  // nobody has been taken
+  MoveBudget most_left;
   for (const bool sends : {false, true}) {
     const std::uint32_t leaf = sends ? state.source : state.destination;
     const std::uint32_t opposite = sends ? state.destination : state.source;
@@ -192,12 +215,16 @@ std::int32_t Occupancy::FindSingleMove(const WayState& state, const MoveBudget& 
         if (way == kNone || !CanMove(way, budget)) continue;
         const std::int32_t to = IdleRoute(ways_[way].source, ways_[way].destination);
         if (to < 0) continue;
+        MoveBudget rest = budget;
+        Charge(way, rest);
+        if (!walk_moves_.empty() && !IsCheaper(rest, most_left)) continue;
+        most_left = rest;
         walk_moves_.assign(1, {way, static_cast<std::int32_t>(spine), to});
-        return static_cast<std::int32_t>(spine);
+        if (rest.live == budget.live) return walk_moves_.front().from;  // free of cost
       }
     }
   }
-  return -1;
+  return walk_moves_.empty() ? -1 : walk_moves_.front().from;
 }
 
 void Occupancy::CollectInsertions(const WayState& state, const Survey& survey) {

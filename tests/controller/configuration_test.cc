@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <limits>
 
 #include "tests/temporary_folder.h"
 
@@ -36,6 +37,7 @@ TEST_F(ConfigurationTest, HasDefaultsForAllButTheTopology) {
   EXPECT_TRUE(config->options.fabric_hashes_protocol);
   EXPECT_EQ(config->options.algorithm, Algorithm::kOptimal);
   EXPECT_EQ(config->options.moves_per_start, 4U);
+  EXPECT_EQ(config->options.moved_bytes_per_start, std::numeric_limits<std::int64_t>::max());
   EXPECT_FALSE(config->options.limit_rates);
 }
 
@@ -43,7 +45,7 @@ TEST_F(ConfigurationTest, TakesWhatTheFileSays) {
   const auto config = Read(
       "topology_file: \"t.json\" http: \"127.0.0.1:1\" http: \"unix:/x\" heartbeat_ms: 250\n"
       "hash_ignores_protocol: true log_level: \"error\" max_probes_per_second: 10\n"
-      "algorithm: \"greedy\" moves_per_start: 0 limit_rates: true\n");
+      "algorithm: \"greedy\" moves_per_start: 0 moved_bytes_per_start: 9 limit_rates: true\n");
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_EQ(config->http.size(), 2U);
   EXPECT_EQ(config->options.heartbeat_interval, 250ms);
@@ -52,6 +54,7 @@ TEST_F(ConfigurationTest, TakesWhatTheFileSays) {
   EXPECT_EQ(config->options.learner.max_probes_per_second, 10U);
   EXPECT_EQ(config->options.algorithm, Algorithm::kGreedy);
   EXPECT_EQ(config->options.moves_per_start, 0U);
+  EXPECT_EQ(config->options.moved_bytes_per_start, 9);
   EXPECT_TRUE(config->options.limit_rates);
 }
 

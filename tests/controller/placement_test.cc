@@ -57,6 +57,31 @@ TEST_F(Corner, AStartMovesALiveFlowWhereThatKeepsLinksEven) {
   EXPECT_NE(cluster_->AppliedSpine(2, 2, 3), spine_of_new);
 }
 
+TEST_F(Corner, AStartMovesTheFlowWithFewerBytesInFlight) {
+  const auto in_flight = [&](int host, std::uint64_t flow, std::uint64_t bytes) {
+    wire::FlowReport report;
+    report.progress.push_back(
+        {.id = wire::LocalFlowId(flow), .remaining_bytes = 1 << 30, .outstanding_bytes = bytes});
+    cluster_->Report(host, std::move(report));
+    cluster_->Settle();
+  };
+  for (const bool first_has_fewer : {true, false}) {
+    Build({.moved_bytes_per_start = 100});
+    in_flight(0, 1, first_has_fewer ? 10 : 20);
+    in_flight(2, 2, first_has_fewer ? 20 : 10);
+    Open(0, {.id = 2, .to = 3});
+    EXPECT_EQ(MaxLoad(), (Load{1, 1}));
+    EXPECT_EQ(cluster_->AppliedSpine(0, 1, 1), first_has_fewer ? 1 : 0);
+    EXPECT_EQ(cluster_->AppliedSpine(2, 2, 3), first_has_fewer ? 1 : 0);
+  }
+  Build({.moved_bytes_per_start = 100});
+  in_flight(0, 1, 101);
+  in_flight(2, 2, 101);
+  Open(0, {.id = 2, .to = 3});
+  EXPECT_EQ(MaxLoad(), (Load{2, 1}));
+  EXPECT_EQ(cluster_->CounterValue(kMoved), 0);
+}
+
 TEST_F(Corner, NoLiveFlowMovesWhereTheOperatorAllowsNone) {
   for (const auto& options : {ControllerOptions{.moves_per_start = 0},
                               ControllerOptions{.algorithm = Algorithm::kGreedy}}) {

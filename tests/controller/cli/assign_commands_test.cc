@@ -252,6 +252,30 @@ TEST_F(Assign, SpendsItsMoveBudgetOnTheOptimum) {
   }
 }
 
+// Two flows share a link; moving either would do.
+TEST_F(Assign, MovesTheFlowWithFewerBytesAndNoMoreThanAllowed) {
+  WriteTopology(*fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 2}));
+  const std::string flows = kHeader + "big,j,h0,h2,1000\nsmall,j,h1,h3,10\n";
+  const std::string path =
+      R"("links": ["h{0}--leaf0", "leaf0--spine0", "leaf1--spine0", "h{1}--leaf1"], "share": "1")";
+  const auto entry = [&](const char* name, int from, int to) {
+    return fmt::format(R"({{"flow": "{}", "state": "ROUTED", "paths": [{{{}}}]}})", name,
+                       fmt::format(fmt::runtime(path), from, to));
+  };
+  const std::string previous =
+      "--previous " +
+      Write("plan.json", R"({"algorithm": "greedy", "assignments": [)" + entry("big", 0, 2) + ", " +
+                             entry("small", 1, 3) + "]}");
+  const auto run = [&](const std::string& options) {
+    const io::JsonValue plan = RunJson(flows, previous + options);
+    return TextOf(plan, "max_link_load") + " " + TextOf(plan, "moved_bytes");
+  };
+  EXPECT_EQ(run(" --move-budget 5"), "1 10");
+  EXPECT_EQ(run(" --move-budget 5 --move-bytes 10"), "1 10");
+  EXPECT_EQ(run(" --move-budget 5 --move-bytes 9"), "2 0");
+  EXPECT_EQ(Run(flows, previous + " --move-bytes -1").code, 2);
+}
+
 TEST_F(Assign, KeepsTheLivingPartsOfASplitFlow) {
   WriteTopology(*fabric::BuildLeafSpine({.spines = 4, .leaves = 2, .hosts_per_leaf = 1}));
   const std::string flows = kHeader + "a,j,h0,h1,\n";

@@ -117,12 +117,12 @@ TEST_F(TreeJobsTest, EntersTheEdgesIntoTheFlowTablePinnedAndWeighted) {
   for (std::size_t i = 0; i < cluster_.state().topology.links().size(); ++i) {
     const fabric::LinkId link(static_cast<std::int32_t>(i));
     if (!cluster_.state().topology.IsSwitchToSwitch(link)) continue;
-    const auto load = cluster_.state().live.loads()[fabric::DirectedLink{link, true}.Index()];
+    const auto load = cluster_.state().live.LoadOf(fabric::DirectedLink{link, true}.Index());
     EXPECT_NEAR(static_cast<double>(load) / static_cast<double>(kLoadUnit), 1, 0.01);
   }
   ASSERT_TRUE(cluster_.StopJob("train").has_value());
   EXPECT_EQ(FlowsOfTrees(), 0U);
-  for (const std::int64_t load : cluster_.state().live.loads()) EXPECT_EQ(load, 0);
+  for (const std::int64_t load : cluster_.state().live.Loads()) EXPECT_EQ(load, 0);
 }
 
 TEST_F(TreeJobsTest, OtherFlowsKeepAwayFromTreesAndTreesFromThem) {
@@ -163,7 +163,7 @@ TEST_F(TreeJobsTest, AFailedLinkBringsANewPlanOnPortsThatNoOldConnectionHas) {
   for (const bool forward : {true, false}) {
     const auto link = *cluster_.state().topology.FindLink("leaf1--spine2");
     const fabric::DirectedLink direction{link, forward};
-    EXPECT_EQ(cluster_.state().live.loads()[direction.Index()], 0);
+    EXPECT_EQ(cluster_.state().live.LoadOf(direction.Index()), 0);
   }
   // After a rest the old ports may be chosen again.
   cluster_.Advance(3min);

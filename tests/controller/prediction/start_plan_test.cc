@@ -19,7 +19,7 @@ class StartPlanTest : public testing::TestWithParam<bool> {
   LivePaths::Way AddLive(const ExpectedStart& start) {
     const LivePaths::Way way = live_.Add(start.source, start.destination, kLoadUnit / start.ways);
     live_.Start(way, options_);
-    live_.SetBytesInFlight(way, 1);
+    live_.SetLive(way);
     return way;
   }
   ExpectedStart Draw() {
@@ -34,7 +34,7 @@ class StartPlanTest : public testing::TestWithParam<bool> {
   fabric::PathTable paths_{topology_};
   FabricView view_{topology_, paths_};
   LivePaths live_{view_};
-  const LivePaths::Options options_{.max_moves = 64, .max_moved_bytes = 4};
+  const LivePaths::Options options_{.max_moves = 64, .max_live_moves = 4};
 };
 
 TEST_P(StartPlanTest, IsWhatTheStartsGetAndLeavesNoTrace) {
@@ -43,7 +43,7 @@ TEST_P(StartPlanTest, IsWhatTheStartsGetAndLeavesNoTrace) {
     for (int i = 0; i < 6; ++i) ways.push_back(AddLive(Draw()));
     std::vector<std::int32_t> before;
     for (const LivePaths::Way way : ways) before.push_back(live_.PathOf(way));
-    const std::vector<std::int64_t> loads(live_.loads().begin(), live_.loads().end());
+    const std::vector<std::int64_t> loads = live_.Loads();
     const std::vector<LivePaths::Way> ending(ways.begin(), ways.begin() + round % 4);
     std::vector<ExpectedStart> starts;
     for (int i = 0; i < 10; ++i) starts.push_back(Draw());
@@ -51,7 +51,7 @@ TEST_P(StartPlanTest, IsWhatTheStartsGetAndLeavesNoTrace) {
     const StartPlan plan = PlanStarts(live_, starts, ending, options_);
 
     for (std::size_t i = 0; i < ways.size(); ++i) ASSERT_EQ(live_.PathOf(ways[i]), before[i]);
-    ASSERT_TRUE(std::equal(loads.begin(), loads.end(), live_.loads().begin()));
+    ASSERT_EQ(live_.Loads(), loads);
 
     // It all happens as expected: by the plan, and afresh, the maximum load is the same.
     for (const LivePaths::Way way : ending) live_.Remove(way);
@@ -63,10 +63,9 @@ TEST_P(StartPlanTest, IsWhatTheStartsGetAndLeavesNoTrace) {
       }
     }
     std::vector<std::pair<LivePaths::Way, std::int32_t>> moved;
-    for (const LivePaths::Way way : fresh) {
-      for (const LivePaths::Move& move : live_.Start(way, options_)) {
-        if (move.way != way) moved.emplace_back(move.way, move.from);
-      }
+    for (const LivePaths::Move& move : live_.StartAll(fresh, options_)) {
+      if (std::find(fresh.begin(), fresh.end(), move.way) == fresh.end())
+        moved.emplace_back(move.way, move.from);
     }
     const Load fresh_load = live_.MaxLoad();
     for (const LivePaths::Way way : fresh) live_.Place(way, kNoPath);

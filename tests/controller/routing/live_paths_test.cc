@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 
 #include "controller/routing/assigner.h"
 #include "tests/controller/routing/test_fabric.h"
@@ -180,6 +181,75 @@ INSTANTIATE_TEST_SUITE_P(Shapes, LivePathsOnClos,
                                   std::to_string(shape.param.ways) + "Ways";
                          });
 
+// Jobs come and go at once: the whole stays at the optimum, and so does every leaf.
+TEST_P(LivePathsOnClos, StartsWholeJobsAtTheOptimum) {
+  const auto [spines, leaves, ways, flows] = GetParam();
+  std::mt19937 random(static_cast<std::uint32_t>(7 * spines + leaves));
+  auto fabric = Fabric::LeafSpine(spines, leaves);
+  Assigner assigner(fabric->view);
+  LivePaths paths(fabric->view);
+  struct Job {
+    Commodities commodities;
+    std::vector<LivePaths::Way> ways;
+  };
+  std::vector<Job> jobs;
+  for (int round = 0; round < 60; ++round) {
+    if (jobs.size() > 3) {
+      std::swap(jobs[random() % jobs.size()], jobs.back());
+      for (const auto way : jobs.back().ways) paths.Remove(way);
+      jobs.pop_back();
+      paths.Rebalance(kAnyMoves);
+    }
+    Job& job = jobs.emplace_back();
+    for (std::size_t i = 0; i < flows / 3 + random() % flows; ++i) {
+      const auto [from, to] = RandomPair(random, static_cast<std::uint32_t>(leaves));
+      job.commodities.push_back({.source = from, .destination = to, .ways = ways});
+    }
+    if (round % 2 == 0) std::ranges::sort(job.commodities, {}, &Commodity::source);
+    std::map<LivePaths::Way, std::int32_t> path_of;
+    for (const Job& other : jobs) {
+      for (const auto way : other.ways) path_of[way] = paths.PathOf(way);
+    }
+    for (const Commodity& flow : job.commodities) {
+      for (std::uint32_t i = 0; i < ways; ++i) {
+        job.ways.push_back(paths.Add(flow.source, flow.destination, kLoadUnit / ways));
+        path_of[job.ways.back()] = kNoPath;
+      }
+    }
+    for (const LivePaths::Move& move : paths.StartAll(job.ways, kAnyMoves)) {
+      ASSERT_EQ(path_of.at(move.way), move.from);
+      path_of[move.way] = move.to;
+    }
+    paths.Rebalance(kAnyMoves);
+    Commodities live;
+    for (const Job& other : jobs) {
+      live.insert(live.end(), other.commodities.begin(), other.commodities.end());
+      for (const auto way : other.ways) ASSERT_TRUE(paths.IsOnUsablePath(way));
+    }
+    ASSERT_EQ(paths.MaxLoad(), assigner.Optimal(live, {.step_budget = 0}).max_load) << round;
+  }
+}
+
+TEST(LivePaths, StartsAllThatCanBeReachedAndMovesNobodyWhereNoneMay) {
+  auto fabric = Fabric::LeafSpine(2, 4);
+  fabric->SetState("leaf3--spine0", LinkState::kDown);
+  fabric->SetState("leaf3--spine1", LinkState::kDown);
+  fabric->view.Refresh();
+  LivePaths paths(fabric->view);
+  const auto live = paths.Add(0, 1);
+  paths.Place(live, 0);
+  const std::vector<LivePaths::Way> ways = {paths.Add(0, 2), paths.Add(0, 3), paths.Add(2, 1)};
+  const auto moves = paths.StartAll(ways, {});
+  ASSERT_EQ(moves.size(), 2U);
+  for (const auto& move : moves) EXPECT_EQ(move.from, kNoPath);
+  EXPECT_EQ(paths.PathOf(ways[0]), 1);
+  EXPECT_EQ(paths.PathOf(ways[1]), kNoPath);
+  EXPECT_EQ(paths.PathOf(ways[2]), 1);
+  EXPECT_EQ(paths.PathOf(live), 0);
+  EXPECT_EQ(paths.MaxLoad(), (Load{1, 1}));
+  EXPECT_TRUE(paths.StartAll({}, kAnyMoves).empty());
+}
+
 TEST(LivePaths, KeepsEveryLeafAtItsOwnOptimum) {
   std::mt19937 random(11);
   auto fabric = Fabric::LeafSpine(4, 6);
@@ -259,37 +329,83 @@ TEST(LivePaths, FollowsALongChainButNoFurtherThanAllowed) {
   }
 }
 
+// Spine 0 is taken at leaf 0 by `first`, spine 1 at leaf 3 by `second`: a flow from 0 to 3 finds
+// room where one of them moves.
+class Corner {
+ public:
+  Corner()
+      : fabric_(Fabric::LeafSpine(2, 4)),
+        paths_(fabric_->view, [this](LivePaths::Way way) { return bytes_[way]; }),
+        first_(paths_.Add(0, 1)),
+        second_(paths_.Add(2, 3)) {
+    paths_.Place(first_, 0);
+    paths_.Place(second_, 1);
+  }
+
+  LivePaths& paths() { return paths_; }
+  LivePaths::Way first() const { return first_; }
+  LivePaths::Way second() const { return second_; }
+  void SetBytes(std::int64_t of_first, std::int64_t of_second) {
+    bytes_ = {of_first, of_second, 0};
+    paths_.SetLive(first_);
+    paths_.SetLive(second_);
+  }
+  // Who moves for it, if anybody; then all is as before.
+  std::vector<LivePaths::Way> Start(const LivePaths::Options& options) {
+    const auto way = paths_.Add(0, 3);
+    std::vector<LivePaths::Way> moved;
+    for (const auto& move : paths_.Start(way, options)) {
+      if (move.way != way) moved.push_back(move.way);
+    }
+    EXPECT_EQ(paths_.MaxLoad(), (Load{moved.empty() ? 2 : 1, 1}));
+    paths_.Remove(way);
+    paths_.Place(first_, 0);
+    paths_.Place(second_, 1);
+    return moved;
+  }
+
+ private:
+  std::unique_ptr<Fabric> fabric_;
+  std::vector<std::int64_t> bytes_{0, 0, 0};  // by way
+  LivePaths paths_;
+  LivePaths::Way first_;
+  LivePaths::Way second_;
+};
+
+using Ways = std::vector<LivePaths::Way>;
+
 TEST(LivePaths, MovesNoPinnedWayAndNoMoreBytesThanAllowed) {
-  auto fabric = Fabric::LeafSpine(2, 4);
-  LivePaths paths(fabric->view);
-  // Both spines are taken, at one end each: 0 -> 1 at spine 0, 2 -> 3 at spine 1.
-  const auto first = paths.Add(0, 1);
-  paths.Place(first, 0);
-  const auto second = paths.Add(2, 3);
-  paths.Place(second, 1);
-  const auto start = [&](const LivePaths::Options& options) {
-    const auto way = paths.Add(0, 3);
-    paths.Start(way, options);
-    const Load load = paths.MaxLoad();
-    paths.Remove(way);
-    paths.Place(first, 0);
-    paths.Place(second, 1);
-    return load;
-  };
-  EXPECT_EQ(start(kAnyMoves), (Load{1, 1}));
-  paths.SetBytesInFlight(first, 1'000);
-  paths.SetBytesInFlight(second, 100);
+  Corner corner;
+  EXPECT_EQ(corner.Start(kAnyMoves).size(), 1U);
+  corner.SetBytes(1'000, 100);
   LivePaths::Options options = kAnyMoves;
   options.max_moved_bytes = 99;
-  EXPECT_EQ(start(options), (Load{2, 1}));
+  EXPECT_EQ(corner.Start(options), Ways{});
   options.max_moved_bytes = 100;
-  EXPECT_EQ(start(options), (Load{1, 1}));
-  paths.Pin(second, true);
-  EXPECT_EQ(start(options), (Load{2, 1}));
+  EXPECT_EQ(corner.Start(options), Ways{corner.second()});
+  corner.paths().Pin(corner.second(), true);
+  EXPECT_EQ(corner.Start(options), Ways{});
   options.max_moved_bytes = 1'000;
-  EXPECT_EQ(start(options), (Load{1, 1}));
-  paths.Pin(first, true);
-  EXPECT_EQ(start(kAnyMoves), (Load{2, 1}));
+  EXPECT_EQ(corner.Start(options), Ways{corner.first()});
+  corner.paths().Pin(corner.first(), true);
+  EXPECT_EQ(corner.Start(kAnyMoves), Ways{});
+}
+
+TEST(LivePaths, MovesTheWayWithFewerBytesInFlightAndFirstOneThatIsNotLive) {
+  Corner corner;
+  corner.SetBytes(5, 7);
+  EXPECT_EQ(corner.Start(kAnyMoves), Ways{corner.first()});
+  corner.SetBytes(7, 5);
+  EXPECT_EQ(corner.Start(kAnyMoves), Ways{corner.second()});
+
+  Corner half_new;
+  half_new.paths().SetLive(half_new.second());
+  EXPECT_EQ(half_new.Start(kAnyMoves), Ways{half_new.first()});
+  LivePaths::Options no_live = kAnyMoves;
+  no_live.max_live_moves = 0;
+  EXPECT_EQ(half_new.Start(no_live), Ways{half_new.first()});
+  half_new.paths().SetLive(half_new.first());
+  EXPECT_EQ(half_new.Start(no_live), Ways{});
 }
 
 TEST(LivePaths, LeavesAWayWhereItIsWhenNothingElseIsUsable) {

@@ -21,7 +21,7 @@
 #include <functional>
 #include <memory>
 
-#include "measure.h"
+#include "tests/bench/peers/measure.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 // usage: mpirun -np N mpi_collective COLLECTIVE REPETITIONS BYTES...
 #include <mpi.h>
 
-#include "measure.h"
+#include "tests/bench/peers/measure.h"
 
 namespace {
 

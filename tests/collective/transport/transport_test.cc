@@ -83,6 +83,31 @@ TEST(TcpTransport, ConnectsFromTheChosenSourcePort) {
   higher.join();
 }
 
+// A peer of another version is none: the rank that it should be has not come.
+TEST(TcpTransport, TakesStrangersForNobody) {
+  TemporaryFolder folder;
+  FileStore store(folder.path());
+  auto transport = JoinTcp(store, "g", 0, 2, {});
+  ASSERT_TRUE(transport);
+  const auto place = store.Get("g/tcp.0", InAWhile());
+  ASSERT_TRUE(place);
+  const auto port = static_cast<std::uint16_t>(std::stoi(place->substr(place->find(' '))));
+  std::vector<UniqueFd> strangers;
+  for (const std::size_t bytes : {1, 48, 4096}) {
+    auto stranger =
+        Dial(*ParseAddress("127.0.0.1", 0), *ParseAddress("127.0.0.1", port), InAWhile());
+    ASSERT_TRUE(stranger);
+    const std::string hello(bytes, '\x02');
+    ExpectDone(SendWhole(stranger->get(), hello.data(), bytes, InAWhile()));
+    strangers.push_back(std::move(*stranger));
+  }
+  const Endpoint endpoint = {1, 0};
+  const auto connected = (*transport)->Connect({&endpoint, 1}, In(milliseconds(300)));
+  ASSERT_FALSE(connected);
+  EXPECT_EQ(connected.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(connected.error().message, "rank 1 has not come in time (channel 0)");
+}
+
 TEST(FileStore, GivesWhatWasSetAndWaitsForTheRest) {
   TemporaryFolder folder;
   FileStore store(folder.path() + "/made/when needed");

@@ -27,14 +27,15 @@ struct Ratio {
 
 void Assigner::Start(std::span<const Commodity> commodities) {
   result_.first.resize(commodities.size() + 1);
-  std::uint32_t ways = 0;
+  std::uint64_t ways = 0;
   for (std::size_t i = 0; i < commodities.size(); ++i) {
     ESPALIER_CHECK(commodities[i].ways >= 1 && commodities[i].ways <= kMaxWays, "ways={}",
                    commodities[i].ways);
-    result_.first[i] = ways;
+    result_.first[i] = static_cast<std::uint32_t>(ways);
     ways += commodities[i].ways;
   }
-  result_.first[commodities.size()] = ways;
+  ESPALIER_CHECK(ways <= kMaxAllWays, "ways of all commodities={}, at most {}", ways, kMaxAllWays);
+  result_.first[commodities.size()] = static_cast<std::uint32_t>(ways);
   result_.paths.assign(ways, kNoPath);
   result_.max_load = result_.lower_bound = {};
 }

@@ -26,8 +26,9 @@ struct AssignOptions {
 // Assigns paths to all commodities at once. A workspace: kept from call to call, so that repeated
 // assignments of like size allocate nothing. Deterministic: same input, same output.
 //
-// No input is refused: commodities within one leaf take no path, unreachable ones are reported
-// (kNoPath) and do not hinder the others. Results are valid until the next call.
+// Up to kMaxAllWays ways in all; more, or a commodity of none or more than kMaxWays, is a broken
+// invariant. No other input is refused: commodities within one leaf take no path, unreachable ones
+// are reported (kNoPath) and do not hinder the others. Results are valid until the next call.
 // Thread safety: one thread per workspace (the view fills its cache, too).
 class Assigner {
  public:

@@ -24,6 +24,8 @@ struct Commodity {
   std::uint32_t destination_link = kNoLink;
 };
 constexpr std::uint32_t kMaxWays = 16;
+constexpr std::uint64_t kMaxAllWays =
+    0xFFFF'FFFF;  // of one assignment: they are numbered by 32 bits
 
 // The order in which the paper's authors feed their greedy: commodities grouped by their leaves,
 // the groups by falling size and then by source and destination. Returns indices. O(n log n).

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "collective/forest/trees/routed_trees.h"
@@ -17,8 +18,9 @@ using fabric::Topology;
 
 constexpr std::int32_t kNone = -1;
 
-tl::unexpected<Error> Unsound(std::string what) {
-  return Fail(ErrorCode::kInvalidArgument, "the previous forest is not sound: " + what);
+tl::unexpected<Error> Unsound(std::string_view what) {
+  return Fail(ErrorCode::kInvalidArgument,
+              "the previous forest is not sound: " + std::string(what));
 }
 
 // That its trees can be walked through: shapes, trees, routes.

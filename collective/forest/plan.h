@@ -32,6 +32,14 @@ struct Phase {
   std::vector<Channel> channels;  // what the hops of the forest's routes stand for
 };
 
+// A switch that copies for an edge of a tree, or adds up what comes over it.
+struct CopyPoint {
+  std::size_t phase = 0;
+  std::size_t tree_class = 0;  // of the phase's forest
+  Rank child = kNoRank;        // the edge's lower end
+  fabric::NodeId at;
+};
+
 // A schedule in the terms of the topology: all that files hold, verification reads and show prints.
 // Rates are Gbit/s, inverse rates 1/(Gbit/s), exact.
 struct Plan {
@@ -51,6 +59,9 @@ struct Plan {
 
   std::vector<Forest> forests;
   std::vector<Phase> phases;
+  // What a file says of the switches that copy or add up, if it says that edge by edge:
+  // CountPrunedLoads compares it with what follows from the trees.
+  std::optional<std::vector<CopyPoint>> stated_copies;
 
   std::int64_t TotalWeight() const;
   // Data over time as nccl-tests defines it: total weight / inverse rate for allgather and

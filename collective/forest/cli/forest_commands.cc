@@ -141,6 +141,7 @@ Result<std::string> FormatPlan(const Topology& topology, const Plan& plan, const
   if (format == "dot") return FormatTreeAsDot(topology, plan, tree);
   if (format == "program") return FormatAsProgramJson(plan);
   if (format == "msccl-xml") return FormatAsMscclXml(plan);
+  if (format == "mscclpp-json") return FormatAsMscclppJson(plan);
   return FormatForestJson(topology, plan, seconds, proof);
 }
 
@@ -394,8 +395,10 @@ int Show(const ReadRequest& request) {
 void AddFormat(CLI::App& command, std::string& format, std::string& output, std::size_t& tree) {
   command
       .add_option("--format", format,
-                  "json (small forests), binary, summary, dot (one tree), program or msccl-xml")
-      ->check(CLI::IsMember({"json", "binary", "summary", "dot", "program", "msccl-xml"}))
+                  "json (small forests), binary, summary, dot (one tree), program, msccl-xml or "
+                  "mscclpp-json")
+      ->check(CLI::IsMember(
+          {"json", "binary", "summary", "dot", "program", "msccl-xml", "mscclpp-json"}))
       ->capture_default_str();
   command.add_option("--tree", tree, "Which class of trees dot draws")->capture_default_str();
   command.add_option("-o,--output", output, "File to write (default: standard output)");

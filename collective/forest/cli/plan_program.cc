@@ -4,6 +4,7 @@
 
 #include "collective/algorithms/forest_program.h"
 #include "collective/program/files/msccl_xml.h"
+#include "collective/program/files/mscclpp_json.h"
 #include "collective/program/files/program_file.h"
 #include "collective/program/verifier/verifier.h"
 
@@ -35,6 +36,12 @@ Result<std::string> FormatAsMscclXml(const Plan& plan) {
   auto program = MakeProgram(plan);
   if (!program) return Propagate(program);
   return program::FormatMscclXml(*program);
+}
+
+Result<std::string> FormatAsMscclppJson(const Plan& plan) {
+  auto program = MakeProgram(plan);
+  if (!program) return Propagate(program);
+  return program::FormatMscclppJson(*program);
 }
 
 }  // namespace espalier::forest

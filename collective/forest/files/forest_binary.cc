@@ -222,9 +222,7 @@ class Decoder {
       begin[r + 1] += begin[r];
     }
     // Each class has a bit or more for every rank but its root.
-    if (forest.classes.size() > 8 * reader_.Left() / (ranks - 1)) {
-      return false;
-    }
+    if (ranks < 2 || forest.classes.size() > 8 * reader_.Left() / (ranks - 1)) return false;
     forest.parents.assign(forest.classes.size() * ranks, kNoRank);
     for (std::size_t c = 0; c < forest.classes.size(); ++c) {
       const std::span<Rank> parents = forest.Parents(c);

@@ -97,6 +97,7 @@ class Parser {
     if (!known) fields.AddError("method", fmt::format("unknown method \"{}\"", method));
     plan_.on_share = fields.Bool("share", false);
     plan_.in_network = fields.Bool("in_network", false);
+    if (plan_.in_network) plan_.stated_copies.emplace();
     plan_.trees_per_weight = fields.Integer("trees_per_root", 1, 1, kMaxInteger);
     plan_.tree_gbps = ReadRational(fields, "tree_gbps");
     unroutable_edges_ = fields.Integer("unroutable_edges", 0, 0, kMaxInteger);
@@ -272,8 +273,8 @@ class Parser {
     fields.RequiredString("from");
     fields.RequiredString("to");
     const auto& path = fields.RequiredArray("path");
-    // Follows from the tree: only its form matters.
-    if (plan_.in_network) fields.String(phase.reversed ? "added_at" : "copied_at");
+    const std::string_view copy_key = phase.reversed ? "added_at" : "copied_at";
+    if (plan_.in_network) fields.String(copy_key);
     Keep(fields.Finish());
     const auto from = ReadRank(value, "from");
     const auto to = ReadRank(value, "to");
@@ -285,6 +286,12 @@ class Parser {
                                          topology_.node(plan_.ranks[child]).id));
     }
     parents[child] = parent;
+    if (const JsonValue* at = value.Find(copy_key); plan_.in_network && at != nullptr) {
+      const auto node = ReadNode(*at);
+      if (!node) return;
+      plan_.stated_copies->push_back({static_cast<std::size_t>(&phase - phases_.data()),
+                                      phase.forest.classes.size() - 1, child, *node});
+    }
     std::vector<std::int32_t> hops;
     std::optional<NodeId> last;
     for (const JsonValue& item : path) {

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
 
 namespace espalier::forest {
 
@@ -10,6 +13,8 @@ using fabric::NodeId;
 using fabric::Topology;
 
 namespace {
+
+constexpr NodeId kNowhere(-1);
 
 bool IsCapable(const fabric::Node& node, const Phase& phase) {
   return node.kind == fabric::NodeKind::kSwitch && (phase.reversed ? node.reduce : node.multicast);
@@ -59,6 +64,28 @@ class DeliveryCheck {
   std::vector<bool> has_data_;  // by node
 };
 
+// What a file says of the switches that copy, or add up.
+class StatedCopies {
+ public:
+  explicit StatedCopies(const Plan& plan) : stated_(plan.stated_copies.has_value()) {
+    if (!stated_) return;
+    for (const CopyPoint& copy : *plan.stated_copies) {
+      at_[{copy.phase, copy.tree_class, copy.child}] = copy.at;
+    }
+  }
+
+  // Whether it is the same as what follows from the tree; nothing said is right.
+  bool Agree(std::size_t phase, const RoutedTree& tree, const TreeEdge& edge, NodeId at) const {
+    if (!stated_) return true;
+    const auto found = at_.find({phase, tree.tree_class, edge.child});
+    return at == (found == at_.end() ? kNowhere : found->second);
+  }
+
+ private:
+  bool stated_;
+  std::map<std::tuple<std::size_t, std::size_t, Rank>, NodeId> at_;
+};
+
 }  // namespace
 
 TreePruner::TreePruner(const Topology& topology, const Plan& plan, const Phase& phase)
@@ -97,23 +124,39 @@ std::span<const std::int32_t> TreePruner::Prune(const RoutedTree& tree) {
 Result<std::vector<std::vector<std::int64_t>>> CountPrunedLoads(const Topology& topology,
                                                                 const Plan& plan) {
   std::vector<std::vector<std::int64_t>> loads;
-  for (const Phase& phase : plan.phases) {
+  const StatedCopies stated(plan);
+  const auto name_of = [&](Rank rank) -> const std::string& {
+    return topology.node(plan.ranks[rank]).id;
+  };
+  for (std::size_t p = 0; p < plan.phases.size(); ++p) {
+    const Phase& phase = plan.phases[p];
     std::vector<std::int64_t>& load = loads.emplace_back(phase.channels.size(), 0);
     const RoutingTable& routes = plan.forests[phase.forest].routes;
     TreePruner pruner(topology, plan, phase);
     DeliveryCheck check(topology, plan, phase);
     bool sound = true;
+    std::string disagreement;
     VisitRoutedTrees(plan.forests[phase.forest], [&](const RoutedTree& tree) {
       const std::span<const std::int32_t> pruned = pruner.Prune(tree);
       sound = check.ReachesAll(tree, pruned);
       for (std::size_t e = 0; e < tree.edges.size(); ++e) {
+        const TreeEdge& edge = tree.edges[e];
+        const NodeId at = pruned[e] > 0 ? pruner.SwitchAt(edge, pruned[e]) : kNowhere;
+        if (disagreement.empty() && !stated.Agree(p, tree, edge, at)) {
+          disagreement = fmt::format(
+              "in tree {} of root {}, data between {} and {} {}, and the file says otherwise",
+              tree.tree_class, name_of(tree.root), name_of(edge.parent), name_of(edge.child),
+              at == kNowhere ? "is copied nowhere"
+                             : "is copied or added up at " + topology.node(at).id);
+        }
         const auto hops = routes.Hops(*tree.edges[e].route);
         for (const std::int32_t hop : hops.subspan(static_cast<std::size_t>(pruned[e]))) {
           load[static_cast<std::size_t>(hop)] += tree.count;
         }
       }
-      return sound;
+      return sound && disagreement.empty();
     });
+    if (!disagreement.empty()) return Fail(ErrorCode::kFailedPrecondition, disagreement);
     if (!sound) {
       return Fail(ErrorCode::kInternal, "a tree lost ranks when it was pruned, please report this");
     }

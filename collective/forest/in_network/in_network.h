@@ -41,7 +41,9 @@ class TreePruner {
 // Trees on each channel of each phase once pruned; Findings::loads has them before.
 // Every pruned tree is checked by other means than those that pruned it: that all ranks still get
 // the data (or send it, backwards) in some order.
-// The plan must be one that the verifier has passed. Errors: kInternal where a check fails.
+// The plan must be one that the verifier has passed.
+// Errors: kFailedPrecondition where Plan::stated_copies says something else than follows from the
+// trees; kInternal where a check fails.
 Result<std::vector<std::vector<std::int64_t>>> CountPrunedLoads(const fabric::Topology& topology,
                                                                 const Plan& plan);
 

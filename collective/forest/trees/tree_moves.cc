@@ -69,9 +69,12 @@ std::optional<Feeders> FindFeeders(const Problem& problem, const TreeCount& coun
       const auto hops = forest.routes.Hops(route);
       const auto is_it = [&](const Feeder& way) { return std::ranges::equal(way.hops, hops); };
       const auto end = into.begin() + static_cast<std::ptrdiff_t>(sorted[forest.routes.To(arc)]);
-      const auto likely = std::ranges::equal_range(into.begin(), end, from, {}, &Feeder::from);
-      auto found = std::ranges::find_if(likely, is_it);
-      if (found == likely.end()) found = std::find_if(end, into.end(), is_it);
+      const auto likely = std::lower_bound(
+          into.begin(), end, from, [](const Feeder& way, Rank rank) { return way.from < rank; });
+      const auto past =
+          std::find_if(likely, end, [from](const Feeder& way) { return way.from != from; });
+      auto found = std::find_if(likely, past, is_it);
+      if (found == past) found = std::find_if(end, into.end(), is_it);
       feeders.of_route[forest.routes.IndexOf(route)] =
           static_cast<std::uint32_t>(found - into.begin());
       if (found == into.end()) into.push_back({from, {hops.begin(), hops.end()}});
@@ -136,12 +139,12 @@ void TreeMoves::ListBelow(std::uint32_t tree, Rank top) {
 }
 
 double TreeMoves::CostOf(Edge edge, Rank parent) {
-  const int shift = At(edge.tree, parent).depth + 1 - At(edge.tree, edge.child).depth;
+  const std::ptrdiff_t shift = At(edge.tree, parent).depth + 1 - At(edge.tree, edge.child).depth;
   if (shift == 0) return 0;
   ListBelow(edge.tree, edge.child);
   double cost = 0;
   for (const Rank rank : scratch_) {
-    const int depth = At(edge.tree, rank).depth;
+    const std::ptrdiff_t depth = At(edge.tree, rank).depth;
     cost +=
         weight_[static_cast<std::size_t>(depth + shift)] - weight_[static_cast<std::size_t>(depth)];
   }

@@ -305,6 +305,9 @@ TEST_F(ForestCommands, WritesPrograms) {
   const Outcome xml = Run(allreduce + "msccl-xml");
   EXPECT_EQ(xml.code, 0) << xml.errors;
   EXPECT_THAT(xml.output, StartsWith("<algo name=\"forest-allreduce\""));
+  const JsonValue plan = Json(Run(allreduce + "mscclpp-json"));
+  EXPECT_EQ(plan.Find("collective")->text, "allreduce");
+  EXPECT_EQ(plan.Find("gpus")->items.size(), 8U);
 }
 
 TEST_F(ForestCommands, LeavesStructureAsideWhereAskedTo) {
@@ -389,6 +392,31 @@ TEST_F(ForestCommands, LetsSwitchesCopyAndAddUp) {
   for (const JsonValue& saving : figures.Find("savings")->items) {
     EXPECT_EQ(TextOf(saving, "before"), TextOf(saving, "after"));
   }
+}
+
+TEST_F(ForestCommands, FindsCopiesThatTheTreesDoNotMake) {
+  fabric::TopologySpec spec =
+      *fabric::BuildLeafSpine({.spines = 1, .leaves = 2, .hosts_per_leaf = 4});
+  for (fabric::Node& node : spec.nodes) node.multicast = node.role == fabric::SwitchRole::kLeaf;
+  const std::string topology = Write("t.json", spec);
+  const std::string verify = "verify --topology " + topology + " ";
+  const Outcome made = Run("--topology " + topology + " --multicast");
+  ASSERT_EQ(made.code, 0) << made.errors;
+  const auto check = [&](const std::string& text) {
+    return Run(verify + Write("forest.json", text));
+  };
+  EXPECT_EQ(check(made.output).code, 0);
+  const std::size_t key = made.output.find("\"copied_at\"");
+  const std::size_t leaf = made.output.find("leaf", key);
+  std::string elsewhere = made.output;
+  elsewhere[leaf + 4] = elsewhere[leaf + 4] == '0' ? '1' : '0';
+  const Outcome wrong = check(elsewhere);
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_THAT(wrong.errors, HasSubstr("is copied or added up at leaf"));
+  std::string nowhere = made.output;
+  const std::size_t comma = nowhere.rfind(',', key);
+  nowhere.erase(comma, nowhere.find('}', key) - comma);
+  EXPECT_EQ(check(nowhere).code, 1);
 }
 
 // What is wrong with a network: the exit code and a part of the message.

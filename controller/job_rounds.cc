@@ -17,11 +17,13 @@ bool JobRounds::IsOver(const Job& job, TimePoint now) {
 
 JobRound JobRounds::RoundOf(const Job& job) const {
   double longest = 0;
-  for (const auto& [index, bytes] : job.bytes) {
-    const fabric::Link& link = topology_.link(fabric::DirectedLink::FromIndex(index).link);
-    longest =
-        std::max(longest, 8 * static_cast<double>(bytes) / static_cast<double>(link.rate.value));
+  const auto add = [&](std::uint64_t bytes, std::int64_t bps) {
+    longest = std::max(longest, 8 * static_cast<double>(bytes) / static_cast<double>(bps));
+  };
+  for (const auto& [index, bytes] : job.nic_bytes) {
+    add(bytes, topology_.link(fabric::DirectedLink::FromIndex(index).link).rate.value);
   }
+  for (const auto& [ends, pair] : job.pairs) add(pair.bytes, pair.path_bps);
   const auto ideal = std::chrono::duration<double>(std::min(longest, 1e9));
   return {job.ended, job.ended - *job.began, std::chrono::duration_cast<Duration>(ideal)};
 }
@@ -33,7 +35,8 @@ void JobRounds::Begin(std::uint32_t index, TimePoint now) {
     if (job.finished.size() > kMostKept) job.finished.pop_front();
     ++job.count;
     job.began.reset();
-    job.bytes.clear();
+    job.nic_bytes.clear();
+    job.pairs.clear();
   }
   if (!job.began) job.began = now;
   ++job.busy;
@@ -48,8 +51,12 @@ void JobRounds::End(std::uint32_t index, TimePoint now) {
 void JobRounds::AddBytes(std::uint32_t index, const Ends& ends, std::uint64_t bytes) {
   Job& job = At(index);
   for (const auto& end : {ends.source, ends.destination}) {
-    if (end) job.bytes[end->Index()] += bytes;
+    if (end) job.nic_bytes[end->Index()] += bytes;
   }
+  if (!ends.source || !ends.destination || ends.path_bps == 0) return;
+  Job::Pair& pair = job.pairs[{ends.source->Index(), ends.destination->Index()}];
+  pair.bytes += bytes;
+  pair.path_bps = ends.path_bps;
 }
 
 std::deque<JobRound> JobRounds::Finished(std::uint32_t index, TimePoint now) const {

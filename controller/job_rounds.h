@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/base/event_loop.h"
@@ -15,7 +17,7 @@ namespace espalier::controller {
 struct JobRound {
   TimePoint ended;
   Duration duration{};
-  Duration ideal{};  // of the NIC that had most to carry, alone on a fabric without contention
+  Duration ideal{};  // on a fabric without contention: of the NIC, or the pair, with most to carry
 };
 
 // When each job communicates and for how long, from what its flows have to send. A round begins
@@ -31,10 +33,12 @@ class JobRounds {
 
   explicit JobRounds(const fabric::Topology& topology) : topology_(topology) {}
 
-  // Where the bytes of a flow cross its NICs; none where an end is unknown.
+  // Where the bytes of a flow cross its NICs (none where an end is unknown), and the rate of the
+  // fastest path between them (0: none, or both on one switch).
   struct Ends {
     std::optional<fabric::DirectedLink> source;
     std::optional<fabric::DirectedLink> destination;
+    std::int64_t path_bps = 0;
   };
   // A flow of the job that had nothing to send has something now.
   void Begin(std::uint32_t job, TimePoint now);
@@ -52,8 +56,13 @@ class JobRounds {
   struct Job {
     std::uint32_t busy = 0;  // flows that have something to send
     std::optional<TimePoint> began;
-    TimePoint ended;                                       // where busy is 0: since when
-    std::unordered_map<std::size_t, std::uint64_t> bytes;  // by DirectedLink::Index
+    TimePoint ended;                                           // where busy is 0: since when
+    std::unordered_map<std::size_t, std::uint64_t> nic_bytes;  // by DirectedLink::Index
+    struct Pair {
+      std::uint64_t bytes = 0;
+      std::int64_t path_bps = 0;
+    };
+    std::map<std::pair<std::size_t, std::size_t>, Pair> pairs;  // by their two directions
     std::deque<JobRound> finished;
     std::uint64_t count = 0;
   };

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <unordered_set>
 #include <utility>
 #include <variant>
@@ -27,8 +28,22 @@ std::uint64_t Microseconds(Duration duration) {
       std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
 }
 
-// The directions of host links that a flow's bytes cross.
-JobRounds::Ends EndsOf(const State& state, const Flow& flow) {
+// Of the fastest path of a flow alone; a flow that is split counts all that it may take.
+std::int64_t PathRate(State& state, const Flow& flow) {
+  if (flow.ways.empty()) return 0;
+  std::int64_t fastest = 0;
+  for (const fabric::Path& path : state.PathsOf(flow)) {
+    std::int64_t slowest = std::numeric_limits<std::int64_t>::max();
+    for (const fabric::DirectedLink hop : path.hops) {
+      slowest = std::min(slowest, state.topology.link(hop.link).rate.value);
+    }
+    if (!path.hops.empty()) fastest = std::max(fastest, slowest);
+  }
+  return fastest * static_cast<std::int64_t>(flow.ways.size());
+}
+
+// Where a flow's bytes cross its NICs, and how fast they could go between.
+JobRounds::Ends EndsOf(State& state, const Flow& flow) {
   const auto attachment_of = [&](const IpAddress& address) {
     const auto nic = state.topology.FindNic(address);
     return nic ? state.paths.FindAttachment(*nic) : std::nullopt;
@@ -38,6 +53,7 @@ JobRounds::Ends EndsOf(const State& state, const Flow& flow) {
   if (const auto at = attachment_of(flow.destination_address)) {
     ends.destination = {at->uplink.link, !at->uplink.forward};
   }
+  ends.path_bps = PathRate(state, flow);
   return ends;
 }
 

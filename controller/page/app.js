@@ -238,7 +238,7 @@ class App {
     dialog.replaceChildren(h("div", { class: "sheet" },
       h("header", {}, h("h2", { id: "dialog-title" }, "Keyboard")),
       h("div", { class: "content" }, h("div", { class: "keys" }, Object.entries(keys).flatMap(([key, text]) => [h("kbd", {}, key), h("span", {}, text)])),
-        h("p", { class: "muted" }, h("br"), "The load of a link counts flows on it, relative to the fastest link of the fabric: at 1 it is shared with nobody. Blue is what the best assignment of these flows could not avoid. All-Reduce times are the rounds of a job's traffic, against what its busiest NIC would take alone.")),
+        h("p", { class: "muted" }, h("br"), "The load of a link counts flows on it, relative to the fastest link of the fabric: at 1 it is shared with nobody. Blue is what the best assignment of these flows could not avoid. All-Reduce times are the rounds of a job's traffic, against what its busiest NIC or pair would take alone.")),
       h("footer", {}, h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, "Close"))));
     dialog.showModal();
   }

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 // Built, hidden or binary: nothing that anybody wrote by hand.
 bool IsLeftOut(const fs::path& path) {
   const std::string name = path.filename().string();
-  return name == "build" || name == "corpus" || name == "golden" ||
+  return name == "build" || name == "corpus" || name == "golden" || name.ends_with(".png") ||
          (name.starts_with(".") && name != ".ci");
 }
 

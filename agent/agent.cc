@@ -133,6 +133,8 @@ void Agent::HandleBytes(std::string_view bytes) {
                       std::is_same_v<Body, wire::PathPush> ||
                       std::is_same_v<Body, wire::ProbeOrder>) {
           Handle(body);
+        } else if constexpr (std::is_same_v<Body, wire::RankPlan>) {
+          plans_.HandlePlan(body);
         } else {
           bad_messages_.Add();  // not one that a controller sends to this agent
         }
@@ -190,7 +192,22 @@ void Agent::Handle(const wire::Heartbeat& heartbeat) {
 
 void Agent::Handle(const wire::PathPush& push) {
   const TimePoint received = loop_.Now();
+  const std::uint64_t epoch = ports_.highest_epoch();
+  const std::uint64_t generation = ports_.applied_generation();
+  if (push.epoch >= epoch && !plans_.HasCome(push)) {
+    incomplete_pushes_.Add();
+    return Send(wire::Ack{.epoch = push.epoch,
+                          .generation = push.generation,
+                          .status = wire::AckStatus::kNeedFull,
+                          .detail = "plans of this generation were lost",
+                          .failed_flows = {}});
+  }
   wire::Ack ack = ports_.HandlePush(push);
+  const bool is_applied =
+      ports_.highest_epoch() == push.epoch && ports_.applied_generation() == push.generation;
+  if (is_applied && (push.full || push.epoch > epoch || push.generation > generation)) {
+    plans_.Apply(push);
+  }
   apply_seconds_.ObserveSeconds(std::chrono::duration<double>(loop_.Now() - received).count());
   switch (ack.status) {
     case wire::AckStatus::kApplied:
@@ -209,6 +226,10 @@ void Agent::Handle(const wire::PathPush& push) {
 
 void Agent::Handle(const wire::ProbeOrder& order) {
   prober_.Start(order, [this](const wire::ProbeReport& report) { Send(report); });
+}
+
+void Agent::SendReport(const wire::CollectiveReport& report) {
+  if (state_ == AgentState::kSynced) Send(report);
 }
 
 void Agent::Beat() {

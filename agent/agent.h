@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/flow_actuator.h"
@@ -10,6 +12,7 @@
 #include "agent/flow_reporter.h"
 #include "agent/flow_source.h"
 #include "agent/path_guard.h"
+#include "agent/plans/plan_table.h"
 #include "agent/port_table.h"
 #include "agent/probe_socket.h"
 #include "agent/prober.h"
@@ -63,6 +66,14 @@ class Agent {
   // A NIC's link changed (or it is new).
   void HandleNic(const wire::Nic& nic);
 
+  // Called with every plan of a rank of this host that comes into force, and with one without a
+  // program where the rank has none any more. Before Start.
+  void OnPlan(std::function<void(const wire::RankPlan&)> callback) {
+    plans_.OnChange(std::move(callback));
+  }
+  // What a rank says of a collective; lost where there is no controller.
+  void SendReport(const wire::CollectiveReport& report);
+
   AgentState state() const { return state_; }
 
  private:
@@ -87,6 +98,7 @@ class Agent {
   Bus& bus_;
   FlowSource& source_;
   PortTable ports_;
+  PlanTable plans_;
   FlowMeter meter_;
   FlowReporter reporter_;
   Prober prober_;

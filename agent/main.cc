@@ -10,10 +10,13 @@
 #include "agent/agent.h"
 #include "agent/configuration.h"
 #include "agent/local/local_server.h"
+#include "agent/local/plan_protocol.h"
+#include "agent/local/plan_server.h"
 #include "agent/probe/no_probe_socket.h"
 #include "agent/probe/raw_probe_socket.h"
 #include "agent/socket/nic_watch.h"
 #include "agent/verbs/device_report.h"
+#include "collective/runtime/offload/offload_engine.h"
 #include "common/base/log.h"
 #include "common/base/metrics.h"
 #include "common/io/asio_event_loop.h"
@@ -78,13 +81,17 @@ int Run(Configuration config) {
   if (!nics) return Complain(nics.error());
   const auto local = LocalServer::Listen(loop, {.path = config.local_socket}, metrics);
   if (!local) return Complain(local.error());
+  const auto plans = PlanServer::Listen(config.local_socket + kPlanSocketSuffix, metrics);
+  if (!plans) return Complain(plans.error());
+  const auto engine = runtime::OffloadEngine::Listen(config.local_socket + kOffloadSocketSuffix);
+  if (!engine) return Complain(engine.error());
   const auto bus = io::ZmqDealerBus::Connect(loop, {.endpoint = config.controller});
   if (!bus) return Complain(bus.error());
   const Probing probing = OpenProbing(loop, config.probing);
 
   config.options.instance = RandomInstance();
   config.options.nics = (*nics)->nics();
-  config.options.features = {"local"};
+  config.options.features = {"local", "collective", "offload"};
   if (probing.watch) config.options.features.emplace_back("probe");
   Agent agent(config.options, loop, **bus, **local, **local, *probing.socket, metrics);
 
@@ -92,6 +99,10 @@ int Run(Configuration config) {
     return Answer(request, agent, metrics);
   });
   if (!http) return Complain(http.error());
+  agent.OnPlan([&plans](const wire::RankPlan& plan) { (*plans)->SetPlan(plan); });
+  (*plans)->OnReport([&agent](const wire::CollectiveReport& report) { agent.SendReport(report); });
+  const TimerPtr plan_watch =
+      loop.WatchReadable((*plans)->fd(), [&plans] { (*plans)->HandleReady(); });
   (*nics)->OnChange([&agent](const wire::Nic& nic) { agent.HandleNic(nic); });
   const TimerPtr local_watch =
       loop.WatchReadable((*local)->fd(), [&local] { (*local)->HandleReady(); });

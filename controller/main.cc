@@ -4,11 +4,13 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <vector>
 
 #include "common/base/log.h"
 #include "common/base/metrics.h"
 #include "common/io/asio_event_loop.h"
+#include "common/io/background.h"
 #include "common/io/http.h"
 #include "common/io/topology_file.h"
 #include "common/io/zmq_bus.h"
@@ -32,7 +34,12 @@ int Run(const Configuration& config, fabric::Topology topology) {
   if (!bus) return Complain(bus.error());
   const auto store = OpenSqliteStore(config.state_file, loop, config.options.wall_clock);
   if (!store) return Complain(store.error());
-  Controller controller(std::move(topology), config.options, loop, **bus, **store, metrics);
+  io::Background background(loop);
+  ControllerOptions options = config.options;
+  options.background = [&background](std::function<void()> work, std::function<void()> done) {
+    background.Run(std::move(work), std::move(done));
+  };
+  Controller controller(std::move(topology), options, loop, **bus, **store, metrics);
   const Result<void> started = controller.Start();
   if (!started) return Complain(started.error());
 

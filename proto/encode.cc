@@ -203,6 +203,7 @@ void EncodeBody(const RankPlan& from, v1::RankPlan& to) {
   to.set_address(AddressBytes(from.address));
   to.set_listen_port(from.listen_port);
   to.set_offload(from.offload);
+  to.set_urgent(from.urgent);
 }
 
 void EncodeBody(const CollectiveReport& from, v1::CollectiveReport& to) {

@@ -219,6 +219,7 @@ struct RankPlan {
   IpAddress address;  // none where the job has ended
   std::uint16_t listen_port = 0;
   bool offload = false;
+  bool urgent = false;
   bool operator==(const RankPlan&) const = default;
 };
 

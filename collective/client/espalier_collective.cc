@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "collective/client/job_group.h"
 #include "collective/program/program_bytes.h"
 #include "collective/runtime/async_calls.h"
 #include "collective/runtime/communicator.h"
@@ -172,15 +173,29 @@ Result<Plan> ToPlan(const espalier_plan& from) {
   return plan;
 }
 
-}  // namespace
+Result<std::unique_ptr<espalier_comm>> JoinJob(const char* agent, const char* job, int rank,
+                                               uint32_t timeout_ms) {
+  if (job == nullptr) return tl::unexpected(Refuse("a job has a name"));
+  espalier::client::JobOptions options;
+  if (agent != nullptr) options.agent = agent;
+  options.job = job;
+  options.rank = rank;
+  if (timeout_ms != 0) options.timeout = std::chrono::milliseconds(timeout_ms);
+  auto group = espalier::client::JobGroup::Join(options);
+  if (!group) return espalier::Propagate(group);
+  auto made = std::make_unique<espalier_comm>();
+  made->group = std::move(*group);
+  made->posted = std::make_unique<espalier::runtime::AsyncCalls>(*made->group);
+  return made;
+}
 
-int espalier_comm_create(const char* store, const char* name, int rank, int size,
-                         const espalier_comm_options* options, espalier_comm** comm, char* error,
-                         size_t error_bytes) {
+// Hands out what `join` makes, or its error's words, and lets no exception out to C.
+template <typename JoinFunction>
+int Make(const JoinFunction& join, espalier_comm** comm, char* error, size_t error_bytes) {
   if (comm == nullptr) return -EINVAL;
   *comm = nullptr;
   try {
-    auto made = Join(store, name, rank, size, options);
+    auto made = join();
     if (made) {
       *comm = made->release();
       return 0;
@@ -196,6 +211,19 @@ int espalier_comm_create(const char* store, const char* name, int rank, int size
   } catch (...) {
     return -EIO;
   }
+}
+
+}  // namespace
+
+int espalier_comm_create(const char* store, const char* name, int rank, int size,
+                         const espalier_comm_options* options, espalier_comm** comm, char* error,
+                         size_t error_bytes) {
+  return Make([&] { return Join(store, name, rank, size, options); }, comm, error, error_bytes);
+}
+
+int espalier_comm_join_job(const char* agent, const char* job, int rank, uint32_t timeout_ms,
+                           espalier_comm** comm, char* error, size_t error_bytes) {
+  return Make([&] { return JoinJob(agent, job, rank, timeout_ms); }, comm, error, error_bytes);
 }
 
 void espalier_comm_destroy(espalier_comm* comm) { delete comm; }

@@ -80,6 +80,15 @@ ESPALIER_COLLECTIVE_API int espalier_comm_create(const char* store, const char* 
                                                  const struct espalier_comm_options* options,
                                                  espalier_comm** comm, char* error,
                                                  size_t error_bytes);
+/* Joins as that rank of a job that `espalier job start` has started: the agent on this host (its
+ * socket; NULL: $ESPALIER_AGENT_SOCKET, else the default) says who the others are and by which plan
+ * they work together, now and when the controller has a new one. Calls that a failure breaks off
+ * are done again by the new plan where every rank still has its input (not in place); else every
+ * rank gets -ECONNABORTED for it, and the group goes on. Returns when all ranks have come; they
+ * begin and end together. -ECONNABORTED, too: no agent, no such job, a rank that does not come. */
+ESPALIER_COLLECTIVE_API int espalier_comm_join_job(const char* agent, const char* job, int rank,
+                                                   uint32_t timeout_ms, espalier_comm** comm,
+                                                   char* error, size_t error_bytes);
 ESPALIER_COLLECTIVE_API void espalier_comm_destroy(espalier_comm* comm); /* NULL is ignored */
 /* The words of the last error; "" before the first. Valid until the next call. */
 ESPALIER_COLLECTIVE_API const char* espalier_comm_error(const espalier_comm* comm);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/io/json.h"
+#include "controller/api/forest_view.h"
 #include "controller/api/job_view.h"
 #include "controller/api/link_view.h"
 #include "controller/api/page_files.h"
@@ -175,6 +176,11 @@ HttpResponse OperatorApi::HandleView(const HttpRequest& request, std::string_vie
   if (view == "flows") return Ok(FlowsView(controller_));
   if (view == "topology") return Ok(TopologyView(controller_.state()));
   if (view == "jobs") return Ok(JobsView(controller_.state(), controller_.Now()));
+  if (view == "forests") return Ok(ForestsView(controller_));
+  if (view == "forests/plan") {
+    Result<std::string> plan = ForestPlanView(controller_, Query(request, "job"));
+    return plan ? Ok(std::move(*plan)) : Failed(plan.error());
+  }
   if (view == "path-map") return Ok(PathMapView(controller_.state(), Query(request, "source")));
   if (view == "stream") return OpenStream();
   if (view == "openapi.json") return Ok(std::string(FindPageFile("/openapi.json")->text));
@@ -219,6 +225,12 @@ void OperatorApi::HandlePost(const HttpRequest& request, io::HttpServer::Respond
   if (kind == "nodes" && verb) return controller_.ChangeNode(id, *verb, std::move(*asked), done);
   if (asked->until) {
     return respond(Failed({ErrorCode::kInvalidArgument, "only fail and drain take until"}));
+  }
+  if (action == "jobs/stop") return controller_.StopJob(id, std::move(*asked), done);
+  if (action == "jobs/start") {
+    Result<JobSpec> spec = ParseJobRequest(request.body);
+    if (!spec) return respond(Failed(spec.error()));
+    return controller_.StartJob(std::move(*spec), std::move(*asked), done);
   }
   if (action == "recompute") return controller_.Recompute(std::move(*asked), done);
   if (action == "rollback") {

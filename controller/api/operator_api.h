@@ -14,7 +14,9 @@ namespace espalier::controller {
 //   GET  status, topology, flows, flows/explain?flow=NAME, jobs, links, agents, intents,
 //        path-map?source=NIC, plans?since=N, events?since=N, audit?since=N,
 //        stream (server-sent events, live_feed.h), openapi.json (all this, for machines)
-//   POST {links|nodes}/{fail|restore|drain|undrain}?id=ID, recompute, rollback?to=REVISION;
+//        forests, forests/plan?job=NAME
+//   POST jobs/start (body: docs/formats.md), jobs/stop?id=NAME,
+//   {links|nodes}/{fail|restore|drain|undrain}?id=ID, recompute, rollback?to=REVISION;
 //        each with &dry_run=true and &reason=TEXT, fail and drain with &until=TIME
 // Answers are JSON objects; errors {"error": {"code", "message"}} with 400, 404, 409, 429 or 500.
 // An action is answered when it is durable and done. One that a page of another site asks for is

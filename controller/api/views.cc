@@ -305,6 +305,7 @@ std::string IntentsView(Controller& controller) {
   write("drained link", state.intents.drained_links);
   write("drained node", state.intents.drained_nodes);
   write("restored link", state.intents.restored_links);
+  write("job", state.intents.jobs);
   json.EndArray().EndObject();
   return json.Text();
 }
@@ -340,6 +341,7 @@ std::string OutcomeView(const ActionOutcome& outcome, bool dry_run) {
   json.Key("version").Integer(outcome.version);
   json.Key("revision").Integer(static_cast<std::int64_t>(outcome.revision));
   json.Key("moved").Integer(static_cast<std::int64_t>(outcome.moves.size()));
+  json.Key("forests").Integer(static_cast<std::int64_t>(outcome.forests));
   json.Key("max_load_before").String(outcome.before.max_load.ToString());
   WriteLoads(json, outcome.after);
   json.Key("moves").BeginArray();

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -69,9 +70,10 @@ int ComplainOfAnswer(const io::JsonValue& answer, int status, const std::string&
 
 // The answer's JSON, or none after the error was told and the exit code set.
 std::optional<io::JsonValue> Ask(Session& session, const std::string& method,
-                                 const std::string& target, bool print_json = true) {
+                                 const std::string& target, bool print_json = true,
+                                 const std::string& body = "") {
   const std::string address = ControllerAddress(session);
-  const auto response = io::HttpFetch(address, method, target, "", kTimeout);
+  const auto response = io::HttpFetch(address, method, target, body, kTimeout);
   if (!response) {
     session.exit_code = Complain(
         fmt::format("{} (is the controller running? --controller or ESPALIER_CONTROLLER names it)",
@@ -151,6 +153,9 @@ void PrintMoves(const Session& session, const io::JsonValue& answer) {
   const io::JsonValue* version = answer.Find("version");
   fmt::print("{} {} flows (topology version {})\n", session.dry_run ? "would move" : "moved",
              moved != nullptr ? moved->text : "?", version != nullptr ? version->text : "?");
+  if (const io::JsonValue* forests = answer.Find("forests"); forests && forests->text != "0") {
+    fmt::print("makes {} forests anew (`espalier job list`)\n", forests->text);
+  }
   PrintLoads(answer);
 }
 
@@ -231,6 +236,113 @@ void AddExplain(CLI::App& app, const SessionPtr& session) {
   });
 }
 
+// What `job start` is told.
+struct JobOptions {
+  std::string name = "job";
+  std::string ranks;
+  std::string collective = "allreduce";
+  std::uint64_t bytes = 0;
+  bool offload = false;
+};
+
+// "h0,h1,...", or a file with a JSON array of names.
+Result<std::vector<std::string>> ReadRanks(const std::string& text) {
+  std::vector<std::string> ranks;
+  if (!std::filesystem::is_regular_file(text)) {
+    for (std::size_t at = 0; at <= text.size();) {
+      const std::size_t end = std::min(text.find(',', at), text.size());
+      ranks.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+    return ranks;
+  }
+  const auto read = io::ReadFile(text);
+  if (!read) return tl::unexpected<Error>(read.error());
+  const auto json = io::ParseJson(*read, text);
+  if (!json) return tl::unexpected<Error>(json.error());
+  for (const io::JsonValue& rank : json->items) ranks.push_back(rank.text);
+  return ranks;
+}
+
+void StartJob(Session& session, const JobOptions& options) {
+  const auto ranks = ReadRanks(options.ranks);
+  if (!ranks) {
+    session.exit_code = Complain(ranks.error().message, 2);
+    return;
+  }
+  io::JsonWriter body;
+  body.BeginObject();
+  body.Key("name").String(options.name);
+  body.Key("ranks").BeginArray();
+  for (const std::string& rank : *ranks) body.String(rank);
+  body.EndArray();
+  body.Key("collective").String(options.collective);
+  body.Key("bytes").Integer(static_cast<std::int64_t>(options.bytes));
+  body.Key("offload").Bool(options.offload);
+  body.EndObject();
+  const std::string target =
+      fmt::format("/api/v1/jobs/start?dry_run={}&reason={}", session.dry_run ? "true" : "false",
+                  UrlEncode(session.reason));
+  const auto answer = Ask(session, "POST", target, true, body.Text());
+  if (answer && !session.json) {
+    fmt::print("job {} {}: {} ranks\n", options.name,
+               session.dry_run ? "could be started" : "started", ranks->size());
+  }
+}
+
+void AddJobStart(CLI::App& group, const SessionPtr& session) {
+  CLI::App* command =
+      AddCommand(group, session, "start", "Run the collective of these ranks on a forest");
+  const auto options = std::make_shared<JobOptions>();
+  command->add_option("NAME", options->name, "Names the job")->capture_default_str();
+  command
+      ->add_option("--ranks", options->ranks,
+                   "Compute nodes, in the order of the ranks: a,b,... or a JSON file")
+      ->required();
+  command->add_option("--collective", options->collective, "What they do; the root is the first")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"allreduce", "allgather", "reduce-scatter", "broadcast", "reduce"}));
+  command->add_option("--bytes", options->bytes, "Of a typical call, for the expected time")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 53U));
+  command->add_flag("--offload", options->offload, "The agents run it, not the programs");
+  command->add_flag("--dry-run", session->dry_run, "Only tell whether it could be started");
+  command->add_option("--reason", session->reason, "Kept with it, and shown to others");
+  command->callback([session, options] { StartJob(*session, *options); });
+}
+
+// "job start", "job stop", "job list": collectives on forests.
+void AddJobs(CLI::App& app, const SessionPtr& session) {
+  CLI::App* group = app.add_subcommand("job", "Jobs whose collective runs on a forest");
+  group->require_subcommand(1);
+  AddJobStart(*group, session);
+  CLI::App* stop = AddCommand(*group, session, "stop", "End a job");
+  stop->add_option("NAME", session->id, "As `job list` names it")->required();
+  stop->add_option("--reason", session->reason, "Kept in the audit log");
+  stop->callback([session] {
+    const auto answer = Ask(
+        *session, "POST",
+        "/api/v1/jobs/stop?id=" + UrlEncode(session->id) + "&reason=" + UrlEncode(session->reason));
+    if (answer && !session->json) fmt::print("job {} stopped\n", session->id);
+  });
+  CLI::App* list = AddCommand(*group, session, "list", "Every job, its state and its forest");
+  list->callback([session] {
+    const auto answer = Ask(*session, "GET", "/api/v1/forests");
+    if (!answer || session->json) return;
+    PrintTable({{"JOB", "job"},
+                {"STATUS", "status"},
+                {"COLLECTIVE", "collective"},
+                {"RANKS", "rank_count"},
+                {"TREES", "trees_per_rank"},
+                {"EDGES", "edges"},
+                {"ALGBW", "algbw_gbps"},
+                {"BOUND", "bound_gbps"},
+                {"DONE", "collectives_done"},
+                {"FAILED", "failures"},
+                {"PROBLEM", "problem"}},
+               answer->Find("forests")->items);
+  });
+}
+
 volatile std::sig_atomic_t g_interrupted = 0;
 
 void AddEvents(CLI::App& app, const SessionPtr& session) {
@@ -301,6 +413,7 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
   AddAction(app, session, "drain", "Move its flows away at their next message", true);
   AddAction(app, session, "undrain", "Use it again", false);
   AddRecompute(app, session);
+  AddJobs(app, session);
   AddRollBack(app, session);
   AddList(app, session, "intents", "What operators have said and is in force",
           {{"WHAT", "what"},

@@ -250,13 +250,20 @@ void TreeJobs::HandleLinkChange() {
   }
 }
 
+const fabric::Path& TreeJobs::PathOf(const TreeEdge::Crossing& crossing) const {
+  return state_.paths.Between(crossing.source_leaf,
+                              crossing.destination_leaf)[crossing.path.Index()];
+}
+
 bool TreeJobs::IsUsable(const JobPlan& plan) const {
   return std::all_of(plan.forest->edges.begin(), plan.forest->edges.end(), [&](const auto& edge) {
-    return !edge.crossing ||
-           fabric::IsUsable(
-               state_.topology,
-               state_.paths.Between(edge.crossing->source_leaf,
-                                    edge.crossing->destination_leaf)[edge.crossing->path.Index()]);
+    return !edge.crossing || fabric::IsUsable(state_.topology, PathOf(*edge.crossing));
+  });
+}
+
+bool TreeJobs::IsAlive(const JobPlan& plan) const {
+  return std::all_of(plan.forest->edges.begin(), plan.forest->edges.end(), [&](const auto& edge) {
+    return !edge.crossing || fabric::IsAlive(state_.topology, PathOf(*edge.crossing));
   });
 }
 
@@ -269,6 +276,7 @@ void TreeJobs::HandleFindings() {
                          .forest = job.in_force->forest,
                          .listens = job.in_force->listens,
                          .ports = std::vector<std::uint16_t>(job.in_force->ports.size()),
+                         .replaces_dead = false,
                          .flows = {}};
     }
     if (!job.next) continue;

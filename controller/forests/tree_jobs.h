@@ -35,6 +35,7 @@ struct JobPlan {
   std::shared_ptr<const JobForest> forest;
   std::vector<std::uint16_t> listens;  // by rank: the port that it is reached at
   std::vector<std::uint16_t> ports;    // by edge; 0: it needs none, or has none yet
+  bool replaces_dead = false;          // the plan before it has a path that is dead
   std::vector<FlowSlot> flows;         // those of its edges in the flow table, once in force
 };
 
@@ -122,7 +123,9 @@ class TreeJobs {
   void DropPorts(const JobPlan& plan);
   void PushPlans(TreeJob& job);
   void End(TreeJob& job);
-  bool IsUsable(const JobPlan& plan) const;
+  const fabric::Path& PathOf(const TreeEdge::Crossing& crossing) const;
+  bool IsUsable(const JobPlan& plan) const;  // all its links are UP
+  bool IsAlive(const JobPlan& plan) const;   // none is DOWN
   bool LeadsElsewhere(const JobPlan& plan) const;
   void Run(std::function<void()> work, std::function<void()> done);
 

@@ -35,6 +35,7 @@ void TreeJobs::Begin(TreeJob& job, std::shared_ptr<const JobForest> forest) {
                      .forest = forest,
                      .listens = ChooseListenPorts(job, *forest),
                      .ports = std::vector<std::uint16_t>(forest->edges.size()),
+                     .replaces_dead = false,
                      .flows = {}};
   ChoosePorts(job);
   request_turn_();
@@ -89,6 +90,7 @@ void TreeJobs::ChoosePorts(TreeJob& job) {
 }
 
 void TreeJobs::PutInForce(TreeJob& job) {
+  job.next->replaces_dead = job.in_force && !IsAlive(*job.in_force);
   TakeOutOfForce(job);
   job.in_force = std::move(job.next);
   job.next.reset();
@@ -190,6 +192,10 @@ void TreeJobs::PushPlans(TreeJob& job) {
     to.source_ports.push_back(plan.ports[i]);
     to.channels.push_back(static_cast<std::uint32_t>(edge.channel));
   }
+  // All ranks meet at the first.
+  for (std::size_t rank = 1; rank < plans.size(); ++rank) {
+    peer_of(static_cast<std::int32_t>(rank), 0);
+  }
   const std::string program = program::EncodeProgram(plan.forest->program);
   for (std::size_t rank = 0; rank < plans.size(); ++rank) {
     wire::RankPlan& own = plans[rank];
@@ -202,6 +208,7 @@ void TreeJobs::PushPlans(TreeJob& job) {
     own.address = address_of(rank);
     own.listen_port = plan.listens[rank];
     own.offload = job.spec.offload;
+    own.urgent = plan.replaces_dead;
     for (auto& [number, ports] : peers[rank]) own.peers.push_back(std::move(ports));
     state_.agents.SetPlan(AgentOfRank(job, rank), std::move(own));
   }

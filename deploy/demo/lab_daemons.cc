@@ -138,15 +138,16 @@ Result<void> LabDaemons::AwaitAcknowledged(Duration timeout) const {
 }
 
 Result<io::JsonValue> LabDaemons::Get(const std::string& target) const {
-  return Ask("GET", target);
+  return Ask("GET", target, "");
 }
 
-Result<io::JsonValue> LabDaemons::Post(const std::string& target) const {
-  return Ask("POST", target);
+Result<io::JsonValue> LabDaemons::Post(const std::string& target, const std::string& body) const {
+  return Ask("POST", target, body);
 }
 
-Result<io::JsonValue> LabDaemons::Ask(const std::string& method, const std::string& target) const {
-  Result<io::HttpResponse> response = io::HttpFetch(api_address(), method, target, "", 10s);
+Result<io::JsonValue> LabDaemons::Ask(const std::string& method, const std::string& target,
+                                      const std::string& body) const {
+  Result<io::HttpResponse> response = io::HttpFetch(api_address(), method, target, body, 10s);
   if (!response) return Propagate(response);
   if (response->status != 200) {
     return Fail(ErrorCode::kFailedPrecondition,

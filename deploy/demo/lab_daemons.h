@@ -32,7 +32,7 @@ class LabDaemons {
   // The controller's API: "unix:...", for --controller.
   std::string api_address() const { return "unix:" + folder_ + "/controller.sock"; }
   Result<io::JsonValue> Get(const std::string& target) const;
-  Result<io::JsonValue> Post(const std::string& target) const;
+  Result<io::JsonValue> Post(const std::string& target, const std::string& body = "") const;
   // Polls until every decision is acknowledged by its agent (or nobody does within `timeout`).
   Result<void> AwaitAcknowledged(Duration timeout) const;
 
@@ -52,7 +52,8 @@ class LabDaemons {
                                          const std::string& name);
   Result<void> StartAgent(int host);
   Result<void> AwaitAgents(int count) const;
-  Result<io::JsonValue> Ask(const std::string& method, const std::string& target) const;
+  Result<io::JsonValue> Ask(const std::string& method, const std::string& target,
+                            const std::string& body) const;
 
   const lab::Lab* lab_;
   std::string programs_;

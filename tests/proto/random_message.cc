@@ -245,6 +245,7 @@ void Generator::Fill(RankPlan& to) {
   if (Bool()) to.address = Address();
   to.listen_port = Bool() ? Port() : std::uint16_t{0};
   to.offload = Bool();
+  to.urgent = Bool();
 }
 
 void Generator::Fill(CollectiveReport& to) {

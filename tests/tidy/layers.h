@@ -62,12 +62,16 @@ inline const std::vector<Layer>& Layers() {
 
       // Programs. (Every main.cc may include anything.)
       {"deploy/lab/", {"common/base/", "common/fabric/", "common/io/", "deploy/lab/traffic/"}},
+      {"deploy/lab/ranks/",
+       {"common/base/", "collective/", "collective/client/", "collective/runtime/",
+        "collective/transport/"}},
       {"deploy/lab/traffic/",
        {"common/base/", "common/fabric/", "common/io/", "agent/local/", "deploy/lab/"}},
       {"deploy/demo/",
        {"common/base/", "common/fabric/", "common/io/", "deploy/lab/", "deploy/lab/traffic/"}},
       {"collective/client/",
-       {"common/base/", "collective/", "collective/runtime/", "collective/transport/"}},
+       {"common/base/", "collective/", "collective/runtime/", "collective/transport/",
+        "agent/local/"}},
       {"collective/runtime/cli/",
        {"common/base/", "common/io/", "collective/", "collective/runtime/"}},
       {"collective/forest/cli/",

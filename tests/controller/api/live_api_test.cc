@@ -100,7 +100,8 @@ TEST_F(LiveApiTest, EveryRouteOfTheDescriptionAnswersAsItSays) {
       if (type != "application/json") continue;
       EXPECT_EQ(Violation(description, *content.Find("schema"), Parse(answer.body), path), "");
       if (path.find("restore") == std::string::npos && path.find("undrain") == std::string::npos &&
-          path.find("rollback") == std::string::npos) {
+          path.find("rollback") == std::string::npos && path.find("jobs/") == std::string::npos &&
+          path.find("forests/") == std::string::npos) {
         EXPECT_EQ(answer.status, 200) << path << " " << answer.body;
       }
     }
@@ -127,6 +128,38 @@ TEST_F(LiveApiTest, DoneActionsAndTheirTracesAreAsTheDescriptionSays) {
   EXPECT_EQ(Violation(description, *description.Find("components")->Find("schemas")->Find("Error"),
                       Parse(refused.body), "error"),
             "");
+}
+
+TEST_F(LiveApiTest, JobsOnForestsAreAsTheDescriptionSays) {
+  const JsonValue description = Description();
+  const auto post = [&](const std::string& path, const std::string& body) {
+    io::HttpRequest request{.method = "POST", .path = path, .query = {}, .body = body};
+    if (path.ends_with("stop")) request.query["id"] = body;
+    std::optional<io::HttpResponse> answer;
+    api_.Handle(request, [&](io::HttpResponse response) { answer = std::move(response); });
+    cluster_.Settle();
+    return answer.value_or(io::HttpResponse{});
+  };
+  const auto expect = [&](const std::string& text, const std::string& schema) {
+    const JsonValue* const found = description.Find("components")->Find("schemas")->Find(schema);
+    EXPECT_EQ(Violation(description, *found, Parse(text), schema), "");
+  };
+  EXPECT_EQ(post("/api/v1/jobs/start", "{}").status, 400);
+  EXPECT_EQ(post("/api/v1/jobs/start", R"({"name": "train", "ranks": ["h0", 7]})").status, 400);
+  const auto unknown = post("/api/v1/jobs/start", R"({"name": "train", "ranks": ["h0", "x"]})");
+  EXPECT_EQ(unknown.status, 400) << unknown.body;
+  const auto started =
+      post("/api/v1/jobs/start", R"({"name": "train", "ranks": ["h0", "h2"], "bytes": 1000000})");
+  EXPECT_EQ(started.status, 200) << started.body;
+  expect(started.body, "Outcome");
+  const std::string forests = Call("GET", "/api/v1/forests").body;
+  expect(forests, "Forests");
+  EXPECT_EQ(Names(Parse(forests), "forests", "job"), (std::set<std::string>{"train"}));
+  expect(Call("GET", "/api/v1/forests/plan", {{"job", "train"}}).body, "ForestPlan");
+  expect(Call("GET", "/api/v1/intents").body, "Intents");
+  expect(Call("GET", "/api/v1/flows").body, "Flows");
+  EXPECT_EQ(post("/api/v1/jobs/stop", "train").status, 200);
+  EXPECT_EQ(post("/api/v1/jobs/stop", "train").status, 404);
 }
 
 TEST_F(LiveApiTest, StreamsASnapshotAndThenOnlyWhatChanges) {

@@ -1,0 +1,172 @@
+#include "agent/local/plan_client.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "agent/local/espalier_agent.h"
+#include "agent/local/plan_protocol.h"
+
+namespace espalier::agent {
+namespace {
+
+constexpr std::uint64_t kMostBytes = 16 << 20;
+
+tl::unexpected<Error> Gone(const std::string& why) {
+  return Fail(ErrorCode::kUnavailable, "the agent " + why);
+}
+
+// The file that came with a message.
+UniqueFd FileOf(msghdr& message) {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
+       part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    int number = -1;
+    std::memcpy(&number, CMSG_DATA(part), sizeof(number));
+    return UniqueFd(number);
+  }
+  return {};
+}
+
+Result<std::string> ReadAll(int file, std::uint64_t bytes) {
+  std::string text(static_cast<std::size_t>(bytes), '\0');
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t read =
+        pread(file, text.data() + done, text.size() - done, static_cast<off_t>(done));
+    if (read <= 0) return Gone("sent a plan that cannot be read");
+    done += static_cast<std::size_t>(read);
+  }
+  return text;
+}
+
+IpAddress AddressOf(const std::uint8_t (&bytes)[16]) {
+  IpAddress::Bytes address;
+  std::copy(std::begin(bytes), std::end(bytes), address.begin());
+  return IpAddress(address);
+}
+
+}  // namespace
+
+std::string AgentSocket(const std::string& socket) {
+  if (!socket.empty()) return socket;
+  const char* named = std::getenv("ESPALIER_AGENT_SOCKET");
+  return named != nullptr && *named != '\0' ? named : ESPALIER_AGENT_DEFAULT_SOCKET;
+}
+
+Result<LocalPlan> ParsePlanFile(std::string_view bytes) {
+  const auto wrong = [] { return Fail(ErrorCode::kInvalidArgument, "that is no plan"); };
+  PlanFileHeader header;
+  if (bytes.size() < sizeof(header)) return wrong();
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  bytes.remove_prefix(sizeof(header));
+  if (header.port_count > bytes.size() / sizeof(PlanFilePort) ||
+      header.program_bytes != bytes.size() - header.port_count * sizeof(PlanFilePort)) {
+    return wrong();
+  }
+  constexpr std::uint32_t kMostRanks = 1 << 24;
+  if (header.ranks > kMostRanks || header.rank >= header.ranks) return wrong();
+  LocalPlan plan;
+  plan.version = header.plan_version;
+  plan.rank = static_cast<int>(header.rank);
+  plan.ranks = static_cast<int>(header.ranks);
+  plan.address = AddressOf(header.address);
+  plan.listen_port = header.listen_port;
+  plan.first_address = AddressOf(header.first_address);
+  plan.first_listen_port = header.first_listen_port;
+  plan.offload = header.offload != 0;
+  plan.urgent = header.urgent != 0;
+  for (std::uint64_t i = 0; i < header.port_count; ++i) {
+    PlanFilePort port;
+    std::memcpy(&port, bytes.data(), sizeof(port));
+    bytes.remove_prefix(sizeof(port));
+    if (port.peer >= header.ranks || port.channel >= kMostRanks || port.port > UINT16_MAX) {
+      return wrong();
+    }
+    plan.ports.push_back({static_cast<int>(port.peer), static_cast<int>(port.channel),
+                          static_cast<std::uint16_t>(port.port)});
+  }
+  plan.program = bytes;
+  return plan;
+}
+
+Result<std::unique_ptr<PlanClient>> PlanClient::Connect(const std::string& socket,
+                                                        const std::string& job, int rank) {
+  const std::string path = AgentSocket(socket) + kPlanSocketSuffix;
+  PlanRequest request;
+  sockaddr_un address{};
+  if (job.empty() || job.size() >= sizeof(request.job) || rank < 0 ||
+      path.size() >= sizeof(address.sun_path)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("rank {} of job \"{}\" at {}: no rank, no name, or one too long", rank,
+                            job, path));
+  }
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  std::memcpy(request.job, job.data(), job.size());
+  request.rank = static_cast<std::uint32_t>(rank);
+  UniqueFd connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
+          0 ||
+      send(connection.get(), &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request)) {
+    return Fail(ErrorCode::kUnavailable,
+                fmt::format("{}: {} (is the agent running?)", path, std::strerror(errno)));
+  }
+  return std::unique_ptr<PlanClient>(new PlanClient(std::move(connection)));
+}
+
+Result<std::optional<LocalPlan>> PlanClient::Wait(std::chrono::milliseconds patience) {
+  pollfd ready{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+  if (poll(&ready, 1, static_cast<int>(patience.count())) <= 0) return std::nullopt;
+  PlanNotice notice;
+  iovec part{&notice, sizeof(notice)};
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t size = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
+  if (size <= 0) return Gone("has gone");
+  const UniqueFd file = FileOf(message);
+  if (size != sizeof(notice) || notice.magic != kPlanMagic || notice.version != kPlanVersion) {
+    return Fail(ErrorCode::kFailedPrecondition, "the agent is of another version");
+  }
+  if (notice.bytes == 0) return Gone("says that the job has ended");
+  struct stat status {};
+  if (!file || notice.bytes > kMostBytes || fstat(file.get(), &status) != 0 ||
+      static_cast<std::uint64_t>(status.st_size) != notice.bytes) {
+    return Gone("sent no plan");
+  }
+  auto bytes = ReadAll(file.get(), notice.bytes);
+  if (!bytes) return Propagate(bytes);
+  auto plan = ParsePlanFile(*bytes);
+  if (!plan) return Propagate(plan);
+  return std::optional(std::move(*plan));
+}
+
+void PlanClient::Report(int collective, std::uint64_t sequence, std::uint64_t bytes,
+                        std::chrono::microseconds duration, const std::string& error) {
+  PlanReport report;
+  report.collective = static_cast<std::uint32_t>(collective);
+  report.sequence = sequence;
+  report.bytes = bytes;
+  report.duration_us = static_cast<std::uint64_t>(duration.count());
+  error.copy(report.error, sizeof(report.error) - 1);
+  static_cast<void>(send(socket_.get(), &report, sizeof(report), MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+void PlanClient::Close() { ::shutdown(socket_.get(), SHUT_RDWR); }
+
+}  // namespace espalier::agent

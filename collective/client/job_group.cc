@@ -1,0 +1,143 @@
+#include "collective/client/job_group.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "agent/local/plan_protocol.h"
+#include "collective/program/program_bytes.h"
+#include "collective/runtime/communicator.h"
+#include "collective/runtime/offload/offloaded_group.h"
+#include "collective/transport/tcp_store.h"
+
+namespace espalier::client {
+namespace {
+
+using program::CollectiveKind;
+using std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kLook{200};  // how soon the end of a group is noticed
+constexpr std::chrono::milliseconds kPause{10};  // between two looks for a plan that all have
+constexpr std::uint16_t kStoreOffset = 10'000;   // from the first rank's port to its store's
+
+Result<runtime::Plan> ToPlan(const agent::LocalPlan& local) {
+  auto program = program::DecodeProgram(local.program);
+  if (!program) return Fail(ErrorCode::kFailedPrecondition, program.error().message);
+  runtime::Plan plan;
+  plan.program = std::make_shared<const program::Program>(std::move(*program));
+  plan.generation = local.version;
+  for (const agent::LocalPlan::Port& port : local.ports) {
+    plan.source_ports[{port.peer, port.channel}] = port.port;
+  }
+  return plan;
+}
+
+std::string PlaceOf(const IpAddress& address, int port) {
+  return fmt::format(address.IsV4() ? "tcp://{}:{}" : "tcp://[{}]:{}", address.ToString(), port);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<JobGroup>> JobGroup::Join(const JobOptions& options) {
+  auto client = agent::PlanClient::Connect(options.agent, options.job, options.rank);
+  if (!client) return Propagate(client);
+  std::unique_ptr<JobGroup> job(new JobGroup(options, std::move(*client)));
+  auto local = job->client_->Wait(options.timeout);
+  if (!local) return Propagate(local);
+  if (!*local) {
+    return Fail(ErrorCode::kUnavailable,
+                fmt::format("no plan for rank {} of job {} has come in time (`espalier job list` "
+                            "tells its state)",
+                            options.rank, options.job));
+  }
+  auto plan = ToPlan(**local);
+  if (!plan) return Propagate(plan);
+  auto group = runtime::RetryingGroup::Make(
+      [own = job.get(), place = std::move(**local)](std::uint32_t number) {
+        return own->JoinNumber(place, number);
+      },
+      options.timeout);
+  if (!group) return Propagate(group);
+  job->group_ = std::move(*group);
+  const CollectiveKind kind = plan->program->collective.kind;
+  job->group_->Offer(std::move(*plan), false);
+  job->listener_ = std::thread([own = job.get()] { own->Listen(); });
+  auto agreed = job->AgreeOnFirstPlan(kind);
+  if (!agreed) return Propagate(agreed);
+  return job;
+}
+
+JobGroup::~JobGroup() {
+  is_over_ = true;
+  client_->Close();
+  if (listener_.joinable()) listener_.join();
+}
+
+Result<std::unique_ptr<runtime::Group>> JobGroup::JoinNumber(const agent::LocalPlan& plan,
+                                                             std::uint32_t number) {
+  const std::string place = PlaceOf(plan.first_address, plan.first_listen_port + kStoreOffset);
+  const std::string name = fmt::format("{}/{}", options_.job, number);
+  const runtime::CommunicatorOptions options = {.medium = runtime::Medium::kTcp,
+                                                .timeout = options_.timeout,
+                                                .address = plan.address.ToString(),
+                                                .connections = 1,
+                                                .plan_port = plan.listen_port};
+  if (plan.offload) {
+    auto joined = runtime::OffloadedGroup::Join(
+        agent::AgentSocket(options_.agent) + agent::kOffloadSocketSuffix, place, name, plan.rank,
+        plan.ranks, options);
+    if (!joined) return Propagate(joined);
+    return std::move(*joined);
+  }
+  if (store_ == nullptr) {
+    auto store = transport::OpenStore(place, plan.rank, options_.timeout);
+    if (!store) return Propagate(store);
+    store_ = std::move(*store);
+  }
+  auto joined = runtime::Communicator::Join(*store_, name, plan.rank, plan.ranks, options);
+  if (!joined) return Propagate(joined);
+  return std::move(*joined);
+}
+
+// Ranks may have been given different plans at first; what all agree on is the same everywhere, and
+// so is how often they have to ask.
+Result<void> JobGroup::AgreeOnFirstPlan(CollectiveKind kind) {
+  const auto end = steady_clock::now() + options_.timeout;
+  while (group_->GenerationOf(kind) == 0) {
+    if (steady_clock::now() >= end) {
+      return Fail(ErrorCode::kUnavailable, "the ranks have no plan in common");
+    }
+    auto met = group_->Run(CollectiveKind::kBarrier, nullptr, nullptr, 0, reduce::DataType::kU8,
+                           reduce::ReduceOp::kSum, program::kNoRoot);
+    if (!met) return met;
+    if (group_->GenerationOf(kind) == 0) std::this_thread::sleep_for(kPause);
+  }
+  return {};
+}
+
+// Without an agent the group goes on with the plan that it has.
+void JobGroup::Listen() {
+  while (!is_over_) {
+    auto local = client_->Wait(kLook);
+    if (!local) return;
+    if (!*local) continue;
+    auto plan = ToPlan(**local);
+    if (plan) group_->Offer(std::move(*plan), (*local)->urgent);
+  }
+}
+
+Result<void> JobGroup::Run(CollectiveKind kind, const void* input, void* output, std::size_t count,
+                           reduce::DataType type, reduce::ReduceOp op, int root) {
+  const auto start = steady_clock::now();
+  auto done = group_->Run(kind, input, output, count, type, op, root);
+  ++calls_;
+  // One rank speaks of what went well for all.
+  if (done && rank() != 0) return done;
+  const auto duration =
+      std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - start);
+  client_->Report(static_cast<int>(kind), calls_, count * reduce::SizeOf(type), duration,
+                  done ? std::string() : done.error().message);
+  return done;
+}
+
+}  // namespace espalier::client

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "agent/local/plan_client.h"
+#include "collective/runtime/group.h"
+#include "collective/runtime/retrying_group.h"
+#include "collective/transport/store.h"
+#include "common/base/result.h"
+
+namespace espalier::client {
+
+struct JobOptions {
+  std::string agent;  // socket of its local API; "": $ESPALIER_AGENT_SOCKET, else the default
+  std::string job;
+  int rank = 0;
+  std::chrono::milliseconds timeout{30'000};  // of joining, and of every try of a call
+};
+
+// A rank's membership of a job that `espalier job start` has started: the agent on this host says
+// who the others are and by which plan they work together, now and whenever the controller has a
+// new one. Runs in this process, or in the agent where the job was started with --offload.
+//
+// All ranks end and begin again together: one that begins alone meets nobody.
+// Thread safety: as RetryingGroup; a thread of its own listens to the agent.
+class JobGroup : public runtime::Group {
+ public:
+  // Returns when all ranks have come and have the plan in force.
+  // Errors: those of PlanClient and of joining; kUnavailable where no plan or rank comes in time;
+  // kFailedPrecondition for a program of another version.
+  static Result<std::unique_ptr<JobGroup>> Join(const JobOptions& options);
+  ~JobGroup() override;
+
+  int rank() const override { return group_->rank(); }
+  int size() const override { return group_->size(); }
+  Result<void> Run(program::CollectiveKind kind, const void* input, void* output, std::size_t count,
+                   reduce::DataType type, reduce::ReduceOp op, int root) override;
+  Result<void> Use(runtime::Plan plan) override { return group_->Use(std::move(plan)); }
+  Result<void*> Allocate(std::size_t bytes) override { return group_->Allocate(bytes); }
+  Result<void> Release(void* memory) override { return group_->Release(memory); }
+  void Interrupt(const Error& cause) override { group_->Interrupt(cause); }
+
+  // Of the plan in force for that collective; 0: none.
+  std::uint64_t GenerationOf(program::CollectiveKind kind) const {
+    return group_->GenerationOf(kind);
+  }
+
+ private:
+  JobGroup(JobOptions options, std::unique_ptr<agent::PlanClient> client)
+      : options_(std::move(options)), client_(std::move(client)) {}
+
+  Result<std::unique_ptr<runtime::Group>> JoinNumber(const agent::LocalPlan& plan,
+                                                     std::uint32_t number);
+  Result<void> AgreeOnFirstPlan(program::CollectiveKind kind);
+  void Listen();
+
+  const JobOptions options_;
+  std::unique_ptr<agent::PlanClient> client_;
+  std::unique_ptr<transport::Store> store_;  // outlives the groups that meet through it
+  std::unique_ptr<runtime::RetryingGroup> group_;
+  std::uint64_t calls_ = 0;
+  std::atomic<bool> is_over_ = false;
+  std::thread listener_;
+};
+
+}  // namespace espalier::client

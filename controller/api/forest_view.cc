@@ -1,0 +1,143 @@
+#include "controller/api/forest_view.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "common/io/json.h"
+
+namespace espalier::controller {
+namespace {
+
+using io::JsonWriter;
+
+void WriteForest(JsonWriter& json, const TreeJob& job) {
+  const JobPlan* plan = job.in_force ? &*job.in_force : nullptr;
+  const double algbw = plan != nullptr ? plan->forest->algbw_gbps : 0;
+  json.Key("plan").String(std::to_string(plan != nullptr ? plan->version : 0));
+  json.Key("trees_per_rank").Integer(plan != nullptr ? plan->forest->trees : 0);
+  json.Key("edges").Integer(plan != nullptr ? static_cast<std::int64_t>(plan->forest->edges.size())
+                                            : 0);
+  json.Key("edges_over_fabric")
+      .Integer(plan != nullptr ? static_cast<std::int64_t>(plan->flows.size()) : 0);
+  json.Key("algbw_gbps").Double(algbw);
+  json.Key("bound_gbps").Double(plan != nullptr ? plan->forest->bound_gbps : 0);
+  json.Key("expected_seconds")
+      .Double(algbw > 0 ? static_cast<double>(job.spec.bytes) * 8 / (algbw * 1e9) : 0);
+}
+
+void WriteReports(JsonWriter& json, const TreeJob& job) {
+  json.Key("collectives_done").Integer(static_cast<std::int64_t>(job.collectives));
+  json.Key("last_bytes").Integer(static_cast<std::int64_t>(job.last_bytes));
+  json.Key("last_seconds").Double(static_cast<double>(job.last_duration_us) / 1e6);
+  json.Key("failures").Integer(static_cast<std::int64_t>(job.failures));
+  json.Key("last_failure").String(job.last_failure);
+}
+
+void WriteJob(JsonWriter& json, const TreeJobs& jobs, const TreeJob& job) {
+  json.BeginObject();
+  json.Key("job").String(job.spec.name);
+  json.Key("status").String(JobStatusName(jobs.StatusOf(job)));
+  json.Key("problem").String(job.problem);
+  json.Key("collective").String(forest::CollectiveName(job.spec.collective));
+  json.Key("bytes").Integer(static_cast<std::int64_t>(job.spec.bytes));
+  json.Key("offload").Bool(job.spec.offload);
+  json.Key("rank_count").Integer(static_cast<std::int64_t>(job.spec.ranks.size()));
+  json.Key("ranks").BeginArray();
+  for (const std::string& rank : job.spec.ranks) json.String(rank);
+  json.EndArray();
+  WriteForest(json, job);
+  json.Key("unacknowledged_ranks").BeginArray();
+  for (const std::uint32_t rank : jobs.UnacknowledgedRanks(job)) json.Integer(rank);
+  json.EndArray();
+  WriteReports(json, job);
+  json.EndObject();
+}
+
+void WriteEdge(JsonWriter& json, State& state, const JobPlan& plan, std::size_t index) {
+  const TreeEdge& edge = plan.forest->edges[index];
+  const auto address = [&](std::int32_t rank) {
+    const fabric::NodeId nic = plan.forest->nics[static_cast<std::size_t>(rank)];
+    return state.topology.node(nic).addresses.front().ToString();
+  };
+  json.BeginObject();
+  json.Key("from").Integer(edge.from);
+  json.Key("to").Integer(edge.to);
+  json.Key("channel").Integer(edge.channel);
+  json.Key("chunks").Integer(edge.chunks);
+  json.Key("source_address").String(address(edge.from));
+  json.Key("destination_address").String(address(edge.to));
+  json.Key("source_port").Integer(plan.ports[index]);
+  json.Key("destination_port").Integer(plan.listens[static_cast<std::size_t>(edge.to)]);
+  std::string via;
+  std::vector<std::string> links;
+  if (edge.crossing) {
+    const auto between =
+        state.paths.Between(edge.crossing->source_leaf, edge.crossing->destination_leaf);
+    const fabric::Path& path = between[edge.crossing->path.Index()];
+    via = fabric::ViaNames(state.topology, path);
+    for (const auto hop : path.hops) links.push_back(state.topology.DirectionName(hop));
+  }
+  json.Key("via").String(via);
+  json.Key("links").BeginArray();
+  for (const std::string& link : links) json.String(link);
+  json.EndArray();
+  json.EndObject();
+}
+
+}  // namespace
+
+std::string ForestsView(Controller& controller) {
+  JsonWriter json;
+  json.BeginObject().Key("forests").BeginArray();
+  for (const auto& [name, job] : controller.jobs().all()) {
+    WriteJob(json, controller.jobs(), job);
+  }
+  json.EndArray().EndObject();
+  return json.Text();
+}
+
+Result<std::string> ForestPlanView(Controller& controller, const std::string& name) {
+  const auto found = controller.jobs().all().find(name);
+  if (found == controller.jobs().all().end()) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("there is no job \"{}\" (`espalier job list` names them)", name));
+  }
+  const TreeJob& job = found->second;
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("job").String(name);
+  json.Key("plan").String(std::to_string(job.in_force ? job.in_force->version : 0));
+  json.Key("chunks").Integer(job.in_force ? job.in_force->forest->program.collective.chunks : 0);
+  json.Key("edges").BeginArray();
+  for (std::size_t i = 0; job.in_force && i < job.in_force->ports.size(); ++i) {
+    WriteEdge(json, controller.state(), *job.in_force, i);
+  }
+  json.EndArray().EndObject();
+  return json.Text();
+}
+
+Result<JobSpec> ParseJobRequest(std::string_view body) {
+  const std::string place = "the request";
+  Result<io::JsonValue> json = io::ParseJson(body, place);
+  if (!json) return Propagate(json);
+  io::JsonFields fields(*json, place);
+  JobSpec spec{.name = fields.RequiredString("name"), .ranks = {}};
+  for (const io::JsonValue& rank : fields.RequiredArray("ranks")) {
+    if (rank.kind != io::JsonValue::Kind::kString) fields.AddError("ranks", "ranks are names");
+    spec.ranks.push_back(rank.text);
+  }
+  const std::string collective = fields.String("collective", "allreduce");
+  const auto known = forest::FindCollective(collective);
+  if (!known) {
+    fields.AddError("collective", "is allreduce, allgather, reduce-scatter, broadcast or reduce");
+  }
+  spec.bytes = static_cast<std::uint64_t>(
+      fields.Integer("bytes", 0, 0, std::numeric_limits<std::int64_t>::max()));
+  spec.offload = fields.Bool("offload", false);
+  if (Result<void> finished = fields.Finish(); !finished) return Propagate(finished);
+  spec.collective = *known;
+  return spec;
+}
+
+}  // namespace espalier::controller

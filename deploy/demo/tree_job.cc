@@ -1,0 +1,219 @@
+#include "deploy/demo/tree_job.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <set>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "common/io/json.h"
+
+namespace espalier::demo {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kStorePort = 20'000;
+constexpr std::uint8_t kTcp = 6;
+constexpr double kHeaderBytes = 52;  // IP and TCP with time stamps, of each of the kernel's buffers
+
+struct RankProcess {
+  lab::ChildProcess process;
+  std::string text;
+  bool has_ended = false;
+};
+
+std::string AddressOf(const lab::Lab& lab, int host) {
+  const auto node = lab.topology().FindNode(fmt::format("h{}", host));
+  return lab.topology().node(*node).addresses.front().ToString();
+}
+
+Result<std::vector<RankProcess>> StartRanks(const lab::Lab& lab, const std::string& programs,
+                                            const RanksOptions& options) {
+  const int hosts = lab.plan().HostCount();
+  std::vector<RankProcess> ranks;
+  for (int host = 0; host < hosts; ++host) {
+    std::vector<std::string> argv = {
+        programs + "/espalier-lab-rank", "--rank",  std::to_string(host),         "--bytes",
+        std::to_string(options.bytes),   "--calls", std::to_string(options.calls)};
+    if (!options.job.empty()) {
+      argv.insert(argv.end(), {"--job", options.job});
+    } else {
+      argv.insert(argv.end(),
+                  {"--store", fmt::format("tcp://{}:{}", AddressOf(lab, 0), kStorePort),
+                   "--address", AddressOf(lab, host), "--ranks", std::to_string(hosts)});
+    }
+    auto command = lab.MakeCommand(fmt::format("h{}", host), std::move(argv));
+    if (!command) return Propagate(command);
+    auto process = lab::ChildProcess::Start(*command);
+    if (!process) return Propagate(process);
+    ranks.push_back({std::move(*process), "", false});
+  }
+  return ranks;
+}
+
+// Takes what the ranks have written; true while one of them still may.
+bool ReadOutputs(std::vector<RankProcess>& ranks) {
+  std::vector<pollfd> polled;
+  for (RankProcess& rank : ranks) {
+    polled.push_back({.fd = rank.has_ended ? -1 : rank.process.output(), .events = POLLIN});
+  }
+  ::poll(polled.data(), polled.size(), 50);
+  bool some_run = false;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (polled[i].revents != 0) {
+      std::array<char, 4'096> buffer;
+      const ssize_t size = ::read(polled[i].fd, buffer.data(), buffer.size());
+      if (size > 0) ranks[i].text.append(buffer.data(), static_cast<std::size_t>(size));
+      ranks[i].has_ended = size <= 0;
+    }
+    some_run = some_run || !ranks[i].has_ended;
+  }
+  return some_run;
+}
+
+double Number(const io::JsonValue& object, std::string_view key) {
+  const io::JsonValue* value = object.Find(key);
+  return value != nullptr ? std::strtod(value->text.c_str(), nullptr) : 0;
+}
+
+void TakeLines(const std::string& text, RanksRun& run) {
+  std::size_t call = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const auto line = io::ParseJson(std::string_view(text).substr(at, end - at), "a rank's line");
+    at = end + 1;
+    if (!line) continue;
+    if (run.seconds.size() <= call) run.seconds.resize(call + 1);
+    run.seconds[call] = std::max(run.seconds[call], Number(*line, "seconds"));
+    run.wrong_sums += static_cast<std::int64_t>(Number(*line, "wrong_sums"));
+    ++call;
+  }
+}
+
+}  // namespace
+
+double RanksRun::Median() const {
+  if (seconds.empty()) return 0;
+  std::vector<double> sorted = seconds;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted[sorted.size() / 2];
+}
+
+Result<RanksRun> RunRanks(const lab::Lab& lab, const std::string& programs,
+                          const RanksOptions& options) {
+  auto ranks = StartRanks(lab, programs, options);
+  if (!ranks) return Propagate(ranks);
+  while (ReadOutputs(*ranks)) {
+    if (options.on_running) options.on_running();
+  }
+  RanksRun run;
+  run.completed = true;
+  for (RankProcess& rank : *ranks) {
+    run.completed = rank.process.Wait() == 0 && run.completed;
+    TakeLines(rank.text, run);
+  }
+  run.completed = run.completed && run.seconds.size() == static_cast<std::size_t>(options.calls);
+  return run;
+}
+
+Result<void> StartTreeJob(const LabDaemons& daemons, const lab::Lab& lab, const std::string& name,
+                          std::int64_t bytes, bool offload) {
+  io::JsonWriter body;
+  body.BeginObject();
+  body.Key("name").String(name);
+  body.Key("ranks").BeginArray();
+  for (int host = 0; host < lab.plan().HostCount(); ++host) body.String(fmt::format("h{}", host));
+  body.EndArray();
+  body.Key("bytes").Integer(bytes);
+  body.Key("offload").Bool(offload);
+  body.EndObject();
+  auto started = daemons.Post("/api/v1/jobs/start", body.Text());
+  if (!started) return Propagate(started);
+  auto ready = AwaitPlan(daemons, name, "");
+  if (!ready) return Propagate(ready);
+  return {};
+}
+
+Result<void> StopTreeJob(const LabDaemons& daemons, const std::string& name) {
+  auto stopped = daemons.Post("/api/v1/jobs/stop?id=" + name);
+  if (!stopped) return Propagate(stopped);
+  return {};
+}
+
+Result<std::string> AwaitPlan(const LabDaemons& daemons, const std::string& name,
+                              const std::string& other_than) {
+  const auto end = std::chrono::steady_clock::now() + 60s;
+  std::string last;
+  while (std::chrono::steady_clock::now() < end) {
+    const auto answer = daemons.Get("/api/v1/forests");
+    if (!answer) return tl::unexpected<Error>(answer.error());
+    for (const io::JsonValue& job : answer->Find("forests")->items) {
+      if (job.Find("job")->text != name) continue;
+      last = job.Find("status")->text + " " + job.Find("problem")->text;
+      if (job.Find("status")->text == "READY" && job.Find("plan")->text != other_than) {
+        return job.Find("plan")->text;
+      }
+    }
+    std::this_thread::sleep_for(5ms);
+  }
+  return Fail(ErrorCode::kUnavailable, fmt::format("job {} has no new plan: {}", name, last));
+}
+
+Result<std::vector<PlannedEdge>> ReadPlan(const LabDaemons& daemons, const std::string& name) {
+  const auto answer = daemons.Get("/api/v1/forests/plan?job=" + name);
+  if (!answer) return tl::unexpected<Error>(answer.error());
+  const double chunks = Number(*answer, "chunks");
+  std::vector<PlannedEdge> plan;
+  for (const io::JsonValue& edge : answer->Find("edges")->items) {
+    plan.push_back({.source = edge.Find("source_address")->text,
+                    .destination = edge.Find("destination_address")->text,
+                    .port = static_cast<std::uint16_t>(Number(edge, "source_port")),
+                    .via = edge.Find("via")->text,
+                    .share = Number(edge, "chunks") / chunks});
+  }
+  return plan;
+}
+
+Judgement Judge(const std::vector<PlannedEdge>& plan, std::int64_t bytes, int calls,
+                std::span<const lab::FlowCount> counts) {
+  using Connection = std::tuple<std::string, std::string, std::uint16_t>;
+  std::map<Connection, std::pair<std::string, double>> seen;  // spine, payload
+  Judgement judgement;
+  std::set<Connection> planned;
+  for (const PlannedEdge& edge : plan) {
+    if (!edge.via.empty()) planned.insert({edge.source, edge.destination, edge.port});
+  }
+  for (const lab::FlowCount& count : counts) {
+    if (count.protocol != kTcp || count.packets == 0) continue;
+    const Connection connection{count.source.ToString(), count.destination.ToString(),
+                                count.source_port};
+    const double payload =
+        static_cast<double>(count.bytes) - kHeaderBytes * static_cast<double>(count.packets);
+    const auto [known, is_new] = seen.try_emplace(connection, count.spine, payload);
+    if (!planned.contains(connection) || !is_new) ++judgement.stray_connections;
+  }
+  judgement.least_payload = 1e9;
+  for (const PlannedEdge& edge : plan) {
+    if (edge.via.empty()) continue;
+    ++judgement.edges;
+    const auto found = seen.find({edge.source, edge.destination, edge.port});
+    if (found == seen.end()) {
+      ++judgement.silent_edges;
+      continue;
+    }
+    if (found->second.first != edge.via) ++judgement.stray_connections;
+    const double ratio = found->second.second / (edge.share * static_cast<double>(bytes) * calls);
+    judgement.least_payload = std::min(judgement.least_payload, ratio);
+    judgement.most_payload = std::max(judgement.most_payload, ratio);
+  }
+  return judgement;
+}
+
+}  // namespace espalier::demo

@@ -1,0 +1,137 @@
+// espalier-trees: an all-reduce over the 16 hosts of a lab, as a ring on plain ECMP and on the
+// controller's forest, inline and offloaded, before and after a spine fails.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "deploy/demo/tree_job.h"
+#include "deploy/lab/judges.h"
+#include "deploy/lab/link_faults.h"
+
+namespace espalier::demo {
+namespace {
+
+constexpr std::int64_t kLinkBitsPerSecond = 50'000'000;
+constexpr const char* kLabName = "trees";
+constexpr const char* kDeadSpine = "spine1";
+
+struct Arguments {
+  std::int64_t bytes = 8'000'000;
+  int calls = 5;
+  std::uint64_t seed = 1;
+};
+
+void PrintRow(const std::string& name, const RanksRun& run, double ring_seconds,
+              const Judgement* judgement) {
+  fmt::print("{:<34} {:>7.2f} {:>7.2f} {:>6}", name, run.Median(),
+             run.Median() > 0 ? ring_seconds / run.Median() : 0, run.wrong_sums);
+  if (judgement != nullptr) {
+    fmt::print(" {:>6} {:>6} {:>6} {:>7.3f}-{:.3f}", judgement->edges, judgement->silent_edges,
+               judgement->stray_connections, judgement->least_payload, judgement->most_payload);
+  }
+  fmt::print("\n");
+  std::fflush(stdout);
+}
+
+Result<void> FailSpine(const lab::Lab& lab, const LabDaemons& daemons) {
+  for (int leaf = 0; leaf < lab.plan().options().leaves; ++leaf) {
+    auto failed = lab::FailLink(lab, fmt::format("leaf{}--{}", leaf, kDeadSpine));
+    if (!failed) return Propagate(failed);
+  }
+  auto told = daemons.Post(fmt::format("/api/v1/nodes/fail?id={}", kDeadSpine));
+  if (!told) return Propagate(told);
+  return {};
+}
+
+Result<void> RunTrees(const lab::Lab& lab, const LabDaemons& daemons, const std::string& programs,
+                      const Arguments& arguments, bool offload, double ring_seconds,
+                      const std::string& when) {
+  const std::string name = offload ? "offloaded" : "inline";
+  auto started = StartTreeJob(daemons, lab, name, arguments.bytes, offload);
+  if (!started) return started;
+  auto plan = ReadPlan(daemons, name);
+  if (!plan) return Propagate(plan);
+  auto before = lab::ReadFlowCounts(lab);
+  if (!before) return Propagate(before);
+  auto run = RunRanks(
+      lab, programs,
+      {.bytes = arguments.bytes, .calls = arguments.calls, .job = name, .on_running = nullptr});
+  if (!run) return Propagate(run);
+  auto after = lab::ReadFlowCounts(lab);
+  if (!after) return Propagate(after);
+  const auto counts = lab::Difference(*before, *after);
+  const Judgement judgement = Judge(*plan, arguments.bytes, arguments.calls, counts);
+  PrintRow(fmt::format("forest, {}{}", name, when), *run, ring_seconds, &judgement);
+  if (!run->completed) return Fail(ErrorCode::kInternal, "not all ranks ended well");
+  return StopTreeJob(daemons, name);
+}
+
+Result<void> RunAll(const Arguments& arguments, const std::string& programs,
+                    const std::string& folder) {
+  auto lab = lab::Lab::Start({.name = kLabName,
+                              .link_rate = BitsPerSecond{kLinkBitsPerSecond},
+                              .seed = arguments.seed,
+                              .die_with_caller = true});
+  if (!lab) return Propagate(lab);
+  fmt::print("{:<34} {:>7} {:>7} {:>6} {:>6} {:>6} {:>6} {:>13}\n", "all-reduce, 4x4x4, 50 Mbit/s",
+             "seconds", "speedup", "wrong", "edges", "silent", "stray", "payload/plan");
+  auto ring = RunRanks(
+      *lab, programs,
+      {.bytes = arguments.bytes, .calls = arguments.calls, .job = "", .on_running = nullptr});
+  if (!ring) return Propagate(ring);
+  PrintRow("ring on ECMP", *ring, ring->Median(), nullptr);
+  auto daemons = LabDaemons::Start(*lab, programs, folder);
+  if (!daemons) return Propagate(daemons);
+  for (const bool spine_failed : {false, true}) {
+    const std::string when = spine_failed ? ", a spine down" : "";
+    if (spine_failed) {
+      if (auto failed = FailSpine(*lab, *daemons); !failed) return failed;
+      ring = RunRanks(
+          *lab, programs,
+          {.bytes = arguments.bytes, .calls = arguments.calls, .job = "", .on_running = nullptr});
+      if (!ring) return Propagate(ring);
+      PrintRow("ring on ECMP" + when, *ring, ring->Median(), nullptr);
+    }
+    for (const bool offload : {false, true}) {
+      auto ran = RunTrees(*lab, *daemons, programs, arguments, offload, ring->Median(), when);
+      if (!ran) return ran;
+    }
+  }
+  return lab::Lab::Stop(kLabName);
+}
+
+int Run(const Arguments& arguments) {
+  std::string folder = std::filesystem::temp_directory_path() / "espalier-trees-XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) {
+    fmt::print(stderr, "espalier-trees: cannot make a folder for temporary files\n");
+    return 1;
+  }
+  const std::string programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const Result<void> ran = RunAll(arguments, programs, folder);
+  std::filesystem::remove_all(folder);
+  if (ran) return 0;
+  fmt::print(stderr, "espalier-trees: {}\n", ran.error().message);
+  return 1;
+}
+
+}  // namespace
+}  // namespace espalier::demo
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "An all-reduce over 16 hosts in a lab: a ring on ECMP against the controller's forest.");
+  espalier::demo::Arguments arguments;
+  app.add_option("--bytes", arguments.bytes, "Of a call")->capture_default_str();
+  app.add_option("--calls", arguments.calls, "Of which the median is shown")->capture_default_str();
+  app.add_option("--seed", arguments.seed, "Of the fabric's hashes")->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return espalier::demo::Run(arguments);
+}

@@ -1,0 +1,127 @@
+#include "deploy/demo/tree_job.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <optional>
+
+#include "deploy/lab/judges.h"
+#include "deploy/lab/link_faults.h"
+#include "tests/temporary_folder.h"
+
+namespace espalier::demo {
+namespace {
+
+// An all-reduce of all hosts of a 4x4x4 lab, with a controller, 16 agents and 16 ranks, all real.
+// Times are printed, not asserted.
+class TreeJobTest : public testing::Test {
+ protected:
+  static constexpr std::int64_t kBytes = 2'000'000;
+  static constexpr int kCalls = 2;
+
+  void SetUp() override {
+    auto lab = lab::Lab::Start({.name = fmt::format("test-{}", getpid()),
+                                .link_rate = BitsPerSecond{50'000'000},
+                                .seed = 1,
+                                .die_with_caller = true});
+    if (!lab && (lab.error().code == ErrorCode::kPermissionDenied ||
+                 lab.error().code == ErrorCode::kUnsupported)) {
+      GTEST_SKIP() << "no network namespaces here: " << lab.error().message;
+    }
+    ASSERT_TRUE(lab.has_value()) << lab.error().message;
+    lab_.emplace(std::move(*lab));
+    auto daemons = LabDaemons::Start(*lab_, ESPALIER_PROGRAMS, folder_.path());
+    ASSERT_TRUE(daemons.has_value()) << daemons.error().message;
+    daemons_.emplace(std::move(*daemons));
+  }
+  void TearDown() override {
+    daemons_.reset();
+    if (lab_) EXPECT_TRUE(lab::Lab::Stop(lab_->record().options.name).has_value());
+  }
+
+  void FailSpine() {
+    for (int leaf = 0; leaf < 4; ++leaf) {
+      ASSERT_TRUE(lab::FailLink(*lab_, fmt::format("leaf{}--spine1", leaf)).has_value());
+    }
+    ASSERT_TRUE(daemons_->Post("/api/v1/nodes/fail?id=spine1").has_value());
+  }
+  Result<RanksRun> RunRing() {
+    return RunRanks(*lab_, ESPALIER_PROGRAMS,
+                    {.bytes = kBytes, .calls = kCalls, .job = "", .on_running = nullptr});
+  }
+  // A job from its start to its end, judged by the spines' counters.
+  void RunJob(bool offload, double ring_seconds) {
+    const std::string name = offload ? "offloaded" : "inline";
+    const auto started = StartTreeJob(*daemons_, *lab_, name, kBytes, offload);
+    ASSERT_TRUE(started.has_value()) << started.error().message;
+    const auto plan = ReadPlan(*daemons_, name);
+    ASSERT_TRUE(plan.has_value());
+    const auto before = lab::ReadFlowCounts(*lab_);
+    const auto run =
+        RunRanks(*lab_, ESPALIER_PROGRAMS,
+                 {.bytes = kBytes, .calls = kCalls, .job = name, .on_running = nullptr});
+    const auto after = lab::ReadFlowCounts(*lab_);
+    ASSERT_TRUE(run.has_value()) << run.error().message;
+    ASSERT_TRUE(before.has_value() && after.has_value());
+    EXPECT_TRUE(run->completed);
+    EXPECT_EQ(run->wrong_sums, 0);
+    const auto counts = lab::Difference(*before, *after);
+    const Judgement judgement = Judge(*plan, kBytes, kCalls, counts);
+    EXPECT_GT(judgement.edges, 0);
+    EXPECT_EQ(judgement.silent_edges, 0);
+    EXPECT_EQ(judgement.stray_connections, 0);
+    EXPECT_GE(judgement.least_payload, 1.0);
+    EXPECT_LE(judgement.most_payload, 1.1);
+    fmt::print(
+        "forest, {:<10} {:.2f} s, ring {:.2f} s, ratio {:.2f}; {} edges, payload {:.3f} to "
+        "{:.3f} of the plan\n",
+        name, run->Median(), ring_seconds, ring_seconds / run->Median(), judgement.edges,
+        judgement.least_payload, judgement.most_payload);
+    EXPECT_TRUE(StopTreeJob(*daemons_, name).has_value());
+  }
+
+  std::optional<lab::Lab> lab_;
+  TemporaryFolder folder_;
+  std::optional<LabDaemons> daemons_;
+};
+
+TEST_F(TreeJobTest, EveryPacketOfEveryEdgeTakesItsSpineAlsoAfterOneHasFailed) {
+  for (const bool spine_failed : {false, true}) {
+    if (spine_failed) FailSpine();
+    const auto ring = RunRing();
+    ASSERT_TRUE(ring.has_value()) << ring.error().message;
+    EXPECT_TRUE(ring->completed);
+    EXPECT_EQ(ring->wrong_sums, 0);
+    RunJob(/*offload=*/false, ring->Median());
+    RunJob(/*offload=*/true, ring->Median());
+  }
+}
+
+TEST_F(TreeJobTest, ASpineThatFailsBetweenAndDuringCallsCostsNoSum) {
+  ASSERT_TRUE(StartTreeJob(*daemons_, *lab_, "long", kBytes, false).has_value());
+  const auto first = AwaitPlan(*daemons_, "long", "");
+  ASSERT_TRUE(first.has_value());
+  bool failed = false;
+  const auto run = RunRanks(
+      *lab_, ESPALIER_PROGRAMS,
+      {.bytes = kBytes, .calls = 8, .job = "long", .on_running = [&] {
+         if (failed) return;
+         const auto answer = daemons_->Get("/api/v1/forests");
+         ASSERT_TRUE(answer.has_value());
+         // Once a few are done.
+         failed = std::stoi(answer->Find("forests")->items[0].Find("collectives_done")->text) >= 4;
+         if (failed) FailSpine();
+       }});
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  EXPECT_TRUE(failed);
+  EXPECT_TRUE(run->completed);
+  EXPECT_EQ(run->wrong_sums, 0);
+  EXPECT_TRUE(AwaitPlan(*daemons_, "long", *first).has_value());
+  fmt::print("calls of {} bytes:", kBytes);
+  for (const double seconds : run->seconds) fmt::print(" {:.2f}", seconds);
+  fmt::print(" s\n");
+}
+
+}  // namespace
+}  // namespace espalier::demo

@@ -33,7 +33,8 @@ Result<runtime::Plan> ToPlan(const agent::LocalPlan& local) {
 }
 
 std::string PlaceOf(const IpAddress& address, int port) {
-  return fmt::format(address.IsV4() ? "tcp://{}:{}" : "tcp://[{}]:{}", address.ToString(), port);
+  return address.IsV4() ? fmt::format("tcp://{}:{}", address.ToString(), port)
+                        : fmt::format("tcp://[{}]:{}", address.ToString(), port);
 }
 
 }  // namespace

@@ -2,12 +2,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/base/result.h"
 #include "deploy/demo/lab_daemons.h"
+#include "deploy/lab/judges.h"
 #include "deploy/lab/lab.h"
 
 namespace espalier::demo {

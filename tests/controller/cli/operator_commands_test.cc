@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <fstream>
 #include <thread>
 
 #include "common/io/asio_event_loop.h"
@@ -92,6 +93,36 @@ TEST_F(OperatorCommandsTest, PrintsOneJsonObjectWhenAsked) {
     EXPECT_EQ(outcome.exit_code, 0) << command;
     EXPECT_TRUE(io::ParseJson(outcome.out, command).has_value()) << outcome.out;
   }
+}
+
+TEST_F(OperatorCommandsTest, StartsListsAndStopsJobs) {
+  const Outcome dry = Run({"job", "start", "--ranks", "h0,h1,h2", "--dry-run"});
+  EXPECT_EQ(dry.exit_code, 0) << dry.err;
+  EXPECT_EQ(dry.out, "job job could be started: 3 ranks\n");
+  std::ofstream(folder_.path() + "/ranks.json") << R"(["h0", "h2"])";
+  const Outcome started = Run({"job", "start", "train", "--ranks", folder_.path() + "/ranks.json",
+                               "--bytes", "1000000", "--offload"});
+  EXPECT_EQ(started.exit_code, 0) << started.err;
+  EXPECT_EQ(started.out, "job train started: 2 ranks\n");
+  EXPECT_NE(Run({"job", "list"}).out.find("train"), std::string::npos);
+  EXPECT_TRUE(io::ParseJson(Run({"job", "list", "--json"}).out, "list").has_value());
+  EXPECT_NE(Run({"intents"}).out.find("train"), std::string::npos);
+
+  // The same once more is done already; others of the name are not.
+  EXPECT_EQ(Run({"job", "start", "train", "--ranks", "h0,h2", "--bytes", "1000000", "--offload"})
+                .exit_code,
+            0);
+  EXPECT_EQ(Run({"job", "start", "train", "--ranks", "h0,h3"}).exit_code, 1);
+  EXPECT_EQ(Run({"job", "stop", "train"}).exit_code, 0);
+  EXPECT_EQ(Run({"job", "stop", "train"}).exit_code, 1);
+
+  EXPECT_EQ(Run({"job", "start"}).exit_code, 2);
+  EXPECT_EQ(Run({"job", "start", "--ranks", "h0,h9"}).exit_code, 2);
+  EXPECT_EQ(Run({"job", "start", "--ranks", "h0,h0"}).exit_code, 2);
+  EXPECT_EQ(Run({"job", "start", "--ranks", "h0"}).exit_code, 2);
+  EXPECT_EQ(Run({"job", "start", "--ranks", "h0,h1", "--collective", "magic"}).exit_code, 2);
+  std::ofstream(folder_.path() + "/ranks.json") << "[1,";
+  EXPECT_EQ(Run({"job", "start", "--ranks", folder_.path() + "/ranks.json"}).exit_code, 2);
 }
 
 TEST_F(OperatorCommandsTest, ActsAndTellsWhatMoved) {

@@ -72,7 +72,7 @@ class TreeJobTest : public testing::Test {
     EXPECT_EQ(judgement.silent_edges, 0);
     EXPECT_EQ(judgement.stray_connections, 0);
     EXPECT_GE(judgement.least_payload, 1.0);
-    EXPECT_LE(judgement.most_payload, 1.1);
+    EXPECT_LE(judgement.most_payload, 1.5);  // TCP may send some of it twice
     fmt::print(
         "forest, {:<10} {:.2f} s, ring {:.2f} s, ratio {:.2f}; {} edges, payload {:.3f} to "
         "{:.3f} of the plan\n",

@@ -37,7 +37,9 @@ class TreeJobTest : public testing::Test {
   }
   void TearDown() override {
     daemons_.reset();
-    if (lab_) EXPECT_TRUE(lab::Lab::Stop(lab_->record().options.name).has_value());
+    if (lab_) {
+      EXPECT_TRUE(lab::Lab::Stop(lab_->record().options.name).has_value());
+    }
   }
 
   void FailSpine() {

@@ -40,6 +40,7 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       initial_states_(InitialStates(state_.topology)),
       learner_(state_.topology, state_.paths, state_.path_map, options_.learner, metrics),
       foresight_(state_, learner_, options_, metrics),
+      failure_plans_(state_, learner_, metrics),
       placement_(state_, learner_, options_),
       rate_planner_(state_),
       publisher_(
@@ -74,6 +75,14 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
           "Turns that began late: starts then move no live flow, and no plans are made")),
       plan_seconds_(metrics.MakeLatency("espalier_foresight_plan_seconds",
                                         "Duration of making one plan ahead")),
+      failure_hits_(metrics.MakeCounter("espalier_failure_plan_hits_total",
+                                        "Flows that left a failed link or switch by a plan")),
+      failure_misses_(
+          metrics.MakeCounter("espalier_failure_plan_misses_total",
+                              "Flows that left a failed or drained link or switch without a plan")),
+      failure_seconds_(metrics.MakeLatency(
+          "espalier_failure_decision_seconds",
+          "From the news of a failure until the planned paths were handed to the bus")),
       recomputations_(metrics.MakeCounter("espalier_controller_recomputations_total",
                                           "Assignments of all flows on the operator's word")),
       recompute_seconds_(metrics.MakeLatency("espalier_controller_recompute_seconds",
@@ -147,7 +156,7 @@ void Controller::PlaceNew() {
 }
 
 void Controller::RequestForesight() {
-  if (foresight_timer_ || is_late_) return;
+  if (foresight_timer_ || is_late_ || !options_.plan_ahead) return;
   foresight_timer_ = loop_.After(std::max(foresight_pause_, kForesightPause), [this] {
     foresight_timer_.reset();
     Foresee();
@@ -156,7 +165,7 @@ void Controller::RequestForesight() {
 
 void Controller::Foresee() {
   const TimePoint start = loop_.Now();
-  const bool has_planned = foresight_.PlanNext(start);
+  const bool has_planned = foresight_.PlanNext(start) || failure_plans_.RefreshNext();
   const Duration spent = loop_.Now() - start;
   foresight_pause_ = kPausesAPlan * spent;
   if (!has_planned) return RequestTurn();  // it may have asked for ports

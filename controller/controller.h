@@ -14,6 +14,7 @@
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
+#include "controller/failure_plans.h"
 #include "controller/foresight.h"
 #include "controller/forests/tree_jobs.h"
 #include "controller/load_summary.h"
@@ -97,6 +98,7 @@ class Controller {
   State& state() { return state_; }
   const Foresight& foresight() const { return foresight_; }
   const TreeJobs& jobs() const { return jobs_; }
+  const FailurePlans& failure_plans() const { return failure_plans_; }
   const ControllerOptions& options() const { return options_; }
   TimePoint Now() const { return loop_.Now(); }
   EventLoop& loop() { return loop_; }
@@ -144,6 +146,8 @@ class Controller {
   // Brings every link to the state that intents and reports give it; the links that changed.
   std::vector<fabric::LinkId> ApplyIntents();
   std::vector<FlowMove> ReactToLinkChanges(const std::vector<fabric::LinkId>& changed);
+  // The plan for what has failed, if there is one, and its pushes.
+  std::vector<FlowMove> TakeFailurePlan(const std::vector<fabric::LinkId>& changed);
   std::vector<FlowMove> WouldMove(const Intents& intents);
 
   // Operators' actions and what is stored (controller/operations.cc).
@@ -156,6 +160,7 @@ class Controller {
     std::function<Result<Intents>()> change;  // what the intents become; none: they stay
     ActionDone done;
     TimePoint asked{};
+    LoadSummary before{};  // when it was its turn
   };
   void Submit(Operation operation);
   void TellDryRun(const Operation& operation);
@@ -163,7 +168,7 @@ class Controller {
   void HandleCommit(Result<Committed> committed, const std::optional<Intents>& changed);
   void FinishOperation(Result<ActionOutcome> outcome);
   AuditEntry AuditOf(const Operation& operation) const;
-  ActionOutcome Apply(const Intents& changed);
+  ActionOutcome Apply(const Intents& changed, const LoadSummary& before);
   ActionOutcome Reassign(bool dry_run);
   Result<Intents> ChangedIntents(const std::string& id, bool is_link, IntentAction action,
                                  const OperatorRequest& request) const;
@@ -183,8 +188,10 @@ class Controller {
   Store& store_;
   State state_;
   std::vector<fabric::LinkState> initial_states_;  // by link, as the topology file has them
+  std::vector<LivePaths::Way> stranded_;           // by the last change of links
   PathLearner learner_;
   Foresight foresight_;
+  FailurePlans failure_plans_;
   Placement placement_;
   RatePlanner rate_planner_;
   Publisher publisher_;
@@ -221,6 +228,9 @@ class Controller {
   Counter& flows_moved_;
   Counter& late_turns_;
   LatencyHistogram& plan_seconds_;
+  Counter& failure_hits_;
+  Counter& failure_misses_;
+  LatencyHistogram& failure_seconds_;
   Counter& recomputations_;
   LatencyHistogram& recompute_seconds_;
   LatencyHistogram& commit_seconds_;

@@ -82,17 +82,34 @@ std::vector<LinkId> Controller::ApplyIntents() {
       changed.push_back(id);
     }
   }
+  stranded_.clear();
   if (!changed.empty()) {
     state_.view.Refresh();
-    state_.live.HandleLinkChange();
+    const auto stranded = state_.live.HandleLinkChange();
+    stranded_.assign(stranded.begin(), stranded.end());
   }
   return changed;
 }
 
+std::vector<FlowMove> Controller::TakeFailurePlan(const std::vector<LinkId>& changed) {
+  const auto element = options_.plan_ahead ? failure_plans_.Find(changed) : std::nullopt;
+  if (!element || stranded_.empty()) return {};
+  const TimePoint start = loop_.Now();
+  std::vector<FlowMove> moves = placement_.TakeFailurePlan(failure_plans_, *element, stranded_);
+  publisher_.PushChanges(start);
+  failure_hits_.Add(static_cast<std::int64_t>(moves.size()));
+  failure_seconds_.ObserveSeconds(std::chrono::duration<double>(loop_.Now() - start).count());
+  return moves;
+}
+
 std::vector<FlowMove> Controller::ReactToLinkChanges(const std::vector<LinkId>& changed) {
   if (changed.empty()) return {};
+  // First what is ready: the rest looks at every flow.
+  std::vector<FlowMove> moves = TakeFailurePlan(changed);
   for (const LinkId link : changed) learner_.HandleLinkChange(link);
-  std::vector<FlowMove> moves = placement_.HandleLinkChange();
+  std::vector<FlowMove> others = placement_.HandleLinkChange();
+  failure_misses_.Add(static_cast<std::int64_t>(others.size()));
+  moves.insert(moves.end(), others.begin(), others.end());
   placement_.RetryUnroutable();
   jobs_.HandleLinkChange();
   for (const FlowSlot slot : state_.flows.All()) {
@@ -164,7 +181,8 @@ AuditEntry Controller::AuditOf(const Operation& operation) const {
 }
 
 void Controller::StartOperation() {
-  const Operation& operation = operations_.front();
+  Operation& operation = operations_.front();
+  if (operation.change) operation.before = Summarize(state_);
   StoreChange change;
   change.audit = AuditOf(operation);
   if (operation.change) {
@@ -192,7 +210,8 @@ void Controller::StartOperation() {
 void Controller::HandleCommit(Result<Committed> committed, const std::optional<Intents>& changed) {
   if (!committed) return FinishOperation(Propagate(committed));
   state_.revision = committed->revision;
-  ActionOutcome outcome = changed ? Apply(*changed) : Reassign(/*dry_run=*/false);
+  ActionOutcome outcome =
+      changed ? Apply(*changed, operations_.front().before) : Reassign(/*dry_run=*/false);
   outcome.version = state_.topology.version();
   outcome.revision = state_.revision;
   const Operation& operation = operations_.front();
@@ -233,10 +252,10 @@ ActionOutcome Controller::Reassign(bool dry_run) {
   return outcome;
 }
 
-ActionOutcome Controller::Apply(const Intents& changed) {
+ActionOutcome Controller::Apply(const Intents& changed, const LoadSummary& before) {
   state_.intents = changed;
   ActionOutcome outcome;
-  outcome.before = Summarize(state_);
+  outcome.before = before;
   outcome.moves = ReactToLinkChanges(ApplyIntents());
   jobs_.Apply(changed.jobs);
   outcome.after = Summarize(state_);

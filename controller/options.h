@@ -47,6 +47,9 @@ struct ControllerOptions {
   std::int64_t moved_bytes_per_start = std::numeric_limits<std::int64_t>::max();
   // Whether hosts are told the rate that each flow is to settle at (water-filling), as a limit.
   bool limit_rates = false;
+  // Whether plans are made in the background for what jobs start next, and for the failure of every
+  // single link and switch.
+  bool plan_ahead = true;
   std::size_t max_flows_per_agent = 16'384;
   PathLearnerOptions learner;
   // Runs long work where it keeps no loop waiting, and then `done` on the controller's loop; none:

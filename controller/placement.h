@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/failure_plans.h"
 #include "controller/foresight.h"
 #include "controller/load_summary.h"
 #include "controller/options.h"
@@ -56,6 +57,10 @@ class Placement {
   // Adopting flows that no probe has found: they are placed like new ones.
   void EndAdoption(AgentId agent);
 
+  // This element has just failed, and left these ways stranded: those with a plan take it. Those
+  // without are left to HandleLinkChange. O(stranded).
+  std::vector<FlowMove> TakeFailurePlan(FailurePlans& plans, FailurePlans::Element element,
+                                        std::span<const LivePaths::Way> stranded);
   // Links have changed (State::topology). Paths that are no longer usable are given up, and their
   // flows placed anew: at once where the path is dead, at a message boundary where it is drained.
   std::vector<FlowMove> HandleLinkChange();

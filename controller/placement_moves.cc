@@ -41,6 +41,33 @@ void Placement::GiveUpUnusable(Flow& flow) {
   }
 }
 
+std::vector<FlowMove> Placement::TakeFailurePlan(FailurePlans& plans, FailurePlans::Element element,
+                                                 std::span<const LivePaths::Way> stranded) {
+  std::map<FlowSlot, std::string> before;  // where the flows that move were
+  for (const LivePaths::Way stranded_way : stranded) {
+    const State::WayOwner owner = state_.owners[stranded_way];
+    Flow& flow = state_.flows.At(owner.slot);
+    FlowWay& way = flow.ways[owner.index];
+    const auto path = plans.PathFor(element, stranded_way);
+    if (!path || way.adopting) continue;
+    before.try_emplace(owner.slot, state_.Via(flow));
+    const fabric::PathIndex in_use = way.port != 0 ? way.port_path : *state_.PathOf(way);
+    way.urgent = !fabric::IsAlive(state_.topology, state_.PathsOf(flow)[in_use.Index()]);
+    PlaceWay(way, *path);
+  }
+  std::vector<FlowMove> moves;
+  for (auto& [slot, from] : before) {
+    Flow& flow = state_.flows.At(slot);
+    flow.origin = PlanOrigin::kFailure;
+    const bool urgent = std::ranges::any_of(flow.ways, &FlowWay::urgent);
+    if (flow.status != FlowStatus::kAdopting) {
+      ChoosePorts(slot, urgent ? PathReason::kPathDead : PathReason::kRecomputed);
+    }
+    moves.push_back(DescribeMove(slot, std::move(from)));
+  }
+  return moves;
+}
+
 std::vector<FlowMove> Placement::HandleLinkChange() {
   std::vector<FlowSlot> broken;
   for (const FlowSlot slot : state_.flows.All()) {

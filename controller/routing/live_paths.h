@@ -77,6 +77,8 @@ class LivePaths {
   std::span<const Way> HandleLinkChange();
 
   std::int32_t PathOf(Way way) const { return occupancy_.PathOf(way); }
+  // Those whose path passes this directed link, in no order; valid until the next change.
+  std::span<const Way> WaysOn(std::uint32_t link) const { return occupancy_.WaysOn(link); }
   // It has a path, and all links of it take new flows.
   bool IsOnUsablePath(Way way) const {
     return occupancy_.PathOf(way) >= 0 && occupancy_.IsOnUsablePath(way);

@@ -1,0 +1,228 @@
+#include "controller/failure_plans.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "controller/routing/port_chooser.h"
+
+namespace espalier::controller {
+
+using fabric::DirectedLink;
+using fabric::LinkId;
+using fabric::NodeId;
+
+FailurePlans::FailurePlans(State& state, PathLearner& learner, Metrics& metrics,
+                           std::size_t max_entries)
+    : state_(state),
+      learner_(learner),
+      max_entries_(max_entries),
+      links_of_(state.topology.links().size() + state.topology.nodes().size()),
+      plans_(links_of_.size()),
+      extra_(2 * state.topology.links().size()),
+      made_(metrics.MakeCounter("espalier_failure_plans_made_total",
+                                "Plans made for the failure of a link or switch")),
+      entries_gauge_(metrics.MakeGauge("espalier_failure_plan_entries",
+                                       "Flow paths that failure plans hold")) {
+  const std::size_t links = state.topology.links().size();
+  for (std::size_t i = 0; i < links; ++i) {
+    const LinkId id(static_cast<std::int32_t>(i));
+    for (const bool forward : {true, false}) {
+      const auto link = static_cast<std::uint32_t>(DirectedLink{id, forward}.Index());
+      if (!state.view.IsSwitchLink(link)) continue;
+      links_of_[i].push_back(link);
+      links_of_[links + state.topology.link(id).a.Index()].push_back(link);
+      links_of_[links + state.topology.link(id).b.Index()].push_back(link);
+    }
+  }
+}
+
+std::vector<LivePaths::Way> FailurePlans::WaysOver(Element element) const {
+  std::vector<LivePaths::Way> ways;
+  for (const std::uint32_t link : links_of_[element]) {
+    const auto on_link = state_.live.WaysOn(link);
+    ways.insert(ways.end(), on_link.begin(), on_link.end());
+  }
+  std::sort(ways.begin(), ways.end());
+  ways.erase(std::unique(ways.begin(), ways.end()), ways.end());
+  return ways;
+}
+
+std::int64_t FailurePlans::LoadOf(Element element) const {
+  std::int64_t units = 0;
+  for (const std::uint32_t link : links_of_[element]) {
+    units += static_cast<std::int64_t>(state_.live.WaysOn(link).size());
+  }
+  return units;
+}
+
+bool FailurePlans::IsFresh(Element element) const {
+  const Plan& plan = plans_[element];
+  return plan.changes == state_.path_changes && plan.version == state_.topology.version();
+}
+
+void FailurePlans::PutInOrder() {
+  ordered_changes_ = state_.path_changes;
+  ordered_version_ = state_.topology.version();
+  order_.clear();
+  std::vector<std::pair<std::int64_t, Element>> loaded;
+  for (Element element = 0; element < plans_.size(); ++element) {
+    if (IsFresh(element)) continue;
+    const std::int64_t load = LoadOf(element);
+    if (load > 0) {
+      loaded.emplace_back(load, element);
+    } else if (!plans_[element].entries.empty()) {
+      entries_ -= plans_[element].entries.size();
+      plans_[element] = {};
+    }
+  }
+  std::sort(loaded.begin(), loaded.end());
+  for (const auto& [load, element] : loaded) order_.push_back(element);
+}
+
+bool FailurePlans::RefreshNext(std::size_t most_ways) {
+  if (order_.empty()) {
+    if (ordered_changes_ == state_.path_changes && ordered_version_ == state_.topology.version()) {
+      return false;
+    }
+    PutInOrder();
+  }
+  std::size_t ways = 0;
+  while (!order_.empty() && ways < most_ways) {
+    const Element element = order_.back();
+    order_.pop_back();
+    Make(element);
+    ways += plans_[element].entries.size() + 1;
+  }
+  entries_gauge_.Set(static_cast<double>(entries_));
+  return true;
+}
+
+void FailurePlans::AddLoad(std::span<const std::uint32_t> hops, std::int64_t units) {
+  for (const std::uint32_t link : hops) {
+    extra_[link] += units;
+    touched_.push_back(link);
+  }
+}
+
+bool FailurePlans::Avoids(Element element, std::span<const std::uint32_t> hops) const {
+  const std::size_t links = state_.topology.links().size();
+  return std::none_of(hops.begin(), hops.end(), [&](std::uint32_t hop) {
+    const LinkId link = DirectedLink::FromIndex(hop).link;
+    if (element < links) return link.Index() == element;
+    const fabric::Link& ends = state_.topology.link(link);
+    return ends.a.Index() == element - links || ends.b.Index() == element - links;
+  });
+}
+
+std::int32_t FailurePlans::ChoosePath(Element element, const Flow& flow, std::int64_t share) {
+  const std::uint32_t source = *state_.view.LeafOf(flow.source_leaf);
+  const std::uint32_t destination = *state_.view.LeafOf(flow.destination_leaf);
+  const auto paths = static_cast<std::int32_t>(state_.PathsOf(flow).size());
+  std::int32_t best = kNoPath;
+  double least = 0;
+  for (std::int32_t path = 0; path < paths; ++path) {
+    hops_.clear();
+    state_.view.AppendHops(source, destination, path, hops_);
+    if (!Avoids(element, hops_) || !state_.view.IsUsable(hops_)) continue;
+    double busiest = 0;
+    for (const std::uint32_t link : hops_) {
+      const auto units = static_cast<double>(state_.live.loads()[link] + extra_[link] + share);
+      busiest = std::max(busiest, units / static_cast<double>(state_.view.capacities()[link]));
+    }
+    if (best == kNoPath || busiest < least) {
+      best = path;
+      least = busiest;
+    }
+  }
+  return best;
+}
+
+void FailurePlans::Make(Element element) {
+  Plan& plan = plans_[element];
+  entries_ -= plan.entries.size();
+  plan.entries.clear();
+  plan.changes = state_.path_changes;
+  plan.version = state_.topology.version();
+  const std::vector<LivePaths::Way> ways = WaysOver(element);
+  if (entries_ + ways.size() > max_entries_) return;
+  made_.Add();
+  const auto place = [&](const Flow& flow, std::int32_t path, std::int64_t units) {
+    hops_.clear();
+    state_.view.AppendHops(*state_.view.LeafOf(flow.source_leaf),
+                           *state_.view.LeafOf(flow.destination_leaf), path, hops_);
+    AddLoad(hops_, units);
+  };
+  const auto share_of = [](const Flow& flow) {
+    return kLoadUnit / static_cast<std::int64_t>(flow.ways.size());
+  };
+  for (const LivePaths::Way way : ways) {
+    const Flow& flow = state_.flows.At(state_.owners[way].slot);
+    place(flow, state_.live.PathOf(way), -share_of(flow));
+  }
+  for (const LivePaths::Way way : ways) {
+    const Flow& flow = state_.flows.At(state_.owners[way].slot);
+    const std::int32_t to = ChoosePath(element, flow, share_of(flow));
+    plan.entries.push_back({way, state_.live.PathOf(way), to});
+    if (to == kNoPath) continue;
+    place(flow, to, share_of(flow));
+    AskForPort(flow, to);
+  }
+  for (const std::uint32_t link : std::exchange(touched_, {})) extra_[link] = 0;
+  plan.entries.shrink_to_fit();
+  entries_ += plan.entries.size();
+}
+
+void FailurePlans::AskForPort(const Flow& flow, std::int32_t path) {
+  const fabric::PathIndex index(path);
+  const auto port =
+      ChoosePort(state_.path_map, flow.key, index, state_.ports, PortNeed::kUrgent, 0);
+  if (!port) learner_.Want(flow.key, index);
+}
+
+std::optional<FailurePlans::Element> FailurePlans::Find(std::span<const LinkId> links) const {
+  if (links.empty()) return std::nullopt;
+  if (links.size() == 1) return static_cast<Element>(links.front().Index());
+  for (const NodeId node :
+       {state_.topology.link(links.front()).a, state_.topology.link(links.front()).b}) {
+    const bool has_all = std::all_of(links.begin(), links.end(), [&](LinkId link) {
+      return state_.topology.link(link).a == node || state_.topology.link(link).b == node;
+    });
+    if (has_all) return static_cast<Element>(state_.topology.links().size() + node.Index());
+  }
+  return std::nullopt;
+}
+
+std::optional<std::int32_t> FailurePlans::PathFor(Element element, LivePaths::Way way) {
+  const std::vector<Entry>& entries = plans_[element].entries;
+  const auto found = std::lower_bound(
+      entries.begin(), entries.end(), way,
+      [](const Entry& entry, LivePaths::Way wanted) { return entry.way < wanted; });
+  if (found == entries.end() || found->way != way) return std::nullopt;
+  if (found->to == kNoPath || found->from != state_.live.PathOf(way)) return std::nullopt;
+  // The number may stand for another flow by now: then its path index may mean other links.
+  const Flow& flow = state_.flows.At(state_.owners[way].slot);
+  if (static_cast<std::size_t>(found->to) >= state_.PathsOf(flow).size()) return std::nullopt;
+  hops_.clear();
+  state_.view.AppendHops(*state_.view.LeafOf(flow.source_leaf),
+                         *state_.view.LeafOf(flow.destination_leaf), found->to, hops_);
+  if (!state_.view.IsUsable(hops_)) return std::nullopt;
+  return found->to;
+}
+
+std::size_t FailurePlans::loaded() const {
+  std::size_t count = 0;
+  for (Element element = 0; element < plans_.size(); ++element) {
+    count += LoadOf(element) > 0 ? 1 : 0;
+  }
+  return count;
+}
+
+std::size_t FailurePlans::fresh() const {
+  std::size_t count = 0;
+  for (Element element = 0; element < plans_.size(); ++element) {
+    count += LoadOf(element) > 0 && IsFresh(element) ? 1 : 0;
+  }
+  return count;
+}
+
+}  // namespace espalier::controller

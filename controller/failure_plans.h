@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/base/metrics.h"
+#include "controller/path_learner.h"
+#include "controller/state.h"
+
+namespace espalier::controller {
+
+// Where the flows on each single link or switch go when it fails (Routing for Large ML Models,
+// section 3.4.2), planned before it does: then the new paths are looked up, and their ports are
+// known, as they were asked of the path learner ahead.
+//
+// A plan takes each way on the element, in order, to the usable path around it whose busiest link
+// would carry least, on top of what is live (less the ways that must leave) and of those before it.
+// Plans are made anew in the background as paths change: elements whose own ways have changed and
+// that carry most come first. What is looked up is checked against the state as it is, so that a
+// plan that is behind, or was made before another failure, is taken as far as it is right.
+//
+// Memory: 12 bytes for each way on each element, at most `max_entries` in all: elements that carry
+// least then have no plan. Complexity of a plan: O(ways on the element x paths of a pair); figures
+// in docs/benchmarks.md. Deterministic.
+// Thread safety: the controller's loop thread. The references must outlive it.
+class FailurePlans {
+ public:
+  FailurePlans(State& state, PathLearner& learner, Metrics& metrics,
+               std::size_t max_entries = 4'000'000);
+
+  // Makes plans for the elements that need one most, about `most_ways` ways of them. False: all are
+  // as fresh as they can be. O(links log links) now and then, to put them in order.
+  bool RefreshNext(std::size_t most_ways = 2'000);
+
+  // A link, or a switch with all its links.
+  using Element = std::uint32_t;
+  // That which has failed where these links went down together; none where it is no single one.
+  std::optional<Element> Find(std::span<const fabric::LinkId> links) const;
+  // Where this way goes, which was on a path over the element. None: nothing was planned for it on
+  // that path, or what was planned is not usable now.
+  std::optional<std::int32_t> PathFor(Element element, LivePaths::Way way);
+
+  std::size_t entries() const { return entries_; }
+  // Elements that carry ways, and those of them with a plan for the paths as they are.
+  std::size_t loaded() const;
+  std::size_t fresh() const;
+
+ private:
+  struct Entry {
+    LivePaths::Way way = 0;
+    std::int32_t from = kNoPath;
+    std::int32_t to = kNoPath;
+  };
+  struct Plan {
+    std::vector<Entry> entries;  // ascending by way
+    std::uint64_t changes = 0;   // State::path_changes when it was made
+    std::int64_t version = -1;   // of the topology then
+  };
+
+  std::vector<LivePaths::Way> WaysOver(Element element) const;
+  std::int64_t LoadOf(Element element) const;
+  bool IsFresh(Element element) const;
+  void PutInOrder();
+  void Make(Element element);
+  std::int32_t ChoosePath(Element element, const Flow& flow, std::int64_t share);
+  bool Avoids(Element element, std::span<const std::uint32_t> hops) const;
+  void AddLoad(std::span<const std::uint32_t> hops, std::int64_t units);
+  void AskForPort(const Flow& flow, std::int32_t path);
+
+  State& state_;
+  PathLearner& learner_;
+  const std::size_t max_entries_;
+  std::vector<std::vector<std::uint32_t>> links_of_;  // directed, by element
+  std::vector<Plan> plans_;                           // by element
+  std::size_t entries_ = 0;
+  std::vector<Element> order_;  // to be made, the last first
+  std::uint64_t ordered_changes_ = 0;
+  std::int64_t ordered_version_ = -1;
+  std::vector<std::int64_t> extra_;  // by directed link, while a plan is made
+  std::vector<std::uint32_t> touched_;
+  std::vector<std::uint32_t> hops_;
+  Counter& made_;
+  Gauge& entries_gauge_;
+};
+
+}  // namespace espalier::controller

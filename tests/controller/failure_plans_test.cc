@@ -1,0 +1,146 @@
+// Flows leave what fails by plans that were made before.
+#include "controller/failure_plans.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/controller/cluster.h"
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kHits = "espalier_failure_plan_hits_total";
+constexpr const char* kMisses = "espalier_failure_plan_misses_total";
+
+class FailurePlansTest : public testing::Test {
+ protected:
+  void Build(bool plan_ahead = true) {
+    cluster_ = std::make_unique<Cluster>(
+        fabric::LeafSpineOptions{.spines = 4, .leaves = 4, .hosts_per_leaf = 3},
+        ControllerOptions{.plan_ahead = plan_ahead});
+    cluster_->ConnectAll();
+    for (int host = 0; host < cluster_->hosts(); ++host) {
+      cluster_->Open(host, {{.id = 1, .to = (host + 3) % 12}});
+    }
+    cluster_->Settle();
+    cluster_->Advance(1s);
+  }
+  std::set<int> HostsOn(const std::string& link) {
+    const auto id = *cluster_->state().topology.FindLink(link);
+    std::set<int> hosts;
+    for (const bool forward : {true, false}) {
+      const auto index = static_cast<std::uint32_t>(fabric::DirectedLink{id, forward}.Index());
+      for (const LivePaths::Way way : cluster_->state().live.WaysOn(index)) {
+        const State& state = cluster_->state();
+        const Flow& flow = state.flows.At(state.owners[way].slot);
+        hosts.insert(std::stoi(state.agents.At(flow.agent).name.substr(1)));
+      }
+    }
+    return hosts;
+  }
+  std::size_t PushesOf(int host) { return cluster_->host(host).pushes.size(); }
+
+  std::unique_ptr<Cluster> cluster_;
+};
+
+TEST_F(FailurePlansTest, AreFreshForAllThatCarriesFlows) {
+  Build();
+  const FailurePlans& plans = cluster_->controller().failure_plans();
+  EXPECT_GT(plans.loaded(), 0U);
+  EXPECT_EQ(plans.fresh(), plans.loaded());
+  // Each flow is on two links, a spine and two leaves.
+  EXPECT_EQ(plans.entries(), 12U * 5);
+}
+
+TEST_F(FailurePlansTest, OnlyThoseOnALinkThatFailsAreToldAndMoveByThePlan) {
+  for (const bool plan_ahead : {true, false}) {
+    Build(plan_ahead);
+    const std::set<int> on_link = HostsOn("leaf1--spine2");
+    ASSERT_FALSE(on_link.empty());
+    std::vector<std::size_t> before;
+    for (int host = 0; host < 12; ++host) before.push_back(PushesOf(host));
+    const auto outcome = cluster_->ChangeLink("leaf1--spine2", IntentAction::kFail);
+    ASSERT_TRUE(outcome.has_value());
+    EXPECT_EQ(outcome->moves.size(), on_link.size());
+    cluster_->Settle();
+    for (int host = 0; host < 12; ++host) {
+      const bool is_told = PushesOf(host) > before[static_cast<std::size_t>(host)];
+      EXPECT_EQ(is_told, on_link.contains(host)) << host;
+      if (!on_link.contains(host)) continue;
+      EXPECT_NE(cluster_->AppliedSpine(host, 1, (host + 3) % 12), 2);
+      EXPECT_EQ(cluster_->FlowOf(host, 1).origin,
+                plan_ahead ? PlanOrigin::kFailure : PlanOrigin::kReactive);
+      EXPECT_EQ(cluster_->host(host).sets.at(1).reason, wire::PathReason::kPathDead);
+    }
+    const auto moved = static_cast<std::int64_t>(on_link.size());
+    EXPECT_EQ(cluster_->CounterValue(kHits), plan_ahead ? moved : 0);
+    EXPECT_EQ(cluster_->CounterValue(kMisses), plan_ahead ? 0 : moved);
+  }
+}
+
+TEST_F(FailurePlansTest, ASwitchThatFailsIsLeftEvenly) {
+  Build();
+  ASSERT_TRUE(cluster_->ChangeNode("spine1", IntentAction::kFail).has_value());
+  cluster_->Settle();
+  EXPECT_GT(cluster_->CounterValue(kHits), 0);
+  EXPECT_EQ(cluster_->CounterValue(kMisses), 0);
+  EXPECT_EQ(cluster_->state().live.MaxLoad(), (Load{1, 1}));  // three flows a leaf, three spines
+}
+
+TEST_F(FailurePlansTest, ASecondFailureBeforeThePlansAreMadeAnewIsSurvived) {
+  Build();
+  // Not a moment of background work between them.
+  for (const char* link : {"leaf0--spine0", "leaf1--spine1", "leaf2--spine2", "leaf1--spine0"}) {
+    ASSERT_TRUE(cluster_->ChangeLink(link, IntentAction::kFail).has_value());
+  }
+  cluster_->Settle();
+  for (int host = 0; host < 12; ++host) {
+    const Flow& flow = cluster_->FlowOf(host, 1);
+    const auto path = cluster_->state().PathOf(flow.ways[0]);
+    ASSERT_TRUE(path) << host;
+    EXPECT_TRUE(fabric::IsUsable(cluster_->state().topology,
+                                 cluster_->state().PathsOf(flow)[path->Index()]));
+  }
+}
+
+TEST_F(FailurePlansTest, ARestoreMovesNobodyAndALaterFailureIsPlannedAgain) {
+  Build();
+  ASSERT_TRUE(cluster_->ChangeLink("leaf1--spine2", IntentAction::kFail).has_value());
+  ASSERT_TRUE(cluster_->ChangeLink("leaf1--spine2", IntentAction::kRestore).has_value());
+  cluster_->Advance(1s);
+  const auto hits = cluster_->CounterValue(kHits);
+  const std::set<int> on_link = HostsOn("leaf1--spine3");
+  ASSERT_TRUE(cluster_->ChangeLink("leaf1--spine3", IntentAction::kFail).has_value());
+  EXPECT_EQ(cluster_->CounterValue(kHits) - hits, static_cast<std::int64_t>(on_link.size()));
+  const auto again = cluster_->ChangeLink("leaf1--spine3", IntentAction::kFail);
+  EXPECT_FALSE(again.has_value());  // it is failed already
+}
+
+TEST_F(FailurePlansTest, PortsOfPlannedPathsAreKnownBefore) {
+  Build();
+  const std::set<int> on_link = HostsOn("leaf2--spine0");
+  for (int host = 0; host < 12; ++host) cluster_->host(host).answers_probes = false;
+  ASSERT_TRUE(cluster_->ChangeLink("leaf2--spine0", IntentAction::kFail).has_value());
+  cluster_->Settle();
+  for (const int host : on_link) {
+    EXPECT_EQ(cluster_->FlowOf(host, 1).status, FlowStatus::kRouted) << host;
+  }
+}
+
+TEST_F(FailurePlansTest, AMemoryLimitLeavesOutWhatCarriesLeast) {
+  Build();
+  Metrics metrics;
+  State& state = cluster_->state();
+  PathLearner learner(state.topology, state.paths, state.path_map, {}, metrics);
+  FailurePlans plans(state, learner, metrics, 10);
+  while (plans.RefreshNext()) {
+  }
+  EXPECT_LE(plans.entries(), 10U);
+  EXPECT_GT(plans.entries(), 0U);
+}
+
+}  // namespace
+}  // namespace espalier::controller

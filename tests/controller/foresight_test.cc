@@ -1,0 +1,219 @@
+// Plans that are ready before the flows are: when they hold, and what happens when they do not.
+#include "controller/foresight.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/controller/cluster.h"
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kHits = "espalier_foresight_plan_hits_total";
+constexpr const char* kMisses = "espalier_foresight_plan_misses_total";
+constexpr const char* kUnexpected = "espalier_foresight_starts_unexpected_total";
+
+// Four leaves of four hosts each under four spines; a job of an all-reduce in four rings a second.
+class ForesightTest : public testing::Test {
+ protected:
+  ForesightTest()
+      : cluster_(fabric::LeafSpineOptions{.spines = 4, .leaves = 4, .hosts_per_leaf = 4}) {
+    cluster_.ConnectAll();
+  }
+
+  // Ring r has host r of each leaf.
+  void StartRings(const std::string& job, int rings) {
+    for (int host = 0; host < cluster_.hosts(); ++host) {
+      if (host % 4 >= rings) continue;
+      cluster_.Open(host, {{.id = ++next_id_, .to = (host + 4) % 16, .job = job}});
+      open_.emplace_back(host, next_id_);
+    }
+    cluster_.Settle();
+  }
+  void EndAll() {
+    for (const auto& [host, id] : open_) cluster_.End(host, id);
+    open_.clear();
+    cluster_.Settle();
+  }
+  void Iterate(int times) {
+    for (int i = 0; i < times; ++i) {
+      StartRings("train", 4);
+      cluster_.Advance(400ms);
+      EndAll();
+      cluster_.Advance(600ms);
+    }
+  }
+  std::uint64_t FreshFingerprint() {
+    State& state = cluster_.state();
+    std::uint64_t sum = 0;
+    for (const FlowSlot slot : state.flows.All()) {
+      const Flow& flow = state.flows.At(slot);
+      for (const FlowWay& way : flow.ways) {
+        if (const auto path = state.PathOf(way)) sum += state.FingerprintOf(flow, path->value());
+      }
+    }
+    return sum;
+  }
+  Load MaxLoad() { return cluster_.state().live.MaxLoad(); }
+
+  Cluster cluster_;
+  std::uint64_t next_id_ = 0;
+  std::vector<std::pair<int, std::uint64_t>> open_;
+};
+
+TEST_F(ForesightTest, AnIterationThatRepeatsIsAnsweredFromAPlan) {
+  Iterate(1);
+  EXPECT_EQ(cluster_.CounterValue(kHits), 0);
+  Iterate(3);
+  EXPECT_EQ(cluster_.CounterValue(kHits), 48);
+  EXPECT_EQ(cluster_.CounterValue(kMisses), 0);
+  StartRings("train", 4);
+  EXPECT_EQ(MaxLoad(), (Load{1, 1}));
+  for (const auto& [host, id] : open_) {
+    EXPECT_EQ(cluster_.FlowOf(host, id).origin, PlanOrigin::kPredicted);
+    EXPECT_EQ(cluster_.FlowOf(host, id).status, FlowStatus::kRouted);
+  }
+  EXPECT_EQ(cluster_.state().fingerprint, FreshFingerprint());
+}
+
+TEST_F(ForesightTest, ShowsWhatItExpects) {
+  Iterate(4);
+  const auto jobs = cluster_.controller().foresight().Jobs();
+  ASSERT_EQ(jobs.size(), 1U);
+  EXPECT_EQ(jobs[0].job, "train");
+  EXPECT_TRUE(jobs[0].is_on);
+  EXPECT_TRUE(jobs[0].is_planned);
+  EXPECT_EQ(jobs[0].members, 16U);
+  EXPECT_EQ(jobs[0].next_flows, 16U);
+  ASSERT_TRUE(jobs[0].period && jobs[0].next_start);
+  EXPECT_NEAR(std::chrono::duration<double>(*jobs[0].period).count(), 1, 0.01);
+  const Duration off = *jobs[0].next_start - cluster_.controller().Now();
+  EXPECT_LT(std::abs(std::chrono::duration<double>(off).count()), 0.05);
+}
+
+TEST_F(ForesightTest, PartOfASetIsEnoughAndTheRestMayComeLater) {
+  Iterate(3);
+  StartRings("train", 2);
+  cluster_.Advance(5ms);
+  const auto hits = cluster_.CounterValue(kHits);
+  EXPECT_EQ(hits, 32 + 8);
+  for (int host = 0; host < 16; ++host) {
+    if (host % 4 < 2) continue;
+    cluster_.Open(host, {{.id = ++next_id_, .to = (host + 4) % 16, .job = "train"}});
+    open_.emplace_back(host, next_id_);
+  }
+  cluster_.Settle();
+  EXPECT_EQ(cluster_.CounterValue(kHits), hits + 8);
+  EXPECT_EQ(MaxLoad(), (Load{1, 1}));
+}
+
+TEST_F(ForesightTest, AnotherJobsStartVoidsThePlanUntilItIsMadeAnew) {
+  Iterate(3);
+  const auto hits = cluster_.CounterValue(kHits);
+  // Both before the controller has time to plan: the second is assigned as usual.
+  cluster_.Open(0, {{.id = 900, .to = 8, .job = "other"}});
+  cluster_.Settle();
+  cluster_.Open(1, {{.id = 901, .to = 5, .job = "train"}});
+  cluster_.Settle();
+  EXPECT_EQ(cluster_.CounterValue(kHits), hits);
+  EXPECT_EQ(cluster_.CounterValue(kMisses), 1);
+  EXPECT_EQ(cluster_.FlowOf(1, 901).origin, PlanOrigin::kReactive);
+  cluster_.Advance(50ms);
+  cluster_.Open(2, {{.id = 902, .to = 6, .job = "train"}});
+  cluster_.Settle();
+  EXPECT_EQ(cluster_.CounterValue(kHits), hits + 1);
+  EXPECT_EQ(cluster_.state().fingerprint, FreshFingerprint());
+}
+
+TEST_F(ForesightTest, APlanIsFencedByTheTopology) {
+  Iterate(3);
+  ASSERT_TRUE(cluster_.ChangeLink("leaf1--spine2", IntentAction::kFail).has_value());
+  const auto hits = cluster_.CounterValue(kHits);
+  cluster_.Open(4, {{.id = 900, .to = 8, .job = "train"}});
+  cluster_.Settle();
+  EXPECT_EQ(cluster_.CounterValue(kHits), hits);  // no time to plan anew
+  EXPECT_NE(cluster_.AppliedSpine(4, 900, 8), 2);
+  cluster_.Advance(100ms);
+  StartRings("train", 4);
+  EXPECT_GT(cluster_.CounterValue(kHits), hits);
+  for (const auto& [host, id] : open_) {
+    if (host / 4 != 1) continue;
+    EXPECT_NE(cluster_.AppliedSpine(host, id, (host + 4) % 16), 2);
+  }
+}
+
+TEST_F(ForesightTest, NextSetsArePlannedForWhatWillBeLeft) {
+  // Each set begins as the one before it ends, in the same report.
+  std::map<int, std::uint64_t> own;
+  for (int round = 0; round < 12; ++round) {
+    for (int host = 0; host < 16; ++host) {
+      const int to = (host + (round % 2 == 0 ? 4 : 8)) % 16;
+      auto report = Cluster::Opening(cluster_, host, {{.id = ++next_id_, .to = to, .job = "moe"}});
+      if (own[host] != 0) report.ended = {wire::LocalFlowId(own[host])};
+      own[host] = next_id_;
+      cluster_.Report(host, report);
+    }
+    cluster_.Settle();
+    EXPECT_EQ(MaxLoad(), (Load{1, 1})) << round;
+    for (int part = 1; part <= 10; ++part) {  // they send at an even pace
+      cluster_.Advance(100ms);
+      for (const auto& [host, id] : own) {
+        wire::FlowReport progress;
+        const std::uint64_t left = (std::uint64_t{1} << 30U) / 10 * (10U - unsigned(part)) + 1'000;
+        progress.progress.push_back({.id = wire::LocalFlowId(id), .remaining_bytes = left});
+        cluster_.Report(host, progress);
+      }
+    }
+    cluster_.Settle();
+    cluster_.Advance(5ms);
+  }
+  EXPECT_GE(cluster_.CounterValue(kHits), 16 * 6);
+}
+
+TEST_F(ForesightTest, ALyingHostHarmsNoOtherJob) {
+  Iterate(3);
+  for (int i = 0; i < 20; ++i) {
+    // Other flows each time, sizes beyond reason, of a job of its own.
+    wire::FlowReport lies = Cluster::Opening(
+        cluster_, 15, {{.id = 5'000 + std::uint64_t(i), .to = (3 * i) % 12, .job = "liar"}});
+    lies.progress[0].remaining_bytes = std::numeric_limits<std::int64_t>::max();
+    lies.progress[0].achieved_bps = std::numeric_limits<std::int64_t>::max();
+    cluster_.Report(15, lies);
+    cluster_.Settle();
+    cluster_.Advance(10ms);
+    const auto hits = cluster_.CounterValue(kHits);
+    StartRings("train", 4);
+    EXPECT_EQ(cluster_.CounterValue(kHits), hits + 16) << i;
+    cluster_.Advance(400ms);
+    EndAll();
+    cluster_.Advance(590ms);
+  }
+  const auto jobs = cluster_.controller().foresight().Jobs();
+  ASSERT_EQ(jobs.size(), 2U);
+  EXPECT_FALSE(jobs[0].is_on);  // "liar": nothing it starts was expected
+  EXPECT_TRUE(jobs[1].is_on);
+}
+
+TEST_F(ForesightTest, WhatIsOpenWhenAnAgentConnectsHasNotJustStarted) {
+  Iterate(2);
+  const auto unexpected = cluster_.CounterValue(kUnexpected);
+  StartRings("train", 4);
+  cluster_.RestartController();
+  EXPECT_EQ(cluster_.CounterValue(kUnexpected), 0);
+  EXPECT_GE(unexpected, 0);
+  for (const auto& [host, id] : open_) {
+    cluster_.Connect(host);
+    cluster_.Report(
+        host, Cluster::Opening(cluster_, host, {{.id = id, .to = (host + 4) % 16, .job = "train"}},
+                               /*full=*/true));
+  }
+  cluster_.Settle();
+  EndAll();  // flows that were never learned end without harm
+  EXPECT_TRUE(cluster_.controller().foresight().Jobs().size() <= 1);
+}
+
+}  // namespace
+}  // namespace espalier::controller

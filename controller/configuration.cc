@@ -63,6 +63,7 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
         file.moved_bytes_per_start(), std::numeric_limits<std::int64_t>::max()));
   }
   options.limit_rates = file.limit_rates();
+  if (file.has_plan_ahead()) options.plan_ahead = file.plan_ahead();
   options.learner.max_probes_per_second = Or(file.max_probes_per_second(), 20'000);
   return config;
 }

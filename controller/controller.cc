@@ -83,6 +83,9 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       failure_seconds_(metrics.MakeLatency(
           "espalier_failure_decision_seconds",
           "From the news of a failure until the planned paths were handed to the bus")),
+      links_detected_down_(metrics.MakeCounter(
+          "espalier_controller_links_detected_down_total",
+          "Links taken out of use as hosts or a telemetry feed found them down")),
       recomputations_(metrics.MakeCounter("espalier_controller_recomputations_total",
                                           "Assignments of all flows on the operator's word")),
       recompute_seconds_(metrics.MakeLatency("espalier_controller_recompute_seconds",
@@ -216,6 +219,7 @@ void Controller::Tick() {
   RecordRefusals();
   StoreEvents();
   foresight_.PassTime(now);
+  UpdateLinkMonitor();
   RequestForesight();
   if (options_.verify_interval > Duration::zero() &&
       now - last_verify_ >= options_.verify_interval) {

@@ -17,6 +17,7 @@
 #include "controller/failure_plans.h"
 #include "controller/foresight.h"
 #include "controller/forests/tree_jobs.h"
+#include "controller/link_monitor.h"
 #include "controller/load_summary.h"
 #include "controller/options.h"
 #include "controller/path_learner.h"
@@ -94,6 +95,10 @@ class Controller {
   // and told as events, of which strangers cannot make more than a few a second.
   void HandleRefusal(const std::string& who, const std::string& reason);
 
+  // A telemetry feed says that a link is down, or up again: it is used again once it has stayed up
+  // for a while.
+  void HandleLinkReport(fabric::LinkId link, bool up, const std::string& source);
+
   // For views (controller/api); valid until the next callback of the loop.
   State& state() { return state_; }
   const Foresight& foresight() const { return foresight_; }
@@ -122,6 +127,10 @@ class Controller {
   void CloseMissingFlows(AgentId id, const wire::FlowReport& report);
   void HandleHealth(AgentId id, const wire::PathHealth& health);
   void HandleLinkEvent(AgentId id, const wire::LinkEvent& event);
+  // Detection of dead links (controller/detection.cc).
+  void TakeAccusation(AgentId id, const Flow& flow, std::uint32_t path);
+  void TakeWitnesses(AgentId id, const wire::FlowReport& report);
+  void UpdateLinkMonitor();
   void HandleProbeReport(AgentId id, const wire::ProbeReport& report);
   void Refuse(PeerId peer, const std::string& name, const std::string& reason);
   void RecordRefusals();
@@ -192,6 +201,7 @@ class Controller {
   PathLearner learner_;
   Foresight foresight_;
   FailurePlans failure_plans_;
+  LinkMonitor link_monitor_;
   Placement placement_;
   RatePlanner rate_planner_;
   Publisher publisher_;
@@ -231,6 +241,7 @@ class Controller {
   Counter& failure_hits_;
   Counter& failure_misses_;
   LatencyHistogram& failure_seconds_;
+  Counter& links_detected_down_;
   Counter& recomputations_;
   LatencyHistogram& recompute_seconds_;
   LatencyHistogram& commit_seconds_;

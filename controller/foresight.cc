@@ -11,7 +11,7 @@ namespace espalier::controller {
 namespace {
 
 constexpr std::size_t kMostJobs = 1'024;
-constexpr std::size_t kPlannedSets = 3;  // of a job: the next ones
+constexpr std::size_t kPlannedSets = 8;  // of a job: the next ones
 constexpr std::size_t kMostStartsInPlan = 8'192;
 constexpr std::uint32_t kMostPortRounds = 16;  // of asking for the ports of one plan
 constexpr std::uint32_t kMostAlike = 64;       // open flows of one pair told apart
@@ -40,6 +40,9 @@ Foresight::Foresight(State& state, PathLearner& learner, const ControllerOptions
                                       "Flow starts that nothing had announced")),
       plan_hits_(metrics.MakeCounter("espalier_foresight_plan_hits_total",
                                      "Flow starts answered from a ready plan")),
+      plan_fits_(metrics.MakeCounter(
+          "espalier_foresight_plan_fits_total",
+          "Flow starts that took the path of a plan that was behind, within all limits")),
       plan_misses_(metrics.MakeCounter("espalier_foresight_plan_misses_total",
                                        "Expected flow starts for which no plan held")),
       plans_made_(metrics.MakeCounter("espalier_foresight_plans_made_total",
@@ -199,30 +202,42 @@ bool Foresight::Holds(const Plan& plan) const {
          (plan.decided.moves.empty() || plan.changes == state_.path_changes);
 }
 
+std::span<const std::int32_t> Foresight::PathsIn(const Plan& plan, Key key, std::size_t ways) {
+  const auto found = plan.ways.find(key);
+  if (found == plan.ways.end() || found->second.second != ways) return {};
+  const auto paths = std::span(plan.decided.paths).subspan(found->second.first, ways);
+  const bool has_all = std::find(paths.begin(), paths.end(), kNoPath) == paths.end();
+  return has_all ? paths : std::span<const std::int32_t>();
+}
+
 std::optional<Foresight::Planned> Foresight::Find(FlowSlot slot) {
   found_ = nullptr;
   if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) return std::nullopt;
   const Known& known = known_[slot.Index()];
   if (!known.job->learner.IsOn()) return std::nullopt;
+  std::optional<Planned> best;
   for (Plan& plan : known.job->plans) {
-    const auto ways = plan.ways.find(known.key);
-    if (ways == plan.ways.end() || !Holds(plan)) continue;
-    if (ways->second.second != state_.flows.At(slot).ways.size()) continue;
-    const auto paths =
-        std::span(plan.decided.paths).subspan(ways->second.first, ways->second.second);
-    if (std::find(paths.begin(), paths.end(), kNoPath) != paths.end()) continue;
+    const auto paths = PathsIn(plan, known.key, state_.flows.At(slot).ways.size());
+    const bool holds = Holds(plan);
+    const bool is_of_this_fabric = plan.version == state_.topology.version();
+    if (paths.empty() || !is_of_this_fabric || (best && !holds)) continue;
     found_ = &plan;
-    found_key_ = known.key;
-    plan_hits_.Add();
-    return Planned{paths, plan.decided.moves};
+    best = Planned{.paths = paths, .holds = holds};
+    if (!holds) continue;
+    best->moves = plan.decided.moves;
+    break;
   }
-  return std::nullopt;
+  found_key_ = known.key;
+  return best;
 }
 
-void Foresight::Confirm() {
-  found_->fingerprint = state_.fingerprint;
-  found_->changes = state_.path_changes;
-  found_->decided.moves.clear();
+void Foresight::Confirm(const Planned& planned) {
+  (planned.holds ? plan_hits_ : plan_fits_).Add();
+  if (planned.holds) {
+    found_->fingerprint = state_.fingerprint;
+    found_->changes = state_.path_changes;
+    found_->decided.moves.clear();
+  }
   found_->ways.erase(found_key_);
   found_->is_used_up = found_->ways.empty();
 }

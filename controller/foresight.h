@@ -26,8 +26,10 @@ namespace espalier::controller {
 // A plan is what LivePaths would decide, tried on what is live now (and, where flows of the fabric
 // are forecast to end before, on what will be left). It holds while the topology's version and the
 // fingerprint of all paths are those that it was made for, moved on by its own flows: then it is
-// what an assignment on arrival would give. Else the starts are assigned as usual, and the plan is
-// made anew. So a wrong prediction costs only the time in the background.
+// what an assignment on arrival would give. Where something else has changed since, a flow still
+// takes its planned path if no link of it goes above its leaves' limits by that (LivePaths), as
+// no assignment could do better; else it is assigned as usual. The plan is then made anew. So a
+// wrong prediction costs only the time in the background.
 //
 // Ports of planned paths are asked of the path learner ahead of the flows.
 //
@@ -47,14 +49,15 @@ class Foresight {
   // A path may have become known for ports that plans wait for.
   void HandleFindings() { ports_changed_ = true; }
 
-  // The paths of all ways of a new flow by a plan that holds, and the live ways that move first;
-  // none: assign it as usual. Follow with Confirm when state is so. Valid until then.
+  // The paths of all ways of a new flow by a plan, and the live ways that move first; none: assign
+  // it as usual. Valid until Confirm, which follows when state is so.
   struct Planned {
     std::span<const std::int32_t> paths;
     std::span<const LivePaths::Move> moves;
+    bool holds = false;  // else the paths are to be taken only within limits
   };
   std::optional<Planned> Find(FlowSlot slot);
-  void Confirm();
+  void Confirm(const Planned& planned);
   // No plan held for this flow: counted if it was expected.
   void CountMiss(FlowSlot slot);
 
@@ -137,6 +140,8 @@ class Foresight {
   void Refresh(Job& job);
   void NoteSwitch(Job& job, TimePoint now);
   bool Holds(const Plan& plan) const;
+  // The plan's paths for a flow that is in it; empty where it has none for all ways.
+  static std::span<const std::int32_t> PathsIn(const Plan& plan, Key key, std::size_t ways);
   // The ways that will have ended, and the fingerprint of what is left.
   struct Remainder {
     std::vector<LivePaths::Way> ending;
@@ -163,6 +168,7 @@ class Foresight {
   Counter& expected_;
   Counter& unexpected_;
   Counter& plan_hits_;
+  Counter& plan_fits_;
   Counter& plan_misses_;
   Counter& plans_made_;
   LatencyHistogram& start_error_;

@@ -213,6 +213,7 @@ void Controller::HandleFlowReport(AgentId id, const wire::FlowReport& report) {
   // What is open when an agent connects has not just started.
   if (agent.reported) foresight_.HandleStarts(opened, loop_.Now());
   foresight_.HandleProgress(id, report.progress, loop_.Now());
+  if (link_monitor_.HasAccusations()) TakeWitnesses(id, report);
   close_ended();  // of a message that opens what it ends
   if (report.full && !agent.reported) {
     agent.reported = true;
@@ -292,6 +293,9 @@ void Controller::HandleHealth(AgentId id, const wire::PathHealth& health) {
   for (const wire::FlowHealth& report : health.flows) {
     const auto slot = state_.flows.Find(id, report.flow);
     if (!slot || report.verdict == wire::PathVerdict::kGood) continue;
+    if (report.verdict != wire::PathVerdict::kSlow) {
+      TakeAccusation(id, state_.flows.At(*slot), report.path_id);
+    }
     if (report.verdict == wire::PathVerdict::kRedrawn) {
       state_.history.Record(loop_.Now(), "flow_redrawn",
                             fmt::format("flow={} port={}", state_.FlowName(state_.flows.At(*slot)),
@@ -304,6 +308,7 @@ void Controller::HandleHealth(AgentId id, const wire::PathHealth& health) {
                                         report.source_port));
     }
   }
+  UpdateLinkMonitor();
 }
 
 void Controller::HandleProbeReport(AgentId id, const wire::ProbeReport& report) {

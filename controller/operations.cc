@@ -67,7 +67,8 @@ LinkState Controller::EffectiveState(LinkId id, const Intents& intents) const {
   const LinkState in_file =
       intents.restored_links.contains(link.id) ? LinkState::kUp : initial_states_[id.Index()];
   if (intents.failed_links.contains(link.id) || has_end(intents.failed_nodes) ||
-      state_.reported_down.contains(id) || in_file == LinkState::kDown) {
+      state_.reported_down.contains(id) || state_.detected_down.contains(id) ||
+      in_file == LinkState::kDown) {
     return LinkState::kDown;
   }
   const bool drained = intents.drained_links.contains(link.id) || has_end(intents.drained_nodes);

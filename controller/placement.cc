@@ -208,20 +208,26 @@ std::vector<FlowSlot> Placement::InOrder(std::vector<FlowSlot> slots) const {
   return slots;
 }
 
-std::set<FlowSlot> Placement::TakePlanned(FlowSlot slot, const Foresight::Planned& planned) {
-  std::set<FlowSlot> others;
+bool Placement::TakePlanned(FlowSlot slot, const Foresight::Planned& planned,
+                            std::set<FlowSlot>& others) {
   for (const LivePaths::Move& move : planned.moves) {
     others.insert(state_.owners[move.way].slot);
     state_.NotePath(move.way, move.from, move.to);
     state_.live.Place(move.way, move.to);
   }
   Flow& flow = state_.flows.At(slot);
+  bool is_within = true;
   for (std::uint32_t i = 0; i < flow.ways.size(); ++i) {
     AddWay(slot, i);
     PlaceWay(flow.ways[i], planned.paths[i]);
+    is_within = is_within && (planned.holds || state_.live.IsWithinLimits(*flow.ways[i].way));
   }
-  flow.origin = PlanOrigin::kPredicted;
-  return others;
+  if (is_within) {
+    flow.origin = PlanOrigin::kPredicted;
+    return true;
+  }
+  for (FlowWay& way : flow.ways) RemoveWay(way);
+  return false;
 }
 
 Placement::Placed Placement::PlaceNew(Foresight& foresight, std::size_t most_moves) {
@@ -242,13 +248,12 @@ Placement::Placed Placement::PlaceNew(Foresight& foresight, std::size_t most_mov
     const bool is_bare =
         std::ranges::none_of(flow.ways, [](const FlowWay& way) { return way.way || way.adopting; });
     const auto planned = is_bare ? foresight.Find(slot) : std::nullopt;
-    if (!planned) {
+    if (planned && TakePlanned(slot, *planned, others)) {
+      foresight.Confirm(*planned);
+      ++placed.planned;
+    } else {
       unplanned.push_back(slot);
-      continue;
     }
-    others.merge(TakePlanned(slot, *planned));
-    foresight.Confirm();
-    ++placed.planned;
   }
   for (const FlowSlot slot : unplanned) {
     foresight.CountMiss(slot);

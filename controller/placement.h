@@ -90,8 +90,8 @@ class Placement {
   void RemoveWay(FlowWay& way);
   // From now on it counts as live when others need room.
   void SetLive(const Flow& flow);
-  // By the plan; the flows that moved for it.
-  std::set<FlowSlot> TakePlanned(FlowSlot slot, const Foresight::Planned& planned);
+  // By the plan, if that holds or is within limits; the flows that moved for it go to `others`.
+  bool TakePlanned(FlowSlot slot, const Foresight::Planned& planned, std::set<FlowSlot>& others);
   // Finds paths for all ways of these flows that have none; each may move `most_moves` live ways
   // to other paths. The other flows that moved.
   std::set<FlowSlot> FindPaths(std::span<const FlowSlot> slots, std::size_t most_moves);

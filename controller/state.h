@@ -61,6 +61,7 @@ struct State {
   std::uint64_t revision = 0;  // of the intents
   Intents intents;
   std::set<fabric::LinkId> reported_down;  // by agents, of their own NICs
+  std::set<fabric::LinkId> detected_down;  // by LinkMonitor
   std::map<fabric::PortKey, std::set<FlowSlot>> by_key;
   std::vector<FlowSlot> unplaced;  // became kNew since the last assignment
 

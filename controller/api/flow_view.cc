@@ -85,6 +85,7 @@ void WriteFlow(JsonWriter& json, State& state, FlowSlot slot, TimePoint now) {
   const FlowActivity& activity = state.flows.ActivityOf(slot);
   json.BeginObject();
   WriteIdentity(json, state, flow);
+  json.Key("plan").String(PlanOriginName(flow.origin));
   json.Key("source_address").String(flow.source_address.ToString());
   json.Key("destination_address").String(flow.destination_address.ToString());
   json.Key("via").String(state.Via(flow));

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/io/json.h"
+#include "controller/api/foresight_views.h"
 #include "controller/api/forest_view.h"
 #include "controller/api/job_view.h"
 #include "controller/api/link_view.h"
@@ -186,6 +187,7 @@ HttpResponse OperatorApi::HandleView(const HttpRequest& request, std::string_vie
   if (view == "openapi.json") return Ok(std::string(FindPageFile("/openapi.json")->text));
   if (view == "links") return Ok(LinksView(controller_));
   if (view == "agents") return Ok(AgentsView(controller_));
+  if (view == "predict") return Ok(PredictView(controller_));
   if (view == "intents") return Ok(IntentsView(controller_));
   if (view == "events" || view == "plans") {
     const auto since = Number(request, "since");
@@ -220,6 +222,10 @@ void OperatorApi::HandlePost(const HttpRequest& request, io::HttpServer::Respond
   const ActionDone done = [respond, dry_run = asked->dry_run](const auto& outcome) {
     respond(outcome ? Ok(OutcomeView(*outcome, dry_run)) : Failed(outcome.error()));
   };
+  if (action == "links/report") {
+    Result<std::string> taken = TakeLinkReports(controller_, request.body);
+    return respond(taken ? Ok(std::move(*taken)) : Failed(taken.error()));
+  }
   const std::string id = Query(request, "id");
   if (kind == "links" && verb) return controller_.ChangeLink(id, *verb, std::move(*asked), done);
   if (kind == "nodes" && verb) return controller_.ChangeNode(id, *verb, std::move(*asked), done);

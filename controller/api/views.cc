@@ -246,6 +246,14 @@ Result<std::string> ExplainView(Controller& controller, const std::string& name)
   WriteFlow(json, state, *slot, controller.Now());
   const std::uint16_t port = flow.ways.empty() ? 0 : flow.ways.front().port;
   const auto entry = port != 0 ? state.path_map.Find(flow.key, port) : std::nullopt;
+  const auto end = controller.foresight().EndOf(*slot);
+  const auto until = [&](TimePoint time) {
+    return std::chrono::duration<double>(time - controller.Now()).count();
+  };
+  json.Key("ends_known").Bool(end.has_value());
+  json.Key("ends_in_seconds").Double(end ? until(end->expected) : 0);
+  json.Key("ends_earliest_seconds").Double(end ? until(end->earliest) : 0);
+  json.Key("ends_latest_seconds").Double(end ? until(end->latest) : 0);
   json.Key("port_trust").String(entry ? TrustName(entry->trust) : "UNKNOWN");
   json.Key("known_ports").Integer(static_cast<std::int64_t>(state.path_map.Ports(flow.key).size()));
   json.Key("paths").BeginArray();

@@ -213,7 +213,7 @@ void PrintExplanation(const io::JsonValue& answer) {
                                                           : value.text);
     }
   }
-  for (const char* key : {"port_trust", "known_ports"}) {
+  for (const char* key : {"ends_in_seconds", "port_trust", "known_ports"}) {
     if (const io::JsonValue* value = answer.Find(key)) fmt::print("{:20} {}\n", key, value->text);
   }
   if (const io::JsonValue* paths = answer.Find("paths")) {
@@ -406,6 +406,16 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
            {"PORT", "source_port"},
            {"VIA", "via"},
            {"REASON", "reason"}});
+  AddList(app, session, "predict", "What each job starts next, and how often that was right",
+          {{"JOB", "job"},
+           {"ON", "on"},
+           {"PERIOD", "period_seconds"},
+           {"NEXT IN", "next_in_seconds"},
+           {"+-", "uncertainty_seconds"},
+           {"CONFIDENCE", "confidence"},
+           {"FLOWS", "next_flows"},
+           {"PLANNED", "planned"},
+           {"HIT RATE", "hit_rate"}});
   AddExplain(app, session);
   AddEvents(app, session);
   AddAction(app, session, "fail", "Take it as failed: its flows move at once", true);

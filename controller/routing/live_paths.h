@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -77,6 +78,12 @@ class LivePaths {
   std::span<const Way> HandleLinkChange();
 
   std::int32_t PathOf(Way way) const { return occupancy_.PathOf(way); }
+  // No link of its path is above its limit: no start could have done better for it.
+  bool IsWithinLimits(Way way) const {
+    const auto links = occupancy_.LinksOf(way);
+    return std::none_of(links.begin(), links.end(),
+                        [&](std::uint32_t link) { return occupancy_.IsAboveLimit(link); });
+  }
   // Those whose path passes this directed link, in no order; valid until the next change.
   std::span<const Way> WaysOn(std::uint32_t link) const { return occupancy_.WaysOn(link); }
   // It has a path, and all links of it take new flows.

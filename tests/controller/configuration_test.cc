@@ -39,13 +39,15 @@ TEST_F(ConfigurationTest, HasDefaultsForAllButTheTopology) {
   EXPECT_EQ(config->options.moves_per_start, 4U);
   EXPECT_EQ(config->options.moved_bytes_per_start, std::numeric_limits<std::int64_t>::max());
   EXPECT_FALSE(config->options.limit_rates);
+  EXPECT_TRUE(config->options.plan_ahead);
 }
 
 TEST_F(ConfigurationTest, TakesWhatTheFileSays) {
   const auto config = Read(
       "topology_file: \"t.json\" http: \"127.0.0.1:1\" http: \"unix:/x\" heartbeat_ms: 250\n"
       "hash_ignores_protocol: true log_level: \"error\" max_probes_per_second: 10\n"
-      "algorithm: \"greedy\" moves_per_start: 0 moved_bytes_per_start: 9 limit_rates: true\n");
+      "algorithm: \"greedy\" moves_per_start: 0 moved_bytes_per_start: 9 limit_rates: true\n"
+      "plan_ahead: false\n");
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_EQ(config->http.size(), 2U);
   EXPECT_EQ(config->options.heartbeat_interval, 250ms);
@@ -56,6 +58,7 @@ TEST_F(ConfigurationTest, TakesWhatTheFileSays) {
   EXPECT_EQ(config->options.moves_per_start, 0U);
   EXPECT_EQ(config->options.moved_bytes_per_start, 9);
   EXPECT_TRUE(config->options.limit_rates);
+  EXPECT_FALSE(config->options.plan_ahead);
 }
 
 TEST_F(ConfigurationTest, NamesThePlaceOfAnError) {

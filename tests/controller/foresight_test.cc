@@ -13,6 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr const char* kHits = "espalier_foresight_plan_hits_total";
+constexpr const char* kFits = "espalier_foresight_plan_fits_total";
 constexpr const char* kMisses = "espalier_foresight_plan_misses_total";
 constexpr const char* kUnexpected = "espalier_foresight_starts_unexpected_total";
 
@@ -110,17 +111,23 @@ TEST_F(ForesightTest, PartOfASetIsEnoughAndTheRestMayComeLater) {
   EXPECT_EQ(MaxLoad(), (Load{1, 1}));
 }
 
-TEST_F(ForesightTest, AnotherJobsStartVoidsThePlanUntilItIsMadeAnew) {
+TEST_F(ForesightTest, WhenAnotherJobStartsThePlansPathsAreTakenOnlyWithinLimits) {
   Iterate(3);
   const auto hits = cluster_.CounterValue(kHits);
-  // Both before the controller has time to plan: the second is assigned as usual.
-  cluster_.Open(0, {{.id = 900, .to = 8, .job = "other"}});
+  // All before the controller has time to plan. The other job is on the first spines of leaf 0.
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    cluster_.Open(0, {{.id = 900 + i, .to = 8, .job = "other"}});
+  }
   cluster_.Settle();
-  cluster_.Open(1, {{.id = 901, .to = 5, .job = "train"}});
+  for (int host = 0; host < 2; ++host) {
+    const std::uint64_t id = 910 + static_cast<std::uint64_t>(host);
+    cluster_.Open(host, {{.id = id, .to = host + 4, .job = "train"}});
+  }
   cluster_.Settle();
   EXPECT_EQ(cluster_.CounterValue(kHits), hits);
-  EXPECT_EQ(cluster_.CounterValue(kMisses), 1);
-  EXPECT_EQ(cluster_.FlowOf(1, 901).origin, PlanOrigin::kReactive);
+  EXPECT_EQ(cluster_.CounterValue(kFits) + cluster_.CounterValue(kMisses), 2);
+  EXPECT_GE(cluster_.CounterValue(kMisses), 1);
+  EXPECT_EQ(MaxLoad(), (Load{2, 1}));  // five flows, four spines
   cluster_.Advance(50ms);
   cluster_.Open(2, {{.id = 902, .to = 6, .job = "train"}});
   cluster_.Settle();

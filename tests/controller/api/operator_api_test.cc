@@ -46,6 +46,57 @@ class OperatorApiTest : public testing::Test {
   OperatorApi api_;
 };
 
+TEST_F(OperatorApiTest, ShowsWhatItExpects) {
+  cluster_.End(0, 5);
+  cluster_.Advance(std::chrono::seconds(1));
+  cluster_.Open(0, {{.id = 7, .to = 2, .job = "A"}});
+  cluster_.Advance(std::chrono::seconds(1));
+  const auto answer = Json(Call("GET", "/api/v1/predict"));
+  ASSERT_EQ(answer.Find("predict")->items.size(), 1U);
+  const auto& job = answer.Find("predict")->items[0];
+  EXPECT_EQ(job.Find("job")->text, "A");
+  EXPECT_TRUE(job.Find("on")->boolean);
+  EXPECT_EQ(job.Find("expected_starts")->text, "1");
+  EXPECT_EQ(answer.Find("failure_plans")->Find("fresh")->text,
+            answer.Find("failure_plans")->Find("loaded")->text);
+  const auto explained = Json(Call("GET", "/api/v1/flows/explain", {{"flow", "h0:7"}}));
+  EXPECT_EQ(explained.Find("flow")->Find("plan")->text, "PREDICTED");
+}
+
+TEST_F(OperatorApiTest, TakesATelemetryFeed) {
+  const auto report = [&](const std::string& body) {
+    std::optional<io::HttpResponse> answer;
+    api_.Handle({.method = "POST",
+                 .path = "/api/v1/links/report",
+                 .query = {},
+                 .body = body,
+                 .from_unix_socket = true,
+                 .peer = "user ada"},
+                [&](io::HttpResponse response) { answer = std::move(response); });
+    cluster_.Settle();
+    return answer->status;
+  };
+  const auto state_of = [&](const std::string& link) {
+    State& state = cluster_.state();
+    return state.topology.link(*state.topology.FindLink(link)).state;
+  };
+  EXPECT_EQ(report("{\"link\": \"leaf0--spine0\", \"up\": false, \"source\": \"gnmi\"}\n\n"
+                   "{\"link\": \"leaf1--spine1\", \"up\": true}\n"),
+            200);
+  EXPECT_EQ(state_of("leaf0--spine0"), fabric::LinkState::kDown);
+  EXPECT_EQ(state_of("leaf1--spine1"), fabric::LinkState::kUp);
+  EXPECT_EQ(report("{\"link\": \"leaf1--spine0\", \"up\": false}\n{\"link\": \"leaf9--x\", \"up\": "
+                   "false}"),
+            404);
+  EXPECT_EQ(state_of("leaf1--spine0"), fabric::LinkState::kUp);  // all or nothing
+  EXPECT_EQ(report("{\"link\": \"leaf1--spine0\"}"), 400);
+  EXPECT_EQ(report("down"), 400);
+  EXPECT_EQ(report("{\"link\": \"leaf0--spine0\", \"up\": true}"), 200);
+  EXPECT_EQ(state_of("leaf0--spine0"), fabric::LinkState::kDown);  // not yet
+  cluster_.Advance(std::chrono::seconds(3));
+  EXPECT_EQ(state_of("leaf0--spine0"), fabric::LinkState::kUp);
+}
+
 TEST_F(OperatorApiTest, ShowsTheStateAsJson) {
   const auto status = Json(Call("GET", "/api/v1/status"));
   EXPECT_EQ(status.Find("flows")->text, "2");

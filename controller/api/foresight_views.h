@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+#include "controller/controller.h"
+
+namespace espalier::controller {
+
+// What the controller expects of each job, and the state of its failure plans, as JSON.
+std::string PredictView(const Controller& controller);
+
+// A telemetry feed's lines, each {"link": ID, "up": true or false, "source": TEXT}, and the JSON
+// answer with how many were taken. All lines are checked before the first is taken.
+// Errors: kInvalidArgument with the line and what is wrong, kNotFound for an unknown link.
+Result<std::string> TakeLinkReports(Controller& controller, std::string_view lines);
+
+}  // namespace espalier::controller

@@ -1,0 +1,63 @@
+// What the controller makes of hosts' and feeds' word on links that it has no intent for.
+#include <fmt/format.h>
+
+#include "controller/controller.h"
+
+namespace espalier::controller {
+namespace {
+
+std::vector<fabric::LinkId> LinksOf(const fabric::Path& path) {
+  std::vector<fabric::LinkId> links;
+  for (const fabric::DirectedLink hop : path.hops) links.push_back(hop.link);
+  return links;
+}
+
+}  // namespace
+
+void Controller::HandleLinkReport(fabric::LinkId link, bool up, const std::string& source) {
+  state_.history.Record(
+      loop_.Now(), up ? "link_reported_up" : "link_reported_down",
+      fmt::format("link={} source=\"{}\"", state_.topology.link(link).id, source));
+  link_monitor_.TakeReport(link, up, loop_.Now());
+  UpdateLinkMonitor();
+}
+
+void Controller::TakeAccusation(AgentId id, const Flow& flow, std::uint32_t path) {
+  if (flow.ways.empty()) return;
+  const auto paths = state_.PathsOf(flow);
+  if (path >= paths.size()) return;
+  link_monitor_.TakeAccusation(id.value(), LinksOf(paths[path]), loop_.Now());
+}
+
+void Controller::TakeWitnesses(AgentId id, const wire::FlowReport& report) {
+  for (const wire::FlowProgress& progress : report.progress) {
+    if (progress.achieved_bps == 0 || progress.state != wire::FlowState::kActive) continue;
+    const auto slot = state_.flows.Find(id, progress.id);
+    if (!slot) continue;
+    const Flow& flow = state_.flows.At(*slot);
+    // Of a flow that is split nobody knows which of its paths carried it.
+    if (flow.status != FlowStatus::kRouted || flow.ways.size() != 1) continue;
+    const auto path = flow.ways.front().port_path;
+    link_monitor_.TakeWitness(LinksOf(state_.PathsOf(flow)[path.Index()]), loop_.Now());
+  }
+}
+
+void Controller::UpdateLinkMonitor() {
+  const auto changes = link_monitor_.Update(loop_.Now());
+  if (changes.empty()) return;
+  for (const LinkMonitor::Change& change : changes) {
+    if (change.down) {
+      state_.detected_down.insert(change.link);
+      links_detected_down_.Add();
+    } else {
+      state_.detected_down.erase(change.link);
+    }
+    state_.history.Record(
+        loop_.Now(), change.down ? "link_detected_down" : "link_detected_up",
+        fmt::format("link={} why={}", state_.topology.link(change.link).id, change.why));
+  }
+  ReactToLinkChanges(ApplyIntents());
+  RequestTurn();
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,113 @@
+#include "controller/link_monitor.h"
+
+#include <algorithm>
+
+namespace espalier::controller {
+
+using fabric::LinkId;
+
+namespace {
+
+constexpr std::uint32_t kMostDoublings = 16;
+constexpr std::size_t kMostAccusations = 4'096;  // more in a window say nothing new
+
+}  // namespace
+
+void LinkMonitor::TakeReport(LinkId link, bool up, TimePoint now) {
+  Entry& entry = links_[link];
+  if (up && entry.feed_down) entry.until = now + Damped(options_.restore_after, entry);
+  entry.feed_down = !up;
+}
+
+void LinkMonitor::TakeAccusation(Host host, std::span<const LinkId> links, TimePoint now) {
+  if (accusations_.size() >= kMostAccusations) accusations_.erase(accusations_.begin());
+  accusations_.push_back({host, now, {links.begin(), links.end()}});
+  for (const LinkId link : links) {
+    Entry& entry = links_[link];
+    if (entry.accusers.empty()) ++accused_;
+    entry.accusers.try_emplace(host, now);
+  }
+}
+
+void LinkMonitor::TakeWitness(std::span<const LinkId> links, TimePoint now) {
+  for (const LinkId link : links) {
+    const auto found = links_.find(link);
+    if (found == links_.end()) continue;
+    found->second.witnessed = std::max(found->second.witnessed, now - options_.witness_lag);
+  }
+}
+
+void LinkMonitor::Forget(Entry& entry, TimePoint now) {
+  if (entry.accusers.empty()) return;
+  std::erase_if(entry.accusers,
+                [&](const auto& accuser) { return now - accuser.second > options_.window; });
+  if (entry.accusers.empty()) --accused_;
+}
+
+bool LinkMonitor::IsCondemned(LinkId link, const Entry& entry) const {
+  if (entry.accusers.size() < options_.accusers) return false;
+  for (const auto& [host, time] : entry.accusers) {
+    if (entry.witnessed >= time) return false;  // got through after that
+  }
+  // Where another link of the same paths is blamed by more, it is that one.
+  return std::none_of(accusations_.begin(), accusations_.end(), [&](const Accusation& accusation) {
+    const auto& path = accusation.links;
+    if (std::find(path.begin(), path.end(), link) == path.end()) return false;
+    return std::any_of(path.begin(), path.end(), [&](LinkId other) {
+      const auto found = links_.find(other);
+      return found != links_.end() && found->second.accusers.size() > entry.accusers.size();
+    });
+  });
+}
+
+Duration LinkMonitor::Damped(Duration base, const Entry& entry) const {
+  const std::uint32_t doublings = std::min(entry.flaps, kMostDoublings);
+  return std::min(base * (std::int64_t{1} << doublings), options_.longest);
+}
+
+void LinkMonitor::GoDown(Entry& entry, TimePoint now) {
+  const bool again = entry.last_change != TimePoint{} && now - entry.last_change < options_.calm;
+  entry.flaps = again ? entry.flaps + 1 : 0;
+  entry.last_change = now;
+  entry.is_down = true;
+  entry.until = now + Damped(options_.hold, entry);
+}
+
+std::vector<LinkMonitor::Change> LinkMonitor::Update(TimePoint now) {
+  std::erase_if(accusations_, [&](const Accusation& accusation) {
+    return now - accusation.time > options_.window;
+  });
+  for (auto& [link, entry] : links_) Forget(entry, now);
+  std::vector<LinkId> condemned;
+  for (const auto& [link, entry] : links_) {
+    if (!entry.is_down && IsCondemned(link, entry)) condemned.push_back(link);
+  }
+  std::vector<Change> changes;
+  for (auto& [link, entry] : links_) {
+    const bool by_hosts = std::binary_search(condemned.begin(), condemned.end(), link);
+    if (!entry.is_down && (entry.feed_down || by_hosts)) {
+      GoDown(entry, now);
+      changes.push_back({link, true, entry.feed_down ? "feed" : "hosts"});
+    } else if (entry.is_down && !entry.feed_down && now >= entry.until) {
+      entry.is_down = false;
+      entry.last_change = now;
+      // What was said before it is tried again is of no use after.
+      if (!entry.accusers.empty()) --accused_;
+      entry.accusers.clear();
+      changes.push_back({link, false, "restored"});
+    }
+  }
+  std::erase_if(links_, [&](const auto& entry) {
+    const Entry& of = entry.second;
+    return !of.is_down && !of.feed_down && of.accusers.empty() &&
+           now - of.last_change >= options_.calm;
+  });
+  return changes;
+}
+
+bool LinkMonitor::IsDown(LinkId link) const {
+  const auto found = links_.find(link);
+  return found != links_.end() && found->second.is_down;
+}
+
+}  // namespace espalier::controller

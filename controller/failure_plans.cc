@@ -42,6 +42,10 @@ std::vector<LivePaths::Way> FailurePlans::WaysOver(Element element) const {
     const auto on_link = state_.live.WaysOn(link);
     ways.insert(ways.end(), on_link.begin(), on_link.end());
   }
+  // Edges of forests do not go around: their forest is made anew.
+  std::erase_if(ways, [&](LivePaths::Way way) {
+    return state_.flows.At(state_.owners[way].slot).tree_load != 0;
+  });
   std::sort(ways.begin(), ways.end());
   ways.erase(std::unique(ways.begin(), ways.end()), ways.end());
   return ways;

@@ -126,7 +126,10 @@ bool PathLearner::Want(const PortKey& key, PathIndex path) {
 }
 
 bool PathLearner::PredictPort(const PortKey& key, PathIndex path, KeyState& state) {
-  for (std::size_t tried = 0; tried < fabric::kRocePortCount; ++tried) {
+  // Where no port leads there, as where a switch has lost members, to look at all would take
+  // milliseconds each time; the next call goes on from here.
+  constexpr std::size_t kMostTried = 1'024;
+  for (std::size_t tried = 0; tried < kMostTried; ++tried) {
     const std::uint16_t port = NthPort(key, state.cursor);
     if (!map_.Find(key, port)) {
       const auto predicted = models_.Predict(key, port);

@@ -136,6 +136,7 @@ void TreeJobs::OpenFlows(TreeJob& job) {
     const FlowSlot slot = state_.flows.Open(std::move(flow));
     if (state_.owners.size() <= way) state_.owners.resize(std::size_t{way} + 1);
     state_.owners[way] = {slot, 0};
+    state_.NotePath(way, kNoPath, edge.crossing->path.value());
     plan.flows.push_back(slot);
   }
 }
@@ -143,7 +144,9 @@ void TreeJobs::OpenFlows(TreeJob& job) {
 void TreeJobs::TakeOutOfForce(TreeJob& job) {
   if (!job.in_force) return;
   for (const FlowSlot slot : job.in_force->flows) {
-    state_.live.Remove(*state_.flows.At(slot).ways[0].way);
+    const LivePaths::Way way = *state_.flows.At(slot).ways[0].way;
+    state_.NotePath(way, state_.live.PathOf(way), kNoPath);
+    state_.live.Remove(way);
     state_.flows.Close(slot);
   }
   DropPorts(*job.in_force);

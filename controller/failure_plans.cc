@@ -130,7 +130,7 @@ std::int32_t FailurePlans::ChoosePath(Element element, const Flow& flow, std::in
     if (!Avoids(element, hops_) || !state_.view.IsUsable(hops_)) continue;
     double busiest = 0;
     for (const std::uint32_t link : hops_) {
-      const auto units = static_cast<double>(state_.live.loads()[link] + extra_[link] + share);
+      const auto units = static_cast<double>(state_.live.LoadOf(link) + extra_[link] + share);
       busiest = std::max(busiest, units / static_cast<double>(state_.view.capacities()[link]));
     }
     if (best == kNoPath || busiest < least) {

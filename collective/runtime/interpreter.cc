@@ -384,7 +384,7 @@ Operands Interpreter::Stage(const Operands& operands) {
     staged.output = staging_.data() + (kind == CollectiveKind::kReduceScatter ? part : 0);
     staged.input = staging_.data() + (kind == CollectiveKind::kAllGather ? part : 0);
   }
-  if (operands.input != nullptr) {
+  if (operands.input != nullptr && input > 0) {
     std::memcpy(const_cast<std::byte*>(staged.input), operands.input, input);
   }
   return staged;
@@ -405,7 +405,7 @@ Result<void> Interpreter::Run(const Operands& operands, const CallSignature& cal
   CopyTailOut(staged);
   const bool has_output = ChunksOf(Buffer::kOutput) > 0 && operands.output != nullptr;
   const std::size_t elements = SegmentsOf(Buffer::kOutput) * operands.elements;
-  if (has_output && staged.output != operands.output) {
+  if (has_output && elements > 0 && staged.output != operands.output) {
     std::memcpy(operands.output, staged.output, elements * reduce::SizeOf(operands.type));
   }
   if (has_output && operands.op == reduce::ReduceOp::kAvg && Averages()) {

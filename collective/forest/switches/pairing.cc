@@ -1,6 +1,7 @@
 #include "collective/forest/switches/pairing.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -124,7 +125,8 @@ std::vector<Side> SpreadTrunk(std::vector<Side>& trunk, std::int64_t used_in,
   return used;
 }
 
-// Puts a piece of the trunk behind each block, in proportion to the block.
+// Puts a piece of the trunk behind each block, in proportion to the block; all of it at the end
+// where there are no blocks (a leaf whose hosts take no part).
 std::vector<Side> Interleave(std::span<const Side> lower, std::span<const Side> trunk) {
   std::vector<Side> circle;
   const Int128 all = std::max<std::int64_t>(TotalIn(lower) + TotalOut(lower), 1);
@@ -157,6 +159,8 @@ std::vector<Side> Interleave(std::span<const Side> lower, std::span<const Side> 
       out -= amount;
     }
   }
+  std::copy_if(rest.begin(), rest.end(), std::back_inserter(circle),
+               [](const Side& side) { return side.in > 0 || side.out > 0; });
   return circle;
 }
 

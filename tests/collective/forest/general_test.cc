@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "common/fabric/builders.h"
 #include "tests/collective/forest/check_forest.h"
+#include "tests/collective/forest/random_problem.h"
 #include "tests/collective/forest/reference_cases.h"
 
 namespace espalier::forest {
@@ -33,6 +35,28 @@ TEST_P(ReferenceForest, ExistsForFixedTreeCounts) {
     const Result<Forest> forest = BuildGeneralForest(problem, *count);
     ASSERT_TRUE(forest.has_value()) << forest.error().message;
     EXPECT_EQ(FindFault(problem, *count, *forest), "") << "k=" << k;
+  }
+}
+
+// A leaf whose hosts take no part has nothing but its trunk.
+TEST(BuildGeneralForest, PassesByLeavesWithoutRanks) {
+  const fabric::Topology topology =
+      BuildTopology(*fabric::BuildLeafSpine({.spines = 2, .leaves = 3, .hosts_per_leaf = 2}));
+  for (const std::int32_t idle : {0, 1, 2}) {
+    SCOPED_TRACE(idle);
+    ProblemOptions options;
+    for (std::int32_t host = 0; host < 6; ++host) {
+      if (host / 2 != idle) {
+        options.ranks.push_back(*topology.FindNode("h" + std::to_string(host)));
+      }
+    }
+    const Result<Problem> problem = BuildProblem(topology, options);
+    ASSERT_TRUE(problem.has_value());
+    const Result<TreeCount> count = CountTrees(*problem, *ComputeOptimality(*problem));
+    const Result<Forest> forest = BuildGeneralForest(*problem, *count);
+    ASSERT_TRUE(forest.has_value()) << forest.error().message;
+    EXPECT_EQ(FindFault(*problem, *count, *forest), "");
+    EXPECT_EQ(forest->unroutable_edges, 0);
   }
 }
 

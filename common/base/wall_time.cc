@@ -47,9 +47,12 @@ std::optional<std::chrono::seconds> ParsePeriod(std::string_view text) {
 std::optional<WallTime> ParseDate(std::string_view text) {
   constexpr std::string_view kForm = "dddd-dd-ddTdd:dd:ddZ";
   constexpr std::string_view kShortForm = "dddd-dd-ddTdd:ddZ";
-  const std::string_view form = text.size() == kShortForm.size() ? kShortForm : kForm;
+  constexpr std::string_view kLongForm = "dddd-dd-ddTdd:dd:dd.dddZ";  // as it is written
+  const std::string_view form = text.size() == kShortForm.size()  ? kShortForm
+                                : text.size() == kLongForm.size() ? kLongForm
+                                                                  : kForm;
   if (text.size() != form.size()) return std::nullopt;
-  std::array<int, 6> numbers{};  // year, month, day, hour, minute, second
+  std::array<int, 7> numbers{};  // year, month, day, hour, minute, second, millisecond
   std::size_t place = 0;
   for (std::size_t i = 0; i < form.size(); ++i) {
     if (form[i] != 'd') {
@@ -65,7 +68,8 @@ std::optional<WallTime> ParseDate(std::string_view text) {
                                          std::chrono::day(static_cast<unsigned>(numbers[2]))};
   if (!date.ok() || numbers[3] > 23 || numbers[4] > 59 || numbers[5] > 59) return std::nullopt;
   return WallTime(std::chrono::sys_days(date)) + std::chrono::hours(numbers[3]) +
-         std::chrono::minutes(numbers[4]) + std::chrono::seconds(numbers[5]);
+         std::chrono::minutes(numbers[4]) + std::chrono::seconds(numbers[5]) +
+         std::chrono::milliseconds(numbers[6]);
 }
 
 }  // namespace

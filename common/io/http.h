@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -44,9 +46,20 @@ struct HttpResponse {
   std::shared_ptr<HttpStream> stream{};  // in place of the body; the connection ends with it
 };
 
-// HTTP/1.1 on the loop's thread (Boost.Beast). Limits: 1 MiB a request (413), 64 connections (the
-// next is closed at once), 30 s idle. What is not HTTP gets 400 and its connection is closed; the
-// handler sees whole requests only.
+struct HttpServerOptions {
+  // PEM files; none: plain HTTP. The secret key must be readable by its owner only.
+  std::string tls_certificate_file;
+  std::string tls_key_file;
+  // For a whole request to arrive, and for each piece of an answer to be taken.
+  Duration timeout = std::chrono::seconds(30);
+  std::size_t max_connections = 64;
+};
+
+// HTTP/1.1 on the loop's thread (Boost.Beast), over TLS (1.2 or later) where there is a
+// certificate. Limits: 1 MiB a request (413), 8 KiB of headers (431), connections as the options
+// say: the next one takes the place of the one that has kept its request back the longest, or is
+// closed at once where all are being answered. What is not HTTP gets 400 and its connection is
+// closed; the handler sees whole requests only.
 class HttpServer {
  public:
   using Handler = std::function<HttpResponse(const HttpRequest&)>;
@@ -58,20 +71,29 @@ class HttpServer {
   virtual ~HttpServer() = default;
   // address: "127.0.0.1:9180", "[::1]:9180", port 0 for any, or "unix:/path" (made with mode 0660;
   // a stale socket file is replaced, one that answers is kUnavailable).
-  // Errors: kInvalidArgument for another form; kUnavailable, kPermissionDenied from the system.
+  // Errors: kInvalidArgument for another form or a certificate that is none; kUnavailable,
+  // kPermissionDenied from the system.
   static Result<std::unique_ptr<HttpServer>> Listen(AsioEventLoop& loop, const std::string& address,
-                                                    LateHandler handler);
+                                                    LateHandler handler,
+                                                    const HttpServerOptions& options = {});
   static Result<std::unique_ptr<HttpServer>> Listen(AsioEventLoop& loop, const std::string& address,
-                                                    Handler handler);
+                                                    Handler handler,
+                                                    const HttpServerOptions& options = {});
   // The address with the port that it got.
   virtual std::string address() const = 0;
 };
 
-// One blocking request; for command-line tools and tests.
+// Who asks, and whom it believes.
+struct HttpAccess {
+  std::vector<std::pair<std::string, std::string>> headers{};
+  std::string ca_file{};  // PEM; "": the system's authorities
+};
+// One blocking request; for command-line tools and tests. address: as HttpServer's, or
+// "https://host:port", where the certificate must be the host's.
 // Errors: kInvalidArgument for a malformed address; kUnavailable where nothing answers within the
-// timeout, with the address.
+// timeout, with the address; kPermissionDenied for a certificate that is not to be believed.
 Result<HttpResponse> HttpFetch(const std::string& address, const std::string& method,
-                               const std::string& target, const std::string& body,
-                               Duration timeout);
+                               const std::string& target, const std::string& body, Duration timeout,
+                               const HttpAccess& access = {});
 
 }  // namespace espalier::io

@@ -7,12 +7,15 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio.hpp>
+#include <boost/asio/ssl.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+#include <boost/beast/ssl.hpp>
 #include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <type_traits>
 #include <unordered_set>
 #include <utility>
 
@@ -28,20 +31,31 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using asio::generic::stream_protocol;
 using beast::error_code;
+using PlainStream = beast::basic_stream<stream_protocol>;
+using TlsStream = beast::ssl_stream<PlainStream>;
 using namespace std::chrono_literals;
 
 constexpr std::size_t kMaxRequestBytes = 1 << 20;
-constexpr std::size_t kMaxConnections = 64;
-constexpr auto kIdleTimeout = 30s;
 constexpr auto kAcceptRetry = 100ms;
 
-class Session;
+// A connection, as its server sees it.
+class AnySession {
+ public:
+  virtual ~AnySession() = default;
+  // The server goes, or needs the place: no handler any more.
+  virtual void Close() = 0;
+  // When it began to wait for the request that it has not got yet, in the order of all waits; none
+  // while it is being answered.
+  std::optional<std::uint64_t> waits_since;
+};
 
 // What the sessions of one server share.
 struct ServerState {
   HttpServer::LateHandler handler;
+  HttpServerOptions options;
   bool is_unix = false;
-  std::unordered_set<Session*> sessions;
+  std::unordered_set<AnySession*> sessions;
+  std::uint64_t waits = 0;
 };
 
 HttpResponse PlainError(http::status status) {
@@ -75,33 +89,54 @@ std::string PeerOf(stream_protocol::socket& socket, bool is_unix) {
 }
 
 // One connection: requests and their responses, one after the other.
-class Session : public std::enable_shared_from_this<Session> {
+template <typename Stream>
+class Session : public AnySession, public std::enable_shared_from_this<Session<Stream>> {
  public:
-  Session(stream_protocol::socket socket, std::shared_ptr<ServerState> server)
-      : stream_(std::move(socket)), server_(std::move(server)) {
+  template <typename... StreamArguments>
+  explicit Session(std::shared_ptr<ServerState> server, StreamArguments&&... arguments)
+      : stream_(std::forward<StreamArguments>(arguments)...), server_(std::move(server)) {
     server_->sessions.insert(this);
   }
-  ~Session() { server_->sessions.erase(this); }
+  ~Session() override { server_->sessions.erase(this); }
+
+  void Start() {
+    if constexpr (std::is_same_v<Stream, TlsStream>) {
+      waits_since = server_->waits++;
+      SetTimeout();
+      stream_.async_handshake(asio::ssl::stream_base::server,
+                              [self = shared_from_this()](const error_code& error) {
+                                if (!error && !self->closed_) self->Read();
+                              });
+    } else {
+      Read();
+    }
+  }
+
+  void Close() override {
+    closed_ = true;
+    error_code ignored;  // closing cannot fail in a way that leaves something to do
+    beast::get_lowest_layer(stream_).socket().close(ignored);
+  }
+
+ private:
+  using std::enable_shared_from_this<Session<Stream>>::shared_from_this;
+  using std::enable_shared_from_this<Session<Stream>>::weak_from_this;
+
+  void SetTimeout() { beast::get_lowest_layer(stream_).expires_after(server_->options.timeout); }
 
   void Read() {
     parser_.emplace();
     parser_->body_limit(kMaxRequestBytes);
-    stream_.expires_after(kIdleTimeout);
+    waits_since = server_->waits++;
+    SetTimeout();
     http::async_read(stream_, buffer_, *parser_,
                      [self = shared_from_this()](const error_code& error, std::size_t) {
                        self->HandleRead(error);
                      });
   }
 
-  // The server goes: no handler any more.
-  void Close() {
-    closed_ = true;
-    error_code ignored;  // closing cannot fail in a way that leaves something to do
-    stream_.socket().close(ignored);
-  }
-
- private:
   void HandleRead(const error_code& error) {
+    waits_since.reset();
     if (closed_ || error == http::error::end_of_stream || error == beast::error::timeout) return;
     if (error == http::error::body_limit) {
       Write(PlainError(http::status::payload_too_large), false);
@@ -141,7 +176,7 @@ class Session : public std::enable_shared_from_this<Session> {
       request.headers[std::move(name)] = field.value().to_string();
     }
     request.from_unix_socket = server_->is_unix;
-    request.peer = PeerOf(stream_.socket(), server_->is_unix);
+    request.peer = PeerOf(beast::get_lowest_layer(stream_).socket(), server_->is_unix);
     server_->handler(request, [self = shared_from_this(), keep_alive](HttpResponse answer) {
       if (!self->closed_) self->Write(std::move(answer), keep_alive);
     });
@@ -155,13 +190,13 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
   void Write(HttpResponse answer, bool keep_alive) {
-    if (answer.stream) return Stream(std::move(answer));
+    if (answer.stream) return WriteStream(std::move(answer));
     response_ = {};
     SetHead(response_, answer);
     response_.body() = std::move(answer.body);
     response_.keep_alive(keep_alive);
     response_.prepare_payload();
-    stream_.expires_after(kIdleTimeout);
+    SetTimeout();
     http::async_write(stream_, response_,
                       [self = shared_from_this()](const error_code& error, std::size_t) {
                         if (error || self->closed_ || !self->response_.keep_alive()) return;
@@ -170,7 +205,7 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
   // The end of the connection is the end of the body.
-  void Stream(HttpResponse answer) {
+  void WriteStream(HttpResponse answer) {
     source_ = std::move(answer.stream);
     source_->wake = [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->WritePiece();
@@ -180,7 +215,7 @@ class Session : public std::enable_shared_from_this<Session> {
     stream_serializer_.emplace(stream_head_);
     AwaitHangUp();
     writing_ = true;
-    stream_.expires_after(kIdleTimeout);
+    SetTimeout();
     http::async_write_header(stream_, *stream_serializer_,
                              [self = shared_from_this()](const error_code& error, std::size_t) {
                                self->HandlePieceWritten(error);
@@ -192,7 +227,7 @@ class Session : public std::enable_shared_from_this<Session> {
     piece_ = source_->Next();
     if (piece_.empty()) return;
     writing_ = true;
-    stream_.expires_after(kIdleTimeout);
+    SetTimeout();
     asio::async_write(stream_, asio::buffer(piece_),
                       [self = shared_from_this()](const error_code& error, std::size_t) {
                         self->HandlePieceWritten(error);
@@ -208,13 +243,13 @@ class Session : public std::enable_shared_from_this<Session> {
   // The read is what holds the session while there is nothing to write. A client has nothing more
   // to say: whatever it does, it is leaving.
   void AwaitHangUp() {
-    stream_.expires_never();
+    beast::get_lowest_layer(stream_).expires_never();
     stream_.async_read_some(
         buffer_.prepare(1),
         [self = shared_from_this()](const error_code&, std::size_t) { self->Close(); });
   }
 
-  beast::basic_stream<stream_protocol> stream_;
+  Stream stream_;
   std::shared_ptr<ServerState> server_;
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
@@ -259,19 +294,23 @@ Result<void> RemoveStaleSocket(asio::io_context& context, const SocketAddress& a
 
 class Server : public HttpServer {
  public:
-  Server(AsioEventLoop& loop, LateHandler handler)
+  Server(AsioEventLoop& loop, LateHandler handler, const HttpServerOptions& options)
       : loop_(loop), acceptor_(*static_cast<asio::io_context*>(loop.context())) {
     state_->handler = std::move(handler);
+    state_->options = options;
   }
 
   ~Server() override {
-    for (Session* session : state_->sessions) session->Close();
+    for (AnySession* session : state_->sessions) session->Close();
     if (state_->is_unix && acceptor_.is_open()) unlink(UnixPath(address_));
   }
 
   Result<void> Open(const SocketAddress& address) {
     address_ = address;
     state_->is_unix = address.IsUnix();
+    if (!state_->is_unix && !state_->options.tls_certificate_file.empty()) {
+      if (Result<void> loaded = LoadCertificate(); !loaded) return loaded;
+    }
     const stream_protocol::endpoint endpoint(address.get(), address.size);
     error_code error;
     acceptor_.open(endpoint.protocol(), error);
@@ -299,6 +338,49 @@ class Server : public HttpServer {
   std::string address() const override { return FormatSocketAddress(address_); }
 
  private:
+  Result<void> LoadCertificate() {
+    const HttpServerOptions& files = state_->options;
+    const auto failed = [](const std::string& file, const error_code& error) {
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", file, error.message()));
+    };
+    struct stat status {};
+    if (::stat(files.tls_key_file.c_str(), &status) == 0 && (status.st_mode & 077) != 0) {
+      return Fail(ErrorCode::kPermissionDenied,
+                  fmt::format("{}: other users can read it (chmod 600 {})", files.tls_key_file,
+                              files.tls_key_file));
+    }
+    tls_.emplace(asio::ssl::context::tls_server);
+    SSL_CTX_set_min_proto_version(tls_->native_handle(), TLS1_2_VERSION);
+    error_code error;
+    tls_->use_certificate_chain_file(files.tls_certificate_file, error);
+    if (error) return failed(files.tls_certificate_file, error);
+    tls_->use_private_key_file(files.tls_key_file, asio::ssl::context::pem, error);
+    if (error) return failed(files.tls_key_file, error);
+    return {};
+  }
+
+  // Makes some where connections only wait for requests that do not come.
+  bool HasRoom() {
+    if (state_->sessions.size() < state_->options.max_connections) return true;
+    AnySession* slowest = nullptr;
+    for (AnySession* session : state_->sessions) {
+      if (!session->waits_since) continue;
+      if (slowest == nullptr || *session->waits_since < *slowest->waits_since) slowest = session;
+    }
+    if (slowest == nullptr) return false;
+    slowest->waits_since.reset();
+    slowest->Close();
+    return true;
+  }
+
+  void Serve() {
+    if (tls_) {
+      std::make_shared<Session<TlsStream>>(state_, std::move(incoming_), *tls_)->Start();
+    } else {
+      std::make_shared<Session<PlainStream>>(state_, std::move(incoming_))->Start();
+    }
+  }
+
   void Accept() {
     acceptor_.async_accept(incoming_, [this](const error_code& error) {
       if (error == asio::error::operation_aborted) return;
@@ -306,9 +388,7 @@ class Server : public HttpServer {
         retry_ = loop_.After(kAcceptRetry, [this] { Accept(); });
         return;
       }
-      if (state_->sessions.size() < kMaxConnections) {
-        std::make_shared<Session>(std::move(incoming_), state_)->Read();
-      }
+      if (HasRoom()) Serve();
       incoming_ = stream_protocol::socket(acceptor_.get_executor());
       Accept();
     });
@@ -317,6 +397,7 @@ class Server : public HttpServer {
   AsioEventLoop& loop_;
   SocketAddress address_;
   std::shared_ptr<ServerState> state_ = std::make_shared<ServerState>();
+  std::optional<asio::ssl::context> tls_;
   asio::basic_socket_acceptor<stream_protocol> acceptor_;
   stream_protocol::socket incoming_{acceptor_.get_executor()};
   TimerPtr retry_;
@@ -326,7 +407,8 @@ class Server : public HttpServer {
 
 Result<std::unique_ptr<HttpServer>> HttpServer::Listen(AsioEventLoop& loop,
                                                        const std::string& address,
-                                                       LateHandler handler) {
+                                                       LateHandler handler,
+                                                       const HttpServerOptions& options) {
   Result<SocketAddress> parsed = ParseSocketAddress(address);
   if (!parsed) return Propagate(parsed);
   if (parsed->IsUnix()) {
@@ -335,18 +417,19 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Listen(AsioEventLoop& loop,
       return Propagate(removed);
     }
   }
-  auto server = std::make_unique<Server>(loop, std::move(handler));
+  auto server = std::make_unique<Server>(loop, std::move(handler), options);
   if (Result<void> opened = server->Open(*parsed); !opened) return Propagate(opened);
   return server;
 }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::Listen(AsioEventLoop& loop,
-                                                       const std::string& address,
-                                                       Handler handler) {
-  return Listen(loop, address,
-                [handler = std::move(handler)](const HttpRequest& request, const Respond& respond) {
-                  respond(handler(request));
-                });
+                                                       const std::string& address, Handler handler,
+                                                       const HttpServerOptions& options) {
+  LateHandler late = [handler = std::move(handler)](const HttpRequest& request,
+                                                    const Respond& respond) {
+    respond(handler(request));
+  };
+  return Listen(loop, address, std::move(late), options);
 }
 
 }  // namespace espalier::io

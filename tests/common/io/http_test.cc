@@ -276,18 +276,57 @@ TEST(Http, ABodyOfTheLargestSizeIsTaken) {
   EXPECT_EQ(serving.Fetch("POST", "/", std::string(1 << 20, 'x')).body, "1048576");
 }
 
-TEST(Http, TheSixtyFifthConnectionIsClosedAndTheOthersLive) {
+TEST(Http, TheSixtyFifthConnectionTakesThePlaceOfTheOneThatWaitsLongest) {
   const Serving serving("127.0.0.1:0", Echo);
   std::vector<std::unique_ptr<RawConnection>> connections;
   for (int i = 0; i < 64; ++i) {
     connections.push_back(std::make_unique<RawConnection>(serving.address()));
-    // One whole request each, so that the server has taken it.
-    connections.back()->Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    connections.back()->Send("GET / HT");
   }
-  RawConnection one_too_many(serving.address());
-  EXPECT_EQ(one_too_many.ReadAll(), "");
-  connections.front()->Send("GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-  EXPECT_THAT(connections.front()->ReadAll(), HasSubstr("GET /last []"));
+  EXPECT_EQ(serving.Fetch("GET", "/one-more").body, "GET /one-more []");
+  EXPECT_EQ(connections.front()->ReadAll(), "");
+  connections.back()->Send("TP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(connections.back()->ReadAll(), HasSubstr("GET / []"));
+}
+
+TEST(Http, WhereAllAreBeingAnsweredTheNextIsClosed) {
+  AsioEventLoop loop;
+  std::vector<HttpServer::Respond> waiting;
+  auto server = HttpServer::Listen(loop, "127.0.0.1:0",
+                                   [&](const HttpRequest&, HttpServer::Respond respond) {
+                                     waiting.push_back(std::move(respond));
+                                   },
+                                   {.max_connections = 2})
+                    .value();
+  RawConnection first(server->address());
+  RawConnection second(server->address());
+  first.Send("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  second.Send("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  ASSERT_TRUE(RunUntil(loop, [&] { return waiting.size() == 2; }));
+  std::string answer = "none yet";
+  std::thread third([&] { answer = RawConnection(server->address()).ReadAll(); });
+  std::thread stopper([&] {
+    third.join();
+    loop.Stop();
+  });
+  loop.Run();
+  stopper.join();
+  EXPECT_EQ(answer, "");
+  EXPECT_EQ(waiting.size(), 2U);
+}
+
+TEST(Http, ARequestThatIsHeldBackEndsItsConnection) {
+  AsioEventLoop loop;
+  auto server =
+      HttpServer::Listen(loop, "127.0.0.1:0", HttpServer::Handler(Echo), {.timeout = 20ms}).value();
+  RawConnection slow(server->address());
+  slow.Send("GET / HTTP/1.1\r\nHo");
+  std::thread reader([&] {
+    EXPECT_EQ(slow.ReadAll(), "");
+    loop.Stop();
+  });
+  loop.Run();
+  reader.join();
 }
 
 TEST(Http, AServerThatGoesClosesItsConnections) {

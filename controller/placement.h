@@ -64,6 +64,9 @@ class Placement {
   // Links have changed (State::topology). Paths that are no longer usable are given up, and their
   // flows placed anew: at once where the path is dead, at a message boundary where it is drained.
   std::vector<FlowMove> HandleLinkChange();
+  // What HandleLinkChange would move if the fabric were as `trial`, which differs from the present
+  // one in its links' states only. O(flows), as all that is there is tried on a copy.
+  std::vector<FlowMove> TryLinkChange(const fabric::Topology& trial);
   // A link is usable again: flows that had no path are placed.
   void RetryUnroutable();
 
@@ -109,7 +112,8 @@ class Placement {
   bool Adopt(FlowSlot slot);
 
   // Moves (controller/placement_moves.cc).
-  bool IsOnBrokenPath(const Flow& flow);
+  bool IsOnBrokenPath(const Flow& flow, const fabric::Topology& topology);
+  std::vector<FlowSlot> FlowsOnBrokenPaths(const fabric::Topology& topology);
   void GiveUpUnusable(Flow& flow);
   FlowMove DescribeMove(FlowSlot slot, std::string from);
   Assignment AssignAnew(const Elephants& elephants);

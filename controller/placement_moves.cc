@@ -15,18 +15,26 @@ FlowMove Placement::DescribeMove(FlowSlot slot, std::string from) {
   return {state_.FlowName(flow), state_.flows.JobName(flow.job), std::move(from), state_.Via(flow)};
 }
 
-bool Placement::IsOnBrokenPath(const Flow& flow) {
+bool Placement::IsOnBrokenPath(const Flow& flow, const fabric::Topology& topology) {
   if (flow.ways.empty() || flow.tree_load != 0) return false;
   const auto paths = state_.PathsOf(flow);
   return std::ranges::any_of(flow.ways, [&](const FlowWay& way) {
     if (way.adopting) return false;
     // The port may lead to where it led before the path was chosen.
-    if (way.port != 0 && !fabric::IsAlive(state_.topology, paths[way.port_path.Index()])) {
+    if (way.port != 0 && !fabric::IsAlive(topology, paths[way.port_path.Index()])) {
       return true;
     }
     const auto path = state_.PathOf(way);
-    return path && !fabric::IsUsable(state_.topology, paths[path->Index()]);
+    return path && !fabric::IsUsable(topology, paths[path->Index()]);
   });
+}
+
+std::vector<FlowSlot> Placement::FlowsOnBrokenPaths(const fabric::Topology& topology) {
+  std::vector<FlowSlot> broken;
+  for (const FlowSlot slot : state_.flows.All()) {
+    if (IsOnBrokenPath(state_.flows.At(slot), topology)) broken.push_back(slot);
+  }
+  return InOrder(std::move(broken));
 }
 
 void Placement::GiveUpUnusable(Flow& flow) {
@@ -69,11 +77,7 @@ std::vector<FlowMove> Placement::TakeFailurePlan(FailurePlans& plans, FailurePla
 }
 
 std::vector<FlowMove> Placement::HandleLinkChange() {
-  std::vector<FlowSlot> broken;
-  for (const FlowSlot slot : state_.flows.All()) {
-    if (IsOnBrokenPath(state_.flows.At(slot))) broken.push_back(slot);
-  }
-  broken = InOrder(std::move(broken));
+  const std::vector<FlowSlot> broken = FlowsOnBrokenPaths(state_.topology);
   std::vector<std::string> before;
   for (const FlowSlot slot : broken) {
     before.push_back(state_.Via(state_.flows.At(slot)));
@@ -94,6 +98,44 @@ std::vector<FlowMove> Placement::HandleLinkChange() {
   std::vector<FlowMove> moves;
   for (std::size_t i = 0; i < broken.size(); ++i) {
     moves.push_back(DescribeMove(broken[i], std::move(before[i])));
+  }
+  return moves;
+}
+
+std::vector<FlowMove> Placement::TryLinkChange(const fabric::Topology& trial) {
+  FabricView view(trial, state_.paths);
+  LivePaths live(view);
+  const auto add = [&](const Flow& flow) {
+    const std::int64_t load = flow.tree_load != 0 ? flow.tree_load : kLoadUnit;
+    return live.Add(*view.LeafOf(flow.source_leaf), *view.LeafOf(flow.destination_leaf),
+                    load / static_cast<std::int64_t>(flow.ways.size()));
+  };
+  const auto usable_path = [&](const Flow& flow, const FlowWay& way) {
+    const auto path = state_.PathOf(way);
+    return path && fabric::IsUsable(trial, state_.PathsOf(flow)[path->Index()]) ? path
+                                                                                : std::nullopt;
+  };
+  for (const FlowSlot slot : state_.flows.All()) {
+    const Flow& flow = state_.flows.At(slot);
+    for (const FlowWay& way : flow.ways) {
+      if (const auto path = usable_path(flow, way)) live.Place(add(flow), path->value());
+    }
+  }
+  std::vector<FlowMove> moves;
+  for (const FlowSlot slot : FlowsOnBrokenPaths(trial)) {
+    const Flow& flow = state_.flows.At(slot);
+    std::vector<std::int32_t> paths;
+    for (const FlowWay& way : flow.ways) {
+      if (const auto path = usable_path(flow, way)) {
+        paths.push_back(path->value());
+      } else if (!way.adopting && flow.status != FlowStatus::kAdopting) {
+        const LivePaths::Way tried = add(flow);
+        live.Start(tried, {});
+        if (live.PathOf(tried) >= 0) paths.push_back(live.PathOf(tried));
+      }
+    }
+    moves.push_back({state_.FlowName(flow), state_.flows.JobName(flow.job), state_.Via(flow),
+                     state_.Via(flow, paths)});
   }
   return moves;
 }

@@ -28,7 +28,9 @@ struct Options {
 
 struct Figures {
   double connect_seconds = 0;
+  double reconnect_seconds = 0;
   double resident_mib = 0;
+  double kib_per_agent = 0;  // that the connections and flows of the agents added
   double flow_reports_per_second = 0;
   double one_way_cpu_us = 0;       // of the subject, a message
   double one_way_loop_cpu_us = 0;  // of that, in the loop's thread
@@ -52,7 +54,9 @@ struct Column {
 
 constexpr Column kColumns[] = {
     {"connect_seconds", "connect", "s", 2, 1, &Figures::connect_seconds},
+    {"reconnect_seconds", "reconnect", "s", 2, 1, &Figures::reconnect_seconds},
     {"resident_mib", "resident", "MiB", 1, 1, &Figures::resident_mib},
+    {"kib_per_agent", "an agent", "KiB", 1, 1, &Figures::kib_per_agent},
     {"flow_reports_per_second", "one-way", "Mflows/s", 2, 1e6, &Figures::flow_reports_per_second},
     {"one_way_cpu_us", "CPU", "us/msg", 2, 1, &Figures::one_way_cpu_us},
     {"one_way_loop_cpu_us", "loop", "us/msg", 2, 1, &Figures::one_way_loop_cpu_us},
@@ -75,10 +79,13 @@ double PercentileUs(const std::vector<double>& sorted_seconds, double percent) {
 Figures Measure(const std::string& name, const Options& options) {
   Figures figures;
   const SubjectProcess subject(name, options.load.agents);
-  Load load(options.load, subject.endpoint());
+  Load load(options.load, subject.endpoint(),
+            [&subject](int agent) { return subject.KeysOf(agent); });
+  const double alone_mib = subject.Measure().resident_mib;
   figures.connect_seconds = load.Connect();
   load.Settle();
   figures.resident_mib = subject.Measure().resident_mib;
+  figures.kib_per_agent = 1024 * (figures.resident_mib - alone_mib) / options.load.agents;
 
   load.RequestReply(options.rate, options.seconds / 4);  // ports of new flows become known
   load.Settle();
@@ -103,6 +110,7 @@ Figures Measure(const std::string& name, const Options& options) {
   figures.flow_reports_per_second = messages * options.load.update_flows / seconds;
   figures.one_way_cpu_us = 1e6 * (done.cpu_seconds - idle.cpu_seconds) / messages;
   figures.one_way_loop_cpu_us = 1e6 * (done.loop_seconds - idle.loop_seconds) / messages;
+  figures.reconnect_seconds = load.Reconnect();
   return figures;
 }
 
@@ -182,7 +190,9 @@ int Main(int argc, char** argv) {
   app.add_option("--messages", options.messages, "One-way messages")->check(CLI::PositiveNumber);
   app.add_option("--rounds", options.rounds, "Of which the medians are shown")
       ->check(CLI::Range(1, 100));
-  app.add_option("--subjects", options.subjects, "Of bare, bus, controller")->delimiter(',');
+  app.add_option("--subjects", options.subjects,
+                 "Of bare, bus, controller, bus+curve, controller+curve")
+      ->delimiter(',');
   app.add_flag("--json", options.json, "Print JSON instead of a table");
   app.add_option("--serve", serve, "Be that subject (for the benchmark itself)");
   CLI11_PARSE(app, argc, argv);

@@ -47,7 +47,8 @@ struct Load::Agent {
   std::int64_t updates_left = 0;
 };
 
-Load::Load(const LoadOptions& options, const std::string& endpoint) : options_(options) {
+Load::Load(const LoadOptions& options, const std::string& endpoint, const KeysOf& keys_of)
+    : options_(options) {
   fabric_ = std::move(
       sim::SimFabric::Build(loop_, MakeBenchTopology(options.agents, options.spines)).value());
   const fabric::Topology& topology = fabric_->topology();
@@ -62,7 +63,8 @@ Load::Load(const LoadOptions& options, const std::string& endpoint) : options_(o
     for (int flow = 0; flow < kDestinations; ++flow) {
       agent->addresses.push_back(address_of(RemoteHost(i, flow, options.agents)));
     }
-    agent->bus = std::move(io::ZmqDealerBus::Connect(loop_, {.endpoint = endpoint}).value());
+    agent->bus = std::move(
+        io::ZmqDealerBus::Connect(loop_, {.endpoint = endpoint, .curve = keys_of ? keys_of(i) : std::nullopt}).value());
     agent->bus->SetHandlers(
         {.on_message = [this, a = agent.get()](
                            PeerId, std::string_view bytes) { HandleMessage(*a, bytes); },
@@ -186,6 +188,31 @@ double Load::Connect() {
     Send(*agent, wire::Hello{.name = agent->name, .nics = {{.address = agent->addresses[0]}}});
   }
   AwaitRouted(options_.flows);
+  return Seconds(loop_.Now() - start);
+}
+
+double Load::Reconnect() {
+  routed_ = 0;
+  const TimePoint start = loop_.Now();
+  std::vector<Agent*> silent;
+  for (const auto& agent : agents_) {
+    agent->routed.clear();
+    agent->progress.clear();
+    agent->sequence = 0;
+    agent->open_flow = 0;
+    agent->bus->Disconnect(kControllerPeer);
+    silent.push_back(agent.get());
+  }
+  const std::size_t all = agents_.size() * static_cast<std::size_t>(options_.flows);
+  RunUntil([&] {
+    std::erase_if(silent, [&](Agent* agent) {  // what is not connected yet takes no message
+      return agent->bus->Send(
+          kControllerPeer,
+          wire::Encode({agent->instance, wire::Hello{.name = agent->name,
+                                                     .nics = {{.address = agent->addresses[0]}}}}));
+    });
+    return routed_ >= all;
+  });
   return Seconds(loop_.Now() - start);
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "common/base/event_loop.h"
 #include "common/fabric/topology.h"
 #include "common/io/asio_event_loop.h"
+#include "common/io/curve.h"
 #include "common/sim/sim_fabric.h"
 #include "proto/convert.h"
 
@@ -26,11 +28,15 @@ struct LoadOptions {
 // answers probes as its fabric would, and acknowledges pushes; without flows that flow.
 class Load {
  public:
-  Load(const LoadOptions& options, const std::string& endpoint);
+  using KeysOf = std::function<std::optional<io::CurveClient>(int agent)>;
+  Load(const LoadOptions& options, const std::string& endpoint, const KeysOf& keys_of = {});
   ~Load();
 
   // Connects all, opens their flows, and returns when every flow has a port. Seconds it took.
   double Connect();
+  // Ends all connections at once; returns when every agent is back, with a port for every flow.
+  // Seconds it took, of which each agent waits 50 to 150 ms before it connects again.
+  double Reconnect();
   // Returns when nobody has asked for probes or pushed a port for a while.
   void Settle();
 

@@ -12,8 +12,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <memory>
 #include <optional>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 
@@ -32,9 +35,29 @@ namespace {
 
 constexpr const char* kAnyEndpoint = "tcp://127.0.0.1:*";
 
-void Announce(const std::string& endpoint) {
-  fmt::print("{}\n", endpoint);
+constexpr std::string_view kCurveSuffix = "+curve";
+
+void Announce(const std::string& endpoint, const std::string& public_key = "") {
+  fmt::print("{}\n{}\n", endpoint, public_key);
   std::fflush(stdout);
+}
+
+// "h0", "h1", ... by the public keys that come on standard input, one a line.
+io::ZmqRouterOptions RouterOptions(bool with_keys, const io::CurveKeys& keys) {
+  io::ZmqRouterOptions options{.endpoint = kAnyEndpoint};
+  if (!with_keys) return options;
+  std::unordered_map<std::string, std::string> names;
+  for (std::string key; std::getline(std::cin, key);) {
+    const std::string name = fmt::format("h{}", names.size());
+    names.emplace(key, name);
+  }
+  options.curve = io::CurveServer{
+      keys.secret_key,
+      [names = std::move(names)](std::string_view key) -> std::optional<std::string> {
+        const auto found = names.find(std::string(key));
+        return found == names.end() ? std::nullopt : std::optional(found->second);
+      }};
+  return options;
 }
 
 // Answers as a controller would that has nothing to think about.
@@ -92,23 +115,25 @@ void ServeBare() {
   }
 }
 
-void ServeBus() {
+void ServeBus(bool with_keys) {
   io::AsioEventLoop loop;
-  const auto bus = io::ZmqRouterBus::Bind(loop, {.endpoint = kAnyEndpoint}).value();
+  const io::CurveKeys keys = io::MakeCurveKeys();
+  const auto bus = io::ZmqRouterBus::Bind(loop, RouterOptions(with_keys, keys)).value();
   Echo echo;
   bus->SetHandlers({.on_message =
                         [&](PeerId from, std::string_view bytes) {
                           if (auto answer = echo.Answer(bytes)) bus->Send(from, std::move(*answer));
                         },
                     .on_peer_gone = {}});
-  Announce(bus->endpoint());
+  Announce(bus->endpoint(), keys.public_key);
   loop.Run();
 }
 
-void ServeController(int agents) {
+void ServeController(int agents, bool with_keys) {
   SetLogLevel(LogLevel::kWarning);
   io::AsioEventLoop loop;
-  const auto bus = io::ZmqRouterBus::Bind(loop, {.endpoint = kAnyEndpoint}).value();
+  const io::CurveKeys keys = io::MakeCurveKeys();
+  const auto bus = io::ZmqRouterBus::Bind(loop, RouterOptions(with_keys, keys)).value();
   controller::MemoryDisk disk;
   controller::MemoryStore store(disk, loop);
   Metrics metrics;
@@ -117,7 +142,7 @@ void ServeController(int agents) {
   controller::Controller controller(MakeBenchTopology(agents), options, loop, *bus, store, metrics);
   const Result<void> started = controller.Start();
   ESPALIER_CHECK(started, "error={}", started.error().message);
-  Announce(bus->endpoint());
+  Announce(bus->endpoint(), keys.public_key);
   loop.Run();
 }
 
@@ -129,13 +154,16 @@ double SecondsOnCpu(const std::filesystem::path& task) {
 
 }  // namespace
 
-bool ServeSubject(const std::string& name, int agents) {
+bool ServeSubject(const std::string& subject, int agents) {
+  const bool with_keys = subject.ends_with(kCurveSuffix);
+  const std::string name =
+      with_keys ? subject.substr(0, subject.size() - kCurveSuffix.size()) : subject;
   if (name == "bare") {
     ServeBare();
   } else if (name == "bus") {
-    ServeBus();
+    ServeBus(with_keys);
   } else if (name == "controller") {
-    ServeController(agents);
+    ServeController(agents, with_keys);
   } else {
     return false;
   }
@@ -143,20 +171,37 @@ bool ServeSubject(const std::string& name, int agents) {
 }
 
 SubjectProcess::SubjectProcess(const std::string& name, int agents) {
+  std::array<int, 2> in{};
   std::array<int, 2> out{};
-  ESPALIER_CHECK(pipe(out.data()) == 0, "errno={}", errno);
+  ESPALIER_CHECK(pipe(in.data()) == 0 && pipe(out.data()) == 0, "errno={}", errno);
+  if (name.ends_with(kCurveSuffix)) {
+    for (int i = 0; i < agents; ++i) agent_keys_.push_back(io::MakeCurveKeys());
+  }
   const std::string count = std::to_string(agents);
   pid_ = fork();
   ESPALIER_CHECK(pid_ >= 0, "errno={}", errno);
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(in[0], STDIN_FILENO);
     dup2(out[1], STDOUT_FILENO);
+    close(in[1]);
     execl("/proc/self/exe", "control_loop_bench", "--serve", name.c_str(), "--agents",
           count.c_str(), static_cast<char*>(nullptr));
     _exit(1);
   }
+  close(in[0]);
   close(out[1]);
-  for (char c = 0; read(out[0], &c, 1) == 1 && c != '\n';) endpoint_.push_back(c);
+  std::string keys;
+  for (const io::CurveKeys& agent : agent_keys_) keys += agent.public_key + "\n";
+  for (std::size_t sent = 0; sent < keys.size();) {
+    const ssize_t written = write(in[1], keys.data() + sent, keys.size() - sent);
+    ESPALIER_CHECK(written > 0, "errno={}", errno);
+    sent += static_cast<std::size_t>(written);
+  }
+  close(in[1]);
+  for (std::string* line : {&endpoint_, &public_key_}) {
+    for (char c = 0; read(out[0], &c, 1) == 1 && c != '\n';) line->push_back(c);
+  }
   close(out[0]);
   ESPALIER_CHECK(!endpoint_.empty(), "subject={}", name);
 }
@@ -164,6 +209,11 @@ SubjectProcess::SubjectProcess(const std::string& name, int agents) {
 SubjectProcess::~SubjectProcess() {
   kill(pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);
+}
+
+std::optional<io::CurveClient> SubjectProcess::KeysOf(int agent) const {
+  if (agent_keys_.empty()) return std::nullopt;
+  return io::CurveClient{agent_keys_[static_cast<std::size_t>(agent)], {public_key_}};
 }
 
 SubjectProcess::Usage SubjectProcess::Measure() const {

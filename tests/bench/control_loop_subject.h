@@ -3,7 +3,11 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "common/io/curve.h"
 
 namespace espalier::bench {
 
@@ -12,6 +16,7 @@ namespace espalier::bench {
 //                 opens flows by a push of the same size: what the transport and the parser cost
 //   "bus"         the same answers from the event loop and the bus of the product
 //   "controller"  the product
+//   "bus+curve", "controller+curve"  the same, encrypted: every agent has a key of its own
 // Runs until it is killed; prints its endpoint on standard output first.
 // Errors: false for another name.
 bool ServeSubject(const std::string& name, int agents);
@@ -25,6 +30,8 @@ class SubjectProcess {
   SubjectProcess& operator=(const SubjectProcess&) = delete;
 
   const std::string& endpoint() const { return endpoint_; }
+  // Of the agent "h0", "h1", ...; none where the subject wants none.
+  std::optional<io::CurveClient> KeysOf(int agent) const;
 
   struct Usage {
     double cpu_seconds = 0;   // of all threads, so far
@@ -36,6 +43,8 @@ class SubjectProcess {
  private:
   pid_t pid_ = 0;
   std::string endpoint_;
+  std::string public_key_;
+  std::vector<io::CurveKeys> agent_keys_;
 };
 
 }  // namespace espalier::bench

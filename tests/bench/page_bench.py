@@ -8,6 +8,7 @@ what the page and the controller's clock say: medians.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import pathlib
@@ -41,6 +42,9 @@ WATCH = """(() => {
 })()"""
 
 
+TOKEN = "esp_of_the_page"
+
+
 def free_address():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -60,7 +64,9 @@ def cpu_share(pid, seconds):
 
 
 def status(address):
-    with urllib.request.urlopen(f"{address}/api/v1/status", timeout=60) as answer:
+    request = urllib.request.Request(f"{address}/api/v1/status",
+                                     headers={"Authorization": f"Bearer {TOKEN}"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
 
 
@@ -88,6 +94,10 @@ def measure(address, controller, arguments):
     flows = arguments.agents * arguments.flows
     alone = cpu_share(controller.pid, 10)
     with Browser() as browser:
+        browser.open(address + "/")
+        browser.wait("document.getElementById('token') !== null")
+        browser.run(f"fetch('/api/v1/login', {{method: 'POST', body: '{TOKEN}'}}).then(() => 1)")
+        browser.problems.clear()  # that it was asked who it is
         pictures = [open_page(address, browser, flows) for _ in range(OPENINGS)]
         browser.key("2")  # the flows, the largest table
         browser.run(WATCH)
@@ -129,7 +139,11 @@ def main():
         pathlib.Path(folder, "controller.conf").write_text(
             f'topology_file: "{folder}/topology.json"\nlisten: "tcp://{bus}"\n'
             f'state_file: "{folder}/store.db"\nhttp: "{host}"\nlog_level: "warning"\n'
-            f"heartbeat_ms: 10000\n")
+            f'heartbeat_ms: 10000\ninsecure_plaintext: true\nkey_folder: "{folder}"\n')
+        tokens = [{"name": "page", "role": "viewer", "made": "2026-11-21T12:00Z",
+                   "sha256": hashlib.sha256(TOKEN.encode()).hexdigest()}]
+        with open(os.open(f"{folder}/tokens", os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
+            json.dump({"tokens": tokens}, file)
         controller = subprocess.Popen(
             [arguments.bin / "espalier-controller", f"--config={folder}/controller.conf"])
         await_answer(f"http://{host}")  # page_load says Hello once

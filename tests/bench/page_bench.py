@@ -23,6 +23,7 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "page"))
 from chromium import Browser  # noqa: E402
 
+TOKEN = "esp_of_the_page"
 OPENINGS = 5
 SECONDS = 20
 
@@ -40,9 +41,6 @@ WATCH = """(() => {
   new MutationObserver(() => { seen.updates += 1; })
     .observe(document.getElementById('pace'), {childList: true, characterData: true, subtree: true});
 })()"""
-
-
-TOKEN = "esp_of_the_page"
 
 
 def free_address():

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "agent/config.pb.h"
 #include "agent/local/espalier_agent.h"
+#include "common/identity/key_files.h"
 #include "common/io/config_file.h"
 
 namespace espalier::agent {
@@ -53,6 +55,10 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   config.local_socket = Or(file.local_socket(), ESPALIER_AGENT_DEFAULT_SOCKET);
   config.nics.assign(file.nic().begin(), file.nic().end());
   config.http = Or(file.http(), "127.0.0.1:9181");
+  config.key_file = Or(file.key_file(), "/etc/espalier/keys/agent.key");
+  config.controller_keys_file =
+      Or(file.controller_keys_file(), "/etc/espalier/keys/controller.pub");
+  config.insecure_plaintext = file.insecure_plaintext();
   config.log_level = *level;
   config.probing = !file.no_probing();
   Set<std::chrono::milliseconds>(options.reporter.progress_interval, file.report_interval_ms());
@@ -65,6 +71,35 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
     options.prober.max_probes_per_second = file.max_probes_per_second();
   }
   return config;
+}
+
+Result<std::optional<io::CurveClient>> ReadKeys(const Configuration& config) {
+  if (config.insecure_plaintext) return std::nullopt;
+  const Result<identity::KeyFile> own = identity::ReadKeyFile(config.key_file);
+  if (!own) return tl::unexpected<Error>(own.error());
+  if (own->name != config.options.name) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: is the key of {}, and this agent is {} (set name in its "
+                            "configuration, or give it its own key)",
+                            config.key_file, own->name, config.options.name));
+  }
+  Result<std::vector<std::string>> trusted =
+      identity::ReadControllerKeys(config.controller_keys_file);
+  if (!trusted) return Propagate(trusted);
+  return io::CurveClient{own->keys, std::move(*trusted)};
+}
+
+void Reload(const std::string& path, io::ZmqDealerBus& bus) {
+  const Result<Configuration> config = ReadConfiguration(path);
+  Result<std::optional<io::CurveClient>> keys =
+      config ? ReadKeys(*config) : tl::unexpected<Error>(config.error());
+  if (!keys) {
+    Log(LogLevel::kError, "event=reload_refused cause=\"{}\"", keys.error().message);
+    return;
+  }
+  SetLogLevel(config->log_level);
+  if (*keys) bus.SetKeys(std::move(**keys));
+  Log(LogLevel::kInfo, "event=reloaded");
 }
 
 }  // namespace espalier::agent

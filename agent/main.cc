@@ -1,5 +1,6 @@
 // espalier-agent: wires the agent to its loop, its bus and the sockets of its host.
 #include <fmt/format.h>
+#include <linux/capability.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
@@ -21,6 +22,7 @@
 #include "common/base/metrics.h"
 #include "common/io/asio_event_loop.h"
 #include "common/io/http.h"
+#include "common/io/privileges.h"
 #include "common/io/zmq_bus.h"
 
 namespace espalier::agent {
@@ -74,9 +76,16 @@ io::HttpResponse Answer(const io::HttpRequest& request, const Agent& agent,
   return {.status = 404, .body = "{\"error\": \"there are /metrics and /healthz\"}\n"};
 }
 
-int Run(Configuration config) {
+int Run(const std::string& config_file, Configuration config, std::optional<io::CurveClient> keys) {
   io::AsioEventLoop loop;
   Metrics metrics;
+  const Probing probing = OpenProbing(loop, config.probing);
+  // The probe socket opens another one for each address that it sends from; the job of a flow is
+  // in its process's environment, which may be another user's.
+  const std::vector<int> needed = {CAP_NET_RAW, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH};
+  if (const Result<void> gave_up = io::KeepOnlyCapabilities(needed); !gave_up) {
+    return Complain(gave_up.error());
+  }
   const auto nics = NicWatch::Open(config.nics);
   if (!nics) return Complain(nics.error());
   const auto local = LocalServer::Listen(loop, {.path = config.local_socket}, metrics);
@@ -85,9 +94,9 @@ int Run(Configuration config) {
   if (!plans) return Complain(plans.error());
   const auto engine = runtime::OffloadEngine::Listen(config.local_socket + kOffloadSocketSuffix);
   if (!engine) return Complain(engine.error());
-  const auto bus = io::ZmqDealerBus::Connect(loop, {.endpoint = config.controller});
+  const auto bus =
+      io::ZmqDealerBus::Connect(loop, {.endpoint = config.controller, .curve = std::move(keys)});
   if (!bus) return Complain(bus.error());
-  const Probing probing = OpenProbing(loop, config.probing);
 
   config.options.instance = RandomInstance();
   config.options.nics = (*nics)->nics();
@@ -107,8 +116,11 @@ int Run(Configuration config) {
   const TimerPtr local_watch =
       loop.WatchReadable((*local)->fd(), [&local] { (*local)->HandleReady(); });
   const TimerPtr nic_watch = loop.WatchReadable((*nics)->fd(), [&nics] { (*nics)->HandleReady(); });
-  const std::array<int, 2> signals = {SIGINT, SIGTERM};
-  const TimerPtr signal_watch = loop.WatchSignals(signals, [&loop](int) { loop.Stop(); });
+  const std::array<int, 3> signals = {SIGINT, SIGTERM, SIGHUP};
+  const TimerPtr signal_watch = loop.WatchSignals(signals, [&](int signal) {
+    if (signal != SIGHUP) return loop.Stop();
+    Reload(config_file, **bus);
+  });
 
   LogDevices();
   agent.Start();
@@ -135,12 +147,15 @@ int Main(int argc, char** argv) {
   }
   Result<Configuration> config = ReadConfiguration(config_file);
   if (!config) return Complain(config.error());
+  Result<std::optional<io::CurveClient>> keys = ReadKeys(*config);
+  if (!keys) return Complain(keys.error());
   if (check) {
     fmt::print("{}: ok, agent {} of {}\n", config_file, config->options.name, config->controller);
     return 0;
   }
   SetLogLevel(config->log_level);
-  return Run(std::move(*config));
+  if (!*keys) Log(LogLevel::kWarning, "event=insecure_plaintext");
+  return Run(config_file, std::move(*config), std::move(*keys));
 }
 
 }  // namespace

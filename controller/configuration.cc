@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
+#include <utility>
 
+#include "common/identity/key_files.h"
+#include "common/identity/trusted_files.h"
 #include "common/io/config_file.h"
 #include "controller/config.pb.h"
 
@@ -22,6 +26,28 @@ std::uint32_t Or(std::uint32_t value, std::uint32_t fallback) {
   return value == 0 ? fallback : value;
 }
 
+bool IsLoopback(std::string_view address) {
+  return address.starts_with("unix:") || address.starts_with("127.") ||
+         address.starts_with("[::1]:") || address.starts_with("localhost:");
+}
+
+// Tokens are not to travel over the network as plain text unless that is what is wanted.
+Result<void> CheckHttp(const ControllerConfig& file, const std::string& path) {
+  const bool has_tls = !file.tls_certificate_file().empty();
+  if (has_tls == file.tls_key_file().empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: tls_certificate_file and tls_key_file go together", path));
+  }
+  for (const std::string& address : file.http()) {
+    if (has_tls || file.insecure_http() || IsLoopback(address)) continue;
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: http: \"{}\" would be plain text on the network (give it "
+                            "tls_certificate_file and tls_key_file, or say insecure_http: true)",
+                            path, address));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Configuration> ReadConfiguration(const std::string& path) {
@@ -37,12 +63,20 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{}: log_level: {}", path, level.error().message));
   }
+  if (Result<void> checked = CheckHttp(file, path); !checked) return Propagate(checked);
   Configuration config;
+  config.http_options.tls_certificate_file = file.tls_certificate_file();
+  config.http_options.tls_key_file = file.tls_key_file();
   config.topology_file = file.topology_file();
   config.listen = Or(file.listen(), "tcp://127.0.0.1:7400");
   config.state_file = Or(file.state_file(), "/var/lib/espalier/store.db");
   config.http.assign(file.http().begin(), file.http().end());
   if (config.http.empty()) config.http.emplace_back("unix:/run/espalier/controller.sock");
+  config.key_folder = Or(file.key_folder(), "/etc/espalier/keys");
+  config.insecure_plaintext = file.insecure_plaintext();
+  config.limits.messages_per_second = Or(file.max_messages_per_second(), 5000);
+  config.limits.bytes_per_second = static_cast<double>(
+      file.max_bytes_per_second() == 0 ? 64 << 20 : file.max_bytes_per_second());
   config.log_level = *level;
   ControllerOptions& options = config.options;
   options.heartbeat_interval = milliseconds(Or(file.heartbeat_ms(), 1000));
@@ -66,6 +100,56 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   if (file.has_plan_ahead()) options.plan_ahead = file.plan_ahead();
   options.learner.max_probes_per_second = Or(file.max_probes_per_second(), 20'000);
   return config;
+}
+
+std::vector<std::string> NeedRestart(const Configuration& running, const Configuration& read) {
+  std::vector<std::string> fields;
+  const auto compare = [&](const char* name, const auto& a, const auto& b) {
+    if (a != b) fields.emplace_back(name);
+  };
+  const ControllerOptions& old = running.options;
+  const ControllerOptions& now = read.options;
+  compare("topology_file", running.topology_file, read.topology_file);
+  compare("listen", running.listen, read.listen);
+  compare("state_file", running.state_file, read.state_file);
+  compare("http", running.http, read.http);
+  compare("tls_certificate_file", running.http_options.tls_certificate_file,
+          read.http_options.tls_certificate_file);
+  compare("tls_key_file", running.http_options.tls_key_file, read.http_options.tls_key_file);
+  compare("key_folder", running.key_folder, read.key_folder);
+  compare("insecure_plaintext", running.insecure_plaintext, read.insecure_plaintext);
+  compare("heartbeat_ms", old.heartbeat_interval, now.heartbeat_interval);
+  compare("missed_heartbeats", old.missed_heartbeats, now.missed_heartbeats);
+  compare("hash_ignores_protocol", old.fabric_hashes_protocol, now.fabric_hashes_protocol);
+  compare("hash_uses_qpn", old.fabric_hashes_qpn, now.fabric_hashes_qpn);
+  compare("limit_rates", old.limit_rates, now.limit_rates);
+  compare("max_probes_per_second", old.learner.max_probes_per_second,
+          now.learner.max_probes_per_second);
+  return fields;
+}
+
+Result<Keys> ReadKeys(const Configuration& config) {
+  Keys keys;
+  const std::string& folder = config.key_folder;
+  if (const std::string& tls_key = config.http_options.tls_key_file; !tls_key.empty()) {
+    const Result<std::string> readable = identity::ReadSecretFile(tls_key);
+    if (!readable) return tl::unexpected<Error>(readable.error());
+  }
+  if (!config.insecure_plaintext) {
+    const Result<identity::KeyFile> own = identity::ReadKeyFile(folder + "/controller.key");
+    if (!own) return tl::unexpected<Error>(own.error());
+    keys.secret_key = own->keys.secret_key;
+    Result<identity::KeyRing> agents = identity::KeyRing::Read(folder + "/agents.pub");
+    if (!agents) return Propagate(agents);
+    keys.agents = std::move(*agents);
+  }
+  Result<identity::AccessTokens> tokens = identity::AccessTokens::Read(folder + "/tokens");
+  if (tokens) {
+    keys.tokens = std::move(*tokens);
+  } else if (tokens.error().code != ErrorCode::kNotFound) {
+    return Propagate(tokens);
+  }
+  return keys;
 }
 
 }  // namespace espalier::controller

@@ -5,6 +5,10 @@
 
 #include "common/base/log.h"
 #include "common/base/result.h"
+#include "common/identity/access_tokens.h"
+#include "common/identity/key_ring.h"
+#include "common/io/http.h"
+#include "common/io/zmq_bus.h"
 #include "controller/options.h"
 
 namespace espalier::controller {
@@ -15,6 +19,10 @@ struct Configuration {
   std::string listen;
   std::string state_file;
   std::vector<std::string> http;
+  io::HttpServerOptions http_options;
+  std::string key_folder;
+  bool insecure_plaintext = false;
+  io::PeerLimits limits;
   LogLevel log_level = LogLevel::kInfo;
   ControllerOptions options;
 };
@@ -22,5 +30,19 @@ struct Configuration {
 // Errors: "FILE:LINE:COL: ..." for what is malformed, kNotFound where there is no such file,
 // kInvalidArgument for a field that is missing or out of range.
 Result<Configuration> ReadConfiguration(const std::string& path);
+
+// The fields that differ and that a running controller cannot change, by their names.
+std::vector<std::string> NeedRestart(const Configuration& running, const Configuration& read);
+
+// What the key folder holds.
+struct Keys {
+  std::string secret_key;  // the controller's
+  identity::KeyRing agents;
+  identity::AccessTokens tokens;  // none where there is no such file
+};
+// Errors: kNotFound where there is no key, with the remedy; kPermissionDenied where others can read
+// (or, public ones, change) a file; kInvalidArgument "FILE:LINE:COL: what".
+// A secret key for TLS is looked at too.
+Result<Keys> ReadKeys(const Configuration& config);
 
 }  // namespace espalier::controller

@@ -1,10 +1,14 @@
 // espalier-controller: wires the controller to its loop, its bus, its store and its API.
 #include <fmt/format.h>
+#include <linux/capability.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <functional>
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/log.h"
@@ -12,26 +16,61 @@
 #include "common/io/asio_event_loop.h"
 #include "common/io/background.h"
 #include "common/io/http.h"
+#include "common/io/privileges.h"
 #include "common/io/topology_file.h"
 #include "common/io/zmq_bus.h"
+#include "controller/api/http_guard.h"
 #include "controller/api/operator_api.h"
 #include "controller/configuration.h"
 #include "controller/controller.h"
+#include "controller/reloader.h"
 #include "controller/store/sqlite_store.h"
 
 namespace espalier::controller {
 namespace {
+
+constexpr Duration kRecheckKeysInterval = std::chrono::seconds(10);
 
 int Complain(const Error& error) {
   fmt::print(stderr, "espalier-controller: {}\n", error.message);
   return error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kNotFound ? 2 : 1;
 }
 
-int Run(const Configuration& config, fabric::Topology topology) {
+io::ZmqRouterOptions BusOptions(const Configuration& config, const Keys& keys) {
+  io::ZmqRouterOptions options{.endpoint = config.listen, .limits = config.limits};
+  if (config.insecure_plaintext) {
+    Log(LogLevel::kWarning, "event=insecure_plaintext listen={}", config.listen);
+    return options;
+  }
+  options.curve = io::CurveServer{keys.secret_key,
+                                  [&keys, clock = config.options.wall_clock](std::string_view key) {
+                                    return keys.agents.NameOf(key, clock());
+                                  }};
+  return options;
+}
+
+int Run(const std::string& config_file, const Configuration& config, Keys keys,
+        fabric::Topology topology) {
+  const std::vector<int> needed = {CAP_NET_BIND_SERVICE};
+  if (const Result<void> gave_up = io::KeepOnlyCapabilities(needed); !gave_up) {
+    return Complain(gave_up.error());
+  }
   io::AsioEventLoop loop;
   Metrics metrics;
-  auto bus = io::ZmqRouterBus::Bind(loop, {.endpoint = config.listen});
+  const auto bus = io::ZmqRouterBus::Bind(loop, BusOptions(config, keys));
   if (!bus) return Complain(bus.error());
+  HttpGuard* guard = nullptr;  // set before the loop runs, and anybody asks
+  std::vector<std::unique_ptr<io::HttpServer>> servers;
+  for (const std::string& address : config.http) {
+    auto server = io::HttpServer::Listen(
+        loop, address,
+        [&guard](const io::HttpRequest& request, io::HttpServer::Respond respond) {
+          guard->Handle(request, std::move(respond));
+        },
+        config.http_options);
+    if (!server) return Complain(server.error());
+    servers.push_back(std::move(*server));
+  }
   const auto store = OpenSqliteStore(config.state_file, loop, config.options.wall_clock);
   if (!store) return Complain(store.error());
   io::Background background(loop);
@@ -40,21 +79,36 @@ int Run(const Configuration& config, fabric::Topology topology) {
     background.Run(std::move(work), std::move(done));
   };
   Controller controller(std::move(topology), options, loop, **bus, **store, metrics);
+  (*bus)->OnRefusal([&](const io::PeerRefusal& refusal) {
+    controller.HandleRefusal(refusal.who, io::PeerRefusalText(refusal.cause));
+  });
   const Result<void> started = controller.Start();
   if (!started) return Complain(started.error());
 
+  Reloader reloader(config_file, config, keys, **bus, controller);
   OperatorApi api(controller, metrics);
-  std::vector<std::unique_ptr<io::HttpServer>> servers;
-  for (const std::string& address : config.http) {
-    auto server = io::HttpServer::Listen(
-        loop, address, [&](const io::HttpRequest& request, io::HttpServer::Respond respond) {
-          api.Handle(request, std::move(respond));
-        });
-    if (!server) return Complain(server.error());
-    servers.push_back(std::move(*server));
-  }
-  const std::vector<int> signals = {SIGINT, SIGTERM};
-  const TimerPtr watch = loop.WatchSignals(signals, [&](int) { loop.Stop(); });
+  HttpGuard the_guard(
+      keys.tokens, config.options.wall_clock,
+      [&](const auto& peer, const auto& reason) { controller.HandleRefusal(peer, reason); },
+      [&](const io::HttpRequest& request, io::HttpServer::Respond respond) {
+        if (request.method != "POST" || request.path != "/api/v1/reload") {
+          return api.Handle(request, std::move(respond));
+        }
+        respond(reloader.Answer());
+      });
+  if (!config.http_options.tls_certificate_file.empty()) the_guard.UseSecureCookies();
+  guard = &the_guard;
+  const std::vector<int> signals = {SIGINT, SIGTERM, SIGHUP};
+  const TimerPtr watch = loop.WatchSignals(signals, [&](int signal) {
+    if (signal != SIGHUP) return loop.Stop();
+    (void)reloader.Reload();  // it is in the history, whatever came of it
+  });
+  TimerPtr recheck;  // keys that were good for a while only
+  const std::function<void()> recheck_keys = [&] {
+    (*bus)->RecheckKeys();
+    recheck = loop.After(kRecheckKeysInterval, recheck_keys);
+  };
+  recheck_keys();
   Log(LogLevel::kInfo, "event=ready agents={} http={}", (*bus)->endpoint(),
       servers.empty() ? "none" : servers.front()->address());
   loop.Run();
@@ -78,13 +132,15 @@ int Main(int argc, char** argv) {
   if (!config) return Complain(config.error());
   Result<fabric::Topology> topology = io::ReadTopologyFile(config->topology_file);
   if (!topology) return Complain(topology.error());
+  Result<Keys> keys = ReadKeys(*config);
+  if (!keys) return Complain(keys.error());
   if (check) {
     fmt::print("{}: ok, {} nodes, {} links\n", config_file, topology->nodes().size(),
                topology->links().size());
     return 0;
   }
   SetLogLevel(config->log_level);
-  return Run(*config, std::move(*topology));
+  return Run(config_file, *config, std::move(*keys), std::move(*topology));
 }
 
 }  // namespace

@@ -127,20 +127,12 @@ std::vector<FlowMove> Controller::ReactToLinkChanges(const std::vector<LinkId>& 
 }
 
 std::vector<FlowMove> Controller::WouldMove(const Intents& intents) {
-  // The flows whose path would not be usable any more; where to is decided when it happens.
-  std::vector<FlowMove> moves;
-  for (const FlowSlot slot : state_.flows.All()) {
-    const Flow& flow = state_.flows.At(slot);
-    const bool breaks = std::ranges::any_of(flow.ways, [&](const FlowWay& way) {
-      const auto path = state_.PathOf(way);
-      return path && std::ranges::any_of(state_.PathsOf(flow)[path->Index()].hops, [&](auto hop) {
-               return EffectiveState(hop.link, intents) != LinkState::kUp;
-             });
-    });
-    if (!breaks) continue;
-    moves.push_back({state_.FlowName(flow), state_.flows.JobName(flow.job), state_.Via(flow), ""});
+  fabric::Topology trial = state_.topology;
+  for (std::size_t i = 0; i < trial.links().size(); ++i) {
+    const LinkId id(static_cast<std::int32_t>(i));
+    trial.SetLinkState(id, EffectiveState(id, intents));
   }
-  return moves;
+  return placement_.TryLinkChange(trial);
 }
 
 void Controller::Submit(Operation operation) {
@@ -357,6 +349,14 @@ void Controller::RollBack(std::optional<std::uint64_t> revision, OperatorRequest
 void Controller::ReadAudit(std::uint64_t since, std::size_t most,
                            Store::Done<std::vector<AuditEntry>> done) {
   store_.ReadAudit(since, most, std::move(done));
+}
+
+void Controller::ChangePolicies(const ControllerOptions& options, const std::string& text) {
+  options_.algorithm = options.algorithm;
+  options_.moves_per_start = options.moves_per_start;
+  options_.lease = options.lease;
+  options_.verify_interval = options.verify_interval;
+  RecordEvent("reloaded", text);
 }
 
 void Controller::EndExpiredIntents() {

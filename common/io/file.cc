@@ -58,8 +58,10 @@ bool WriteAll(int descriptor, std::string_view text) {
   return true;
 }
 
-Result<void> WriteAndSync(const std::string& path, std::string_view text) {
-  File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+Result<void> WriteAndSync(const std::string& path, std::string_view text, Readers readers) {
+  ::unlink(path.c_str());  // what a crash left: its mode may be another
+  const mode_t mode = readers == Readers::kOwner ? 0600 : 0644;
+  File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!file.IsOpen()) return SystemError(path, "create the file");
   if (!WriteAll(file.Get(), text)) return SystemError(path, "write");
   if (::fsync(file.Get()) != 0) return SystemError(path, "flush to disk");
@@ -99,7 +101,8 @@ Result<std::string> ReadFile(const std::string& path) {
   return text;
 }
 
-Result<void> WriteFileDurably(const std::string& given_path, std::string_view text) {
+Result<void> WriteFileDurably(const std::string& given_path, std::string_view text,
+                              Readers readers) {
   // Through a symbolic link, and never in place of a device.
   std::error_code ignored;
   const std::filesystem::path resolved = std::filesystem::canonical(given_path, ignored);
@@ -108,7 +111,7 @@ Result<void> WriteFileDurably(const std::string& given_path, std::string_view te
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: is not a regular file", path));
   }
   const std::string beside = fmt::format("{}.{}.tmp", path, ::getpid());
-  if (auto written = WriteAndSync(beside, text); !written) {
+  if (auto written = WriteAndSync(beside, text, readers); !written) {
     ::unlink(beside.c_str());
     return written;
   }

@@ -111,6 +111,8 @@ Result<std::string> ReadFile(const std::string& path);
 // Replaces the file (or the one that a symbolic link leads to) at once and durably: write beside
 // it, fsync, rename, fsync the folder. Errors: kInvalidArgument for what is no regular file,
 // kNotFound, kPermissionDenied, kResourceExhausted for a full disk.
-Result<void> WriteFileDurably(const std::string& path, std::string_view text);
+enum class Readers { kAll, kOwner };
+Result<void> WriteFileDurably(const std::string& path, std::string_view text,
+                              Readers readers = Readers::kAll);
 
 }  // namespace espalier::io

@@ -5,6 +5,7 @@
 #include "collective/program/cli/program_commands.h"
 #include "collective/runtime/cli/bench_commands.h"
 #include "controller/cli/assign_commands.h"
+#include "controller/cli/key_commands.h"
 #include "controller/cli/operator_commands.h"
 #include "controller/cli/simulate_commands.h"
 #include "controller/cli/solver.h"
@@ -20,6 +21,7 @@ int main(int argc, char** argv) {
   espalier::cli::AddOperatorCommands(app, exit_code);
   espalier::cli::AddAssignCommand(app, exit_code);
   espalier::cli::AddSimulateCommands(app, exit_code);
+  espalier::cli::AddKeyCommands(app, exit_code);
   espalier::cli::AddStoreCommands(app, exit_code);
   espalier::cli::AddTopologyCommands(app, exit_code);
   espalier::forest::AddForestCommands(app, exit_code, espalier::cli::SolveWithCbc);

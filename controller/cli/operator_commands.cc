@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "common/identity/trusted_files.h"
 #include "common/io/http.h"
 #include "common/io/json.h"
 #include "controller/cli/table.h"
@@ -26,6 +27,8 @@ struct Session {
   explicit Session(int& code) : exit_code(code) {}
 
   std::string controller;
+  std::string token_file;
+  std::string ca_file;
   bool json = false;
   bool dry_run = false;
   std::string reason;
@@ -35,10 +38,30 @@ struct Session {
 };
 using SessionPtr = std::shared_ptr<Session>;
 
+// An option, else the environment's, else the fallback.
+std::string Choose(const std::string& option, const char* variable, const std::string& fallback) {
+  if (!option.empty()) return option;
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0' ? value : fallback;
+}
+
 std::string ControllerAddress(const Session& session) {
-  if (!session.controller.empty()) return session.controller;
-  const char* address = std::getenv("ESPALIER_CONTROLLER");
-  return address != nullptr && *address != '\0' ? address : kDefaultController;
+  return Choose(session.controller, "ESPALIER_CONTROLLER", kDefaultController);
+}
+
+// The token that the controller wants over TCP, and whom to believe over TLS.
+Result<io::HttpAccess> AccessOf(const Session& session) {
+  io::HttpAccess access{.ca_file = Choose(session.ca_file, "ESPALIER_CA_FILE", "")};
+  std::string token = Choose("", "ESPALIER_TOKEN", "");
+  const std::string file = Choose(session.token_file, "ESPALIER_TOKEN_FILE", "");
+  if (!session.token_file.empty() || token.empty()) {
+    if (file.empty()) return access;
+    Result<std::string> read = identity::ReadSecretFile(file);
+    if (!read) return Propagate(read);
+    token = read->substr(0, read->find_first_of("\r\n"));
+  }
+  access.headers.emplace_back("Authorization", "Bearer " + token);
+  return access;
 }
 
 std::string UrlEncode(std::string_view text) {
@@ -73,7 +96,12 @@ std::optional<io::JsonValue> Ask(Session& session, const std::string& method,
                                  const std::string& target, bool print_json = true,
                                  const std::string& body = "") {
   const std::string address = ControllerAddress(session);
-  const auto response = io::HttpFetch(address, method, target, body, kTimeout);
+  const Result<io::HttpAccess> access = AccessOf(session);
+  if (!access) {
+    session.exit_code = Complain(access.error().message, 2);
+    return std::nullopt;
+  }
+  const auto response = io::HttpFetch(address, method, target, body, kTimeout, *access);
   if (!response) {
     session.exit_code = Complain(
         fmt::format("{} (is the controller running? --controller or ESPALIER_CONTROLLER names it)",
@@ -98,9 +126,14 @@ std::optional<io::JsonValue> Ask(Session& session, const std::string& method,
 CLI::App* AddCommand(CLI::App& app, const SessionPtr& session, const std::string& name,
                      const std::string& help) {
   CLI::App* command = app.add_subcommand(name, help);
-  command->add_option("--controller", session->controller,
-                      "Its API: unix:/path or host:port (default $ESPALIER_CONTROLLER, else " +
-                          std::string(kDefaultController) + ")");
+  command->add_option(
+      "--controller", session->controller,
+      "Its API: unix:/path, host:port or https://host:port (default $ESPALIER_CONTROLLER, else " +
+          std::string(kDefaultController) + ")");
+  command->add_option("--token-file", session->token_file,
+                      "Its token for host:port (default $ESPALIER_TOKEN, $ESPALIER_TOKEN_FILE)");
+  command->add_option("--ca", session->ca_file,
+                      "Whom to believe over https (PEM; default $ESPALIER_CA_FILE, the system)");
   command->add_flag("--json", session->json, "One JSON object on standard output");
   return command;
 }
@@ -193,6 +226,15 @@ void AddRecompute(CLI::App& app, const SessionPtr& session) {
   command->add_flag("--dry-run", session->dry_run, "Only tell which flows would move");
   command->add_option("--reason", session->reason, "Kept in the audit log");
   command->callback([session] { Act(*session, "recompute"); });
+}
+
+void AddReload(CLI::App& app, const SessionPtr& session) {
+  CLI::App* command = AddCommand(app, session, "reload",
+                                 "Let the controller read its configuration and keys again");
+  command->callback([session] {
+    const auto answer = Ask(*session, "POST", "/api/v1/reload");
+    if (answer && !session->json) fmt::print("reloaded: `espalier events` says what\n");
+  });
 }
 
 void AddRollBack(CLI::App& app, const SessionPtr& session) {
@@ -425,6 +467,7 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
   AddRecompute(app, session);
   AddJobs(app, session);
   AddRollBack(app, session);
+  AddReload(app, session);
   AddList(app, session, "intents", "What operators have said and is in force",
           {{"WHAT", "what"},
            {"ID", "id"},

@@ -7,6 +7,7 @@
 #include <functional>
 #include <thread>
 
+#include "common/identity/key_folder.h"
 #include "common/io/http.h"
 
 namespace espalier::demo {
@@ -38,6 +39,23 @@ Result<void> WriteText(const std::string& path, const std::string& text) {
   return {};
 }
 
+// As `espalier keys make` does; those that are there stay.
+Result<void> MakeKeys(const lab::Lab& lab, const std::string& folder) {
+  Result<identity::KeyFolder> keys = identity::KeyFolder::Open(folder);
+  if (!keys) return Propagate(keys);
+  const WallTime now = SystemWallTime();
+  Result<void> made = keys->MakeController(now);
+  if (!made && made.error().code != ErrorCode::kAlreadyExists) return made;
+  std::vector<std::string> names;
+  for (int host = 0; host < lab.plan().HostCount(); ++host) {
+    const std::string name = fmt::format("h{}", host);
+    if (!keys->ring().HasGoodKey(name, now)) names.push_back(name);
+  }
+  const auto files = keys->MakeAgents(names, now);
+  if (!files) return tl::unexpected<Error>(files.error());
+  return {};
+}
+
 std::string AgentSocket(const lab::Command& command) {
   for (const auto& [name, value] : command.environment) {
     if (name == "ESPALIER_AGENT_SOCKET") return value;
@@ -56,12 +74,14 @@ Result<LabDaemons> LabDaemons::Start(const lab::Lab& lab, const std::string& pro
                 fmt::format("topology_file: \"{}\"\n"
                             "listen: \"tcp://{}:{}\"\n"
                             "state_file: \"{}/store.db\"\n"
+                            "key_folder: \"{}/keys\"\n"
                             "http: \"unix:{}/controller.sock\"\n"
                             "log_level: \"warning\"\n"
                             "hash_ignores_protocol: true  # TCP stands in for RoCEv2 in a lab\n"
                             "{}",
                             lab.topology_file(), lab::LabPlan::ControllerAddress(), kControllerPort,
-                            folder, folder, controller_fields));
+                            folder, folder, folder, controller_fields));
+  if (started) started = MakeKeys(lab, folder + "/keys");
   if (!started) return Propagate(started);
   for (int host = 0; host < lab.plan().HostCount(); ++host) {
     started = daemons.StartAgent(host);
@@ -93,12 +113,14 @@ Result<void> LabDaemons::StartAgent(int host) {
   Result<void> written =
       WriteText(config, fmt::format("name: \"{}\"\n"
                                     "controller: \"tcp://{}:{}\"\n"
+                                    "key_file: \"{}/keys/agents/{}.key\"\n"
+                                    "controller_keys_file: \"{}/keys/controller.pub\"\n"
                                     "local_socket: \"{}\"\n"
                                     "nic: \"eth0\"\n"
                                     "http: \"unix:{}/{}.sock\"\n"
                                     "log_level: \"warning\"\n",
                                     name, lab::LabPlan::ControllerAddress(), kControllerPort,
-                                    AgentSocket(*probe), folder_, name));
+                                    folder_, name, folder_, AgentSocket(*probe), folder_, name));
   if (!written) return Propagate(written);
   Result<lab::ChildProcess> agent = StartProgram(name, "espalier-agent", name);
   if (!agent) return Propagate(agent);

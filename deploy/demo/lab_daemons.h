@@ -21,7 +21,7 @@ namespace espalier::demo {
 class LabDaemons {
  public:
   // programs: the folder with espalier-controller and espalier-agent. folder: for configuration,
-  // state and the API's socket; must exist, and must be the same for a controller that is to
+  // keys, state and the API's socket; must exist, and must be the same for a controller that is to
   // remember; logs go there too. Returns when every agent is connected. Detached daemons live as
   // long as the lab, not as long as this. controller_fields: more of its configuration.
   // Errors: kNotFound for the programs, kUnavailable where they do not come up in a minute.

@@ -8,6 +8,8 @@
 #include <fstream>
 
 #include "agent/local/espalier_agent.h"
+#include "common/identity/key_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace espalier::agent {
 namespace {
@@ -76,6 +78,31 @@ TEST_F(ConfigurationTest, ErrorsNameTheirPlace) {
   EXPECT_THAT(ErrorOf("probe_ttl: 256"), EndsWith("probe_ttl: not 1 to 255"));
   EXPECT_THAT(ErrorOf("log_level: \"loud\""), HasSubstr("log_level: "));
   EXPECT_EQ(ReadConfiguration("/no/such/file").error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(ConfigurationTest, TakesTheKeyOfItsOwnNameOnly) {
+  TemporaryFolder folder;
+  const WallTime now = SystemWallTime();
+  {
+    identity::KeyFolder keys = identity::KeyFolder::Open(folder.path()).value();
+    ASSERT_TRUE(keys.MakeController(now));
+    ASSERT_TRUE(keys.MakeAgents({"h0", "h1"}, now));
+  }
+  const auto config_of = [&](const std::string& name) {
+    return Read("name: \"" + name + "\" key_file: \"" + folder.path() +
+                "/agents/h0.key\" controller_keys_file: \"" + folder.path() + "/controller.pub\"")
+        .value();
+  };
+  const auto keys = ReadKeys(config_of("h0"));
+  ASSERT_TRUE(keys && *keys) << keys.error().message;
+  EXPECT_EQ((*keys)->server_public_keys.size(), 1U);
+  EXPECT_THAT(ReadKeys(config_of("h1")).error().message, HasSubstr("is the key of h0"));
+  const auto missing = ReadKeys(Read("name: \"h0\" key_file: \"/nowhere/k\"").value());
+  EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(missing.error().message, HasSubstr("espalier keys make"));
+  const auto none = ReadKeys(Read("insecure_plaintext: true").value());
+  ASSERT_TRUE(none);
+  EXPECT_FALSE(*none);
 }
 
 }  // namespace

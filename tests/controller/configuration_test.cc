@@ -61,6 +61,34 @@ TEST_F(ConfigurationTest, TakesWhatTheFileSays) {
   EXPECT_FALSE(config->options.plan_ahead);
 }
 
+TEST_F(ConfigurationTest, KeepsPlainHttpOffTheNetwork) {
+  const std::string topology = "topology_file: \"t.json\" ";
+  for (const std::string& address : {std::string("unix:/run/x.sock"), std::string("127.0.0.1:9180"),
+                                     std::string("[::1]:9180"), std::string("localhost:9180")}) {
+    EXPECT_TRUE(Read(topology + "http: \"" + address + "\"")) << address;
+  }
+  for (const std::string& address : {std::string("0.0.0.0:9180"), std::string("10.0.0.1:9180"),
+                                     std::string("[::]:9180"), std::string("ctl:9180")}) {
+    const std::string http = topology + "http: \"" + address + "\"";
+    EXPECT_NE(ErrorOf(http).find("insecure_http"), std::string::npos) << address;
+    EXPECT_TRUE(Read(http + " insecure_http: true"));
+    EXPECT_TRUE(Read(http + " tls_certificate_file: \"a\" tls_key_file: \"b\""));
+  }
+  EXPECT_NE(ErrorOf(topology + "tls_certificate_file: \"a\"").find("go together"),
+            std::string::npos);
+}
+
+TEST_F(ConfigurationTest, KnowsWhatNeedsARestart) {
+  const auto running = Read("topology_file: \"t.json\"");
+  const auto live = Read(
+      "topology_file: \"t.json\" log_level: \"debug\" moves_per_start: 9 lease_seconds: 5\n"
+      "verify_interval_ms: 7 algorithm: \"greedy\" max_messages_per_second: 3");
+  EXPECT_TRUE(NeedRestart(*running, *live).empty());
+  const auto other = Read("topology_file: \"u.json\" listen: \"tcp://*:1\" limit_rates: true");
+  EXPECT_EQ(NeedRestart(*running, *other),
+            (std::vector<std::string>{"topology_file", "listen", "limit_rates"}));
+}
+
 TEST_F(ConfigurationTest, NamesThePlaceOfAnError) {
   EXPECT_NE(ErrorOf("topology_file: \"t.json\"\nlisten_on: \"x\"\n").find(path_ + ":2:"),
             std::string::npos);

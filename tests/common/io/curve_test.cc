@@ -6,12 +6,16 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <zmq.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <map>
+#include <thread>
 
 #include "common/io/zmq_bus.h"
 #include "common/io/zmq_frames.h"
@@ -259,6 +263,86 @@ TEST_F(Curve, ARoutingIdIsNoIdentity) {
   }));
   zmq_close(thief);
   zmq_ctx_term(context);
+}
+
+// Stands between an agent and its controller, and keeps what the agent says.
+class Recorder {
+ public:
+  explicit Recorder(int to_controller) : listener_(Listen()), controller_(to_controller) {
+    thread_ = std::thread([this] { Forward(); });
+  }
+  ~Recorder() { Stop(); }
+
+  std::string endpoint() const { return "tcp://127.0.0.1:" + std::to_string(port_); }
+  // What it heard; the connection ends.
+  std::string Stop() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+    return recorded_;
+  }
+
+ private:
+  int Listen() {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(fd, 1), 0);
+    EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port_ = ntohs(address.sin_port);
+    return fd;
+  }
+
+  void Forward() {
+    const int agent = accept(listener_, nullptr, nullptr);
+    std::array<pollfd, 2> ends{{{agent, POLLIN, 0}, {controller_, POLLIN, 0}}};
+    std::array<char, 4096> buffer{};
+    while (!stop_) {
+      poll(ends.data(), ends.size(), 1);
+      for (std::size_t from = 0; from < ends.size(); ++from) {
+        if (ends[from].revents == 0) continue;
+        const ssize_t got = recv(ends[from].fd, buffer.data(), buffer.size(), 0);
+        if (got <= 0) continue;
+        const auto size = static_cast<std::size_t>(got);
+        if (from == 0) recorded_.append(buffer.data(), size);
+        EXPECT_EQ(send(ends[1 - from].fd, buffer.data(), size, MSG_NOSIGNAL), got);
+      }
+    }
+    close(agent);
+    close(controller_);
+    close(listener_);
+  }
+
+  int port_ = 0;
+  const int listener_;
+  const int controller_;
+  std::atomic<bool> stop_ = false;
+  std::string recorded_;
+  std::thread thread_;
+};
+
+TEST_F(Curve, ARecordedConnectionCannotBeReplayed) {
+  const auto controller = MakeController();
+  const CurveKeys keys = MakeKeys("h0");
+  Recorder recorder(ConnectPlainly());
+  {
+    BusEnd agent(
+        std::move(ZmqDealerBus::Connect(loop_, {.endpoint = recorder.endpoint(),
+                                                .curve = CurveClient{keys, {server_.public_key}}})
+                      .value()));
+    Introduce(*controller, agent);
+  }
+  const std::string recorded = recorder.Stop();
+  EXPECT_EQ(recorded.find("hello"), std::string::npos);  // nothing of it can be read
+  const PeerId peer = controller->received.front().from;
+  refusals_.clear();
+  const int fd = ConnectPlainly();
+  send(fd, recorded.data(), recorded.size(), MSG_NOSIGNAL);
+  RunUntil([&] { return WasRefused(Cause::kNoHandshake); });
+  for (const BusEnd::Received& message : controller->received) EXPECT_EQ(message.from, peer);
+  close(fd);
 }
 
 // Of all threads, touched or not.

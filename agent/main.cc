@@ -80,12 +80,10 @@ int Run(const std::string& config_file, Configuration config, std::optional<io::
   io::AsioEventLoop loop;
   Metrics metrics;
   const Probing probing = OpenProbing(loop, config.probing);
-  // The probe socket opens another one for each address that it sends from; the job of a flow is
-  // in its process's environment, which may be another user's.
+  // For probes from each address, and to read a flow's job in another user's environment.
   const std::vector<int> needed = {CAP_NET_RAW, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH};
-  if (const Result<void> gave_up = io::KeepOnlyCapabilities(needed); !gave_up) {
-    return Complain(gave_up.error());
-  }
+  const Result<void> gave_up = io::KeepOnlyCapabilities(needed);
+  if (!gave_up) return Complain(gave_up.error());
   const auto nics = NicWatch::Open(config.nics);
   if (!nics) return Complain(nics.error());
   const auto local = LocalServer::Listen(loop, {.path = config.local_socket}, metrics);
@@ -118,8 +116,7 @@ int Run(const std::string& config_file, Configuration config, std::optional<io::
   const TimerPtr nic_watch = loop.WatchReadable((*nics)->fd(), [&nics] { (*nics)->HandleReady(); });
   const std::array<int, 3> signals = {SIGINT, SIGTERM, SIGHUP};
   const TimerPtr signal_watch = loop.WatchSignals(signals, [&](int signal) {
-    if (signal != SIGHUP) return loop.Stop();
-    Reload(config_file, **bus);
+    return signal == SIGHUP ? Reload(config_file, **bus) : loop.Stop();
   });
 
   LogDevices();

@@ -221,9 +221,10 @@ TEST_F(Daemon, RefusesAFolderThatCannotBeWritten) {
 
 TEST_F(Daemon, RefusesASecondControllerOnOneStore) {
   Start();
-  bus_port_ = BoundPort().number();
-  http_port_ = BoundPort().number();
-  WriteConfig("");
+  std::ofstream(Path("c.conf")) << "topology_file: \"" << Path("topology.json")
+                                << "\" state_file: \"" << Path("store.db") << "\" key_folder: \""
+                                << Path("keys") << "\" listen: \"tcp://127.0.0.1:*\" http: \"unix:"
+                                << Path("other.sock") << "\"";
   const auto second = lab::RunCommand(Program());
   EXPECT_NE(second.value().exit_code, 0);
   EXPECT_THAT(second.value().err, HasSubstr("store.db"));

@@ -98,8 +98,8 @@ class Controller {
   // A telemetry feed says that a link is down, or up again: it is used again once it has stayed up
   // for a while.
   void HandleLinkReport(fabric::LinkId link, bool up, const std::string& source);
-  // From now on by these; of the options only algorithm, moves_per_start, lease and
-  // verify_interval are taken. `text`: what else is to be in the event that tells of it.
+  // From now on by these; of the options only algorithm, moves_per_start, moved_bytes_per_start,
+  // lease and verify_interval are taken. `text`: what else is to be in the event that tells of it.
   void ChangePolicies(const ControllerOptions& options, const std::string& text);
   void RecordEvent(const std::string& kind, const std::string& text) {
     state_.history.Record(loop_.Now(), kind, text);

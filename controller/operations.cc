@@ -354,6 +354,7 @@ void Controller::ReadAudit(std::uint64_t since, std::size_t most,
 void Controller::ChangePolicies(const ControllerOptions& options, const std::string& text) {
   options_.algorithm = options.algorithm;
   options_.moves_per_start = options.moves_per_start;
+  options_.moved_bytes_per_start = options.moved_bytes_per_start;
   options_.lease = options.lease;
   options_.verify_interval = options.verify_interval;
   RecordEvent("reloaded", text);

@@ -118,21 +118,37 @@ std::vector<FlowMove> Placement::TryLinkChange(const fabric::Topology& trial) {
   for (const FlowSlot slot : state_.flows.All()) {
     const Flow& flow = state_.flows.At(slot);
     for (const FlowWay& way : flow.ways) {
-      if (const auto path = usable_path(flow, way)) live.Place(add(flow), path->value());
+      const auto path = usable_path(flow, way);
+      if (!path) continue;
+      const LivePaths::Way placed = add(flow);
+      live.Place(placed, path->value());
+      live.SetLive(placed);
+      live.Pin(placed, !flow.movable || flow.tree_load != 0);
     }
   }
+  const std::vector<FlowSlot> broken = FlowsOnBrokenPaths(trial);
+  const auto is_to_place = [&](const Flow& flow, const FlowWay& way) {
+    return !way.adopting && flow.status != FlowStatus::kAdopting && !usable_path(flow, way);
+  };
+  std::vector<LivePaths::Way> to_place;
+  for (const FlowSlot slot : broken) {
+    const Flow& flow = state_.flows.At(slot);
+    for (const FlowWay& way : flow.ways) {
+      if (is_to_place(flow, way)) to_place.push_back(add(flow));
+    }
+  }
+  live.StartAll(to_place, ChainOptions(options_, 0));
   std::vector<FlowMove> moves;
-  for (const FlowSlot slot : FlowsOnBrokenPaths(trial)) {
+  auto next = to_place.begin();
+  for (const FlowSlot slot : broken) {
     const Flow& flow = state_.flows.At(slot);
     std::vector<std::int32_t> paths;
     for (const FlowWay& way : flow.ways) {
-      if (const auto path = usable_path(flow, way)) {
-        paths.push_back(path->value());
-      } else if (!way.adopting && flow.status != FlowStatus::kAdopting) {
-        const LivePaths::Way tried = add(flow);
-        live.Start(tried, {});
-        if (live.PathOf(tried) >= 0) paths.push_back(live.PathOf(tried));
-      }
+      const auto path = usable_path(flow, way);
+      const std::int32_t index = path                     ? path->value()
+                                 : is_to_place(flow, way) ? live.PathOf(*next++)
+                                                          : kNoPath;
+      if (index >= 0) paths.push_back(index);
     }
     moves.push_back({state_.FlowName(flow), state_.flows.JobName(flow.job), state_.Via(flow),
                      state_.Via(flow, paths)});

@@ -13,8 +13,7 @@
 #include "agent/local/local_server.h"
 #include "agent/local/plan_protocol.h"
 #include "agent/local/plan_server.h"
-#include "agent/probe/no_probe_socket.h"
-#include "agent/probe/raw_probe_socket.h"
+#include "agent/probe/probing.h"
 #include "agent/socket/nic_watch.h"
 #include "agent/verbs/device_report.h"
 #include "collective/runtime/offload/offload_engine.h"
@@ -36,24 +35,6 @@ int Complain(const Error& error) {
 std::uint64_t RandomInstance() {
   std::random_device random;
   return std::uint64_t{random()} << 32 | random();
-}
-
-// The host's raw sockets, or a stand-in where it has or wants none.
-struct Probing {
-  std::unique_ptr<ProbeSocket> socket;
-  TimerPtr watch;
-};
-
-Probing OpenProbing(io::AsioEventLoop& loop, bool wanted) {
-  if (!wanted) return {std::make_unique<NoProbeSocket>(), nullptr};
-  Result<std::unique_ptr<RawProbeSocket>> raw = RawProbeSocket::Open();
-  if (!raw) {
-    Log(LogLevel::kWarning, "event=no_probing cause=\"{}\"", raw.error().message);
-    return {std::make_unique<NoProbeSocket>(), nullptr};
-  }
-  RawProbeSocket& socket = **raw;
-  TimerPtr watch = loop.WatchReadable(socket.fd(), [&socket] { socket.HandleReady(); });
-  return {std::move(*raw), std::move(watch)};
 }
 
 void LogDevices() {

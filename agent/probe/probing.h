@@ -1,0 +1,17 @@
+#pragma once
+
+#include <memory>
+
+#include "agent/probe_socket.h"
+#include "common/io/asio_event_loop.h"
+
+namespace espalier::agent {
+
+// The host's raw sockets, in a loop; or a stand-in where it has or wants none.
+struct Probing {
+  std::unique_ptr<ProbeSocket> socket;
+  TimerPtr watch;  // none: no probe can be sent
+};
+Probing OpenProbing(io::AsioEventLoop& loop, bool wanted);
+
+}  // namespace espalier::agent

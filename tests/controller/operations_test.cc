@@ -71,7 +71,8 @@ TEST(Operations, EndsWhatWasDrainedUntilATime) {
 
 // Where flows would go is where they go then, whatever is on the fabric.
 TEST(Operations, DryRunsTellWhereFlowsWouldGo) {
-  Cluster cluster({.spines = 4, .leaves = 6, .hosts_per_leaf = 4}, {.moves_per_start = 0});
+  Cluster cluster({.spines = 4, .leaves = 6, .hosts_per_leaf = 4},
+                  {.moves_per_start = 0, .plan_ahead = false});
   cluster.ConnectAll();
   std::uint64_t random = 1;
   const auto draw = [&random](std::uint64_t bound) {

@@ -18,7 +18,8 @@ WallTime SystemWallTime();
 // "2026-11-21T09:38:58.907Z"
 std::string FormatWallTime(WallTime time);
 
-// "2026-11-21T18:00Z" (seconds and thousandths may follow the minutes), or "+90s", "+30m", "+2h", "+3d" from `now`.
+// "2026-11-21T18:00Z" (seconds, and thousandths, may follow the minutes), or "+90s", "+30m", "+2h",
+// "+3d" from `now`.
 // Errors: kInvalidArgument for another form, or a date that is none.
 Result<WallTime> ParseWallTime(std::string_view text, WallTime now);
 

@@ -12,8 +12,7 @@ namespace espalier::controller {
 
 Result<void> Reloader::Reload() {
   const Result<Configuration> read = ReadConfiguration(config_file_);
-  Result<Keys> keys = read ? ReadKeys(running_)
-                           : tl::unexpected<Error>(read.error());
+  Result<Keys> keys = read ? ReadKeys(running_) : tl::unexpected<Error>(read.error());
   if (!keys) {
     controller_.RecordEvent("reload_refused", keys.error().message);
     return Propagate(keys);

@@ -129,9 +129,8 @@ std::string AccessTokens::Format() const {
 }
 
 const AccessToken* AccessTokens::FindByHash(std::string_view sha256, WallTime now) const {
-  const auto found = std::find_if(tokens_.begin(), tokens_.end(), [&](const AccessToken& token) {
-    return token.sha256 == sha256;
-  });
+  const auto found = std::find_if(tokens_.begin(), tokens_.end(),
+                                  [&](const AccessToken& token) { return token.sha256 == sha256; });
   if (found == tokens_.end() || (found->until && *found->until <= now)) return nullptr;
   return &*found;
 }

@@ -63,8 +63,10 @@ Load::Load(const LoadOptions& options, const std::string& endpoint, const KeysOf
     for (int flow = 0; flow < kDestinations; ++flow) {
       agent->addresses.push_back(address_of(RemoteHost(i, flow, options.agents)));
     }
-    agent->bus = std::move(
-        io::ZmqDealerBus::Connect(loop_, {.endpoint = endpoint, .curve = keys_of ? keys_of(i) : std::nullopt}).value());
+    agent->bus =
+        std::move(io::ZmqDealerBus::Connect(
+                      loop_, {.endpoint = endpoint, .curve = keys_of ? keys_of(i) : std::nullopt})
+                      .value());
     agent->bus->SetHandlers(
         {.on_message = [this, a = agent.get()](
                            PeerId, std::string_view bytes) { HandleMessage(*a, bytes); },

@@ -48,7 +48,8 @@ inline const std::vector<Layer>& Layers() {
       {"controller/files/",
        {"common/base/", "common/fabric/", "common/io/", "controller/routing/",
         "controller/simulation/"}},
-      {"controller/api/", {"common/base/", "common/fabric/", "common/identity/", "common/io/", "controller/"}},
+      {"controller/api/",
+       {"common/base/", "common/fabric/", "common/identity/", "common/io/", "controller/"}},
       {"controller/configuration.",
        {"common/base/", "common/identity/", "common/io/", "controller/"}},
       {"controller/reloader.",
@@ -59,8 +60,8 @@ inline const std::vector<Layer>& Layers() {
       {"agent/local/", {"common/base/", "common/io/", "proto/", "agent/", "agent/socket/"}},
       {"agent/verbs/", {"common/base/", "common/verbs/", "proto/", "agent/"}},
       {"agent/configuration.",
-       {"common/base/", "common/identity/", "common/io/", "proto/", "agent/", "agent/socket/", "agent/probe/",
-        "agent/local/"}},
+       {"common/base/", "common/identity/", "common/io/", "proto/", "agent/", "agent/socket/",
+        "agent/probe/", "agent/local/"}},
 
       {"collective/forest/files/", {"common/base/", "common/fabric/", "common/io/", "collective/"}},
       {"collective/program/files/", {"common/base/", "common/io/", "collective/"}},
@@ -86,8 +87,8 @@ inline const std::vector<Layer>& Layers() {
       {"collective/program/cli/",
        {"common/base/", "common/io/", "collective/", "collective/program/files/"}},
       {"controller/cli/",
-       {"common/base/", "common/fabric/", "common/identity/", "common/io/", "controller/files/", "controller/routing/",
-        "controller/simulation/", "controller/store/", "deploy/lab/"}},
+       {"common/base/", "common/fabric/", "common/identity/", "common/io/", "controller/files/",
+        "controller/routing/", "controller/simulation/", "controller/store/", "deploy/lab/"}},
   };
   return layers;
 }

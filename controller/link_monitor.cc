@@ -45,18 +45,26 @@ void LinkMonitor::Forget(Entry& entry, TimePoint now) {
 }
 
 bool LinkMonitor::IsCondemned(LinkId link, const Entry& entry) const {
-  if (entry.accusers.size() < options_.accusers) return false;
-  for (const auto& [host, time] : entry.accusers) {
-    if (entry.witnessed >= time) return false;  // got through after that
-  }
-  // Where another link of the same paths is blamed by more, it is that one.
+  // Something got through after it was blamed.
+  const auto is_cleared = [](const Entry& of) {
+    return std::any_of(of.accusers.begin(), of.accusers.end(),
+                       [&](const auto& accuser) { return of.witnessed >= accuser.second; });
+  };
+  if (entry.accusers.size() < options_.accusers || is_cleared(entry)) return false;
+  // Where another link of the same paths is blamed by more, it is that one; where by as many, the
+  // one further on: a switch leaves its own dead links by itself.
   return std::none_of(accusations_.begin(), accusations_.end(), [&](const Accusation& accusation) {
     const auto& path = accusation.links;
-    if (std::find(path.begin(), path.end(), link) == path.end()) return false;
-    return std::any_of(path.begin(), path.end(), [&](LinkId other) {
-      const auto found = links_.find(other);
-      return found != links_.end() && found->second.accusers.size() > entry.accusers.size();
-    });
+    const auto own = std::find(path.begin(), path.end(), link);
+    if (own == path.end()) return false;
+    for (auto other = path.begin(); other != path.end(); ++other) {
+      const auto found = links_.find(*other);
+      if (found == links_.end() || is_cleared(found->second)) continue;
+      const std::size_t accusers = found->second.accusers.size();
+      if (accusers > entry.accusers.size()) return true;
+      if (other > own && accusers == entry.accusers.size()) return true;
+    }
+    return false;
   });
 }
 

@@ -30,7 +30,8 @@ struct LinkMonitorOptions {
 // hosts whose flows stand still. A feed is believed when it says down; when it says up, once the
 // link has stayed up for a while. One host's silence is no death: a link is taken as down when
 // several hosts find paths over it dead, none has been seen to get through since, and no other
-// link of those paths is blamed by more hosts. As nobody can see whether such a link works again,
+// link of those paths is blamed by more hosts, nor one further on by as many: a switch leaves its
+// own dead links by itself. As nobody can see whether such a link works again,
 // it is tried again after a while. Who fails again soon waits longer (flap damping).
 //
 // Memory: O(links that anything was said of x hosts). Deterministic; times are given.

@@ -54,6 +54,18 @@ TEST(LinkMonitor, TrafficThatGetsThroughClearsALink) {
   EXPECT_EQ(changes[0].link, kDown);
 }
 
+TEST(LinkMonitor, OfLinksBlamedAlikeItIsTheOneFurtherOnUnlessThatWasSeenToWork) {
+  for (const bool far_link_works : {false, true}) {
+    LinkMonitor monitor;
+    monitor.TakeAccusation(1, Path(kUp0, kDown), kStart);
+    monitor.TakeAccusation(2, Path(kUp0, kDown), kStart);
+    if (far_link_works) monitor.TakeWitness(Path(kUp1, kDown), kStart + 100ms);
+    const auto changes = monitor.Update(kStart + 100ms);
+    ASSERT_EQ(changes.size(), 1U);
+    EXPECT_EQ(changes[0].link, far_link_works ? kUp0 : kDown);
+  }
+}
+
 TEST(LinkMonitor, ARateMeasuredBeforeTheDeathClearsNothing) {
   LinkMonitor monitor;
   monitor.TakeAccusation(1, Path(kUp0, kDown), kStart);

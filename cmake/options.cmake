@@ -26,7 +26,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 
 if(ESPALIER_SANITIZE)
-  add_compile_options(-fsanitize=${ESPALIER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  # Null pointers are found by the address sanitizer as well; to check each use of a reference
+  # besides takes a fifth of the compiler's time.
+  add_compile_options(-fsanitize=${ESPALIER_SANITIZE} -fno-sanitize=null,vptr
+                      -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${ESPALIER_SANITIZE})
 endif()
 if(ESPALIER_SANITIZE STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

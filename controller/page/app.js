@@ -110,10 +110,12 @@ class App {
       for (const flow of this.model.flows.values()) {
         if (flow.job === item.job) for (const link of this.model.linksOf(flow)) marked.add(link);
       }
+    } else if (kind === "forest") {
+      marked = new Set(item.planned.keys());
     } else if (kind === "node" && !item.uplink) {
       marked = new Set(item.links);
     }
-    this.fabric.pick(this.picked, marked);
+    this.fabric.pick(this.picked, marked, kind === "forest" ? item.planned : null);
   }
 
   #connection(state, why, wait) {
@@ -233,7 +235,7 @@ class App {
   }
 
   #showHelp() {
-    const keys = { "1 – 7": "tables", "/": "filter flows", f: "into the picture; arrow keys then choose, L goes through links", m: "load or traffic", r: "recompute, after a look at what it would move", t: "dark or light", Esc: "choose nothing" };
+    const keys = { "1 – 9": "tables", "/": "filter flows", f: "into the picture; arrow keys then choose, L goes through links", m: "load or traffic", r: "recompute, after a look at what it would move", t: "dark or light", Esc: "choose nothing" };
     const dialog = byId("dialog");
     dialog.replaceChildren(h("div", { class: "sheet" },
       h("header", {}, h("h2", { id: "dialog-title" }, "Keyboard")),

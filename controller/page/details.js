@@ -3,6 +3,7 @@ import { count, h, rate, ratio, seconds, statusKind, tag, why } from "./dom.js";
 import { actOn } from "./actions.js";
 import { stateWord } from "./fabric.js";
 import { ask } from "./model.js";
+import { ofForest } from "./trees.js";
 
 const row = (name, value) => h("div", { class: "row" }, h("span", { class: "muted" }, name), h("span", {}, value));
 
@@ -105,6 +106,6 @@ function ofAll(app) {
 
 export function showDetails(app, element) {
   const { kind, item } = app.picked ?? {};
-  const parts = { link: ofLink, node: ofNode, flow: ofFlow, job: ofJob }[kind]?.(app, item) ?? ofAll(app);
+  const parts = { link: ofLink, node: ofNode, flow: ofFlow, job: ofJob, forest: ofForest }[kind]?.(app, item) ?? ofAll(app);
   element.replaceChildren(...parts.filter((part) => part !== null));
 }

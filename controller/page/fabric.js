@@ -6,7 +6,7 @@ const tau = 2 * Math.PI;
 export class Fabric {
   // model; onPick(kind, item) with kind "node", "link" or null.
   constructor(canvas, tip, model, onPick) {
-    Object.assign(this, { canvas, tip, model, onPick, mode: "load", fair: 1, picked: null, marked: null, hover: null });
+    Object.assign(this, { canvas, tip, model, onPick, mode: "load", fair: 1, picked: null, marked: null, planned: null, hover: null });
     this.context = canvas.getContext("2d");
     this.drawn = 0;
     this.drawMs = 0;
@@ -34,10 +34,12 @@ export class Fabric {
     this.request();
   }
 
-  // picked: {kind, item}; marked: a set of links, or null.
-  pick(picked, marked) {
+  // picked: {kind, item}; marked: a set of links, or null; planned: bits a second, [a to b, b to a] by
+  // link, drawn as arrows, or null.
+  pick(picked, marked, planned = null) {
     this.picked = picked;
     this.marked = marked;
+    this.planned = planned;
     this.request();
   }
 
@@ -155,6 +157,7 @@ export class Fabric {
     context.setTransform(this.scale, 0, 0, this.scale, 0, 0);
     context.clearRect(0, 0, this.width, this.height);
     this.#drawLinks();
+    this.#drawPlanned();
     this.#drawHosts();
     this.#drawSwitches();
     this.drawn += 1;
@@ -179,7 +182,7 @@ export class Fabric {
     const colours4 = [colours.idle, colours.one, colours.two, colours.many];
     for (const link of this.cables) {
       const level = this.#level(this.#weight(link));
-      const isMarked = this.marked?.has(link);
+      const isMarked = this.marked?.has(link) && !this.planned;
       if (link.state !== "UP") {
         stroke(link, { z: 4, colour: link.state === "DOWN" ? colours.failed : colours.drained, width: isMarked ? 3 : 1.8, alpha: this.marked && !isMarked ? 0.3 : 1, dash: link.state === "DOWN" ? "7 4" : "2 3" });
       } else if (isMarked) {
@@ -191,7 +194,7 @@ export class Fabric {
     if (this.roomy) {
       for (const host of this.hosts) {
         const weight = Math.max(...host.uplink.achieved) / host.uplink.bps;
-        const isMarked = this.marked?.has(host.uplink);
+        const isMarked = this.marked?.has(host.uplink) && !this.planned;
         const off = host.uplink.state === "DOWN" ? colours.failed : host.uplink.state === "DRAINED" ? colours.drained : null;
         stroke(host.uplink, { z: isMarked ? 5 : 0, colour: off ?? (weight > 0.001 ? colours.one : colours.idle), width: isMarked ? 3.2 : 1.2, alpha: isMarked ? 1 : dim, dash: off ? "4 3" : "" });
       }
@@ -221,6 +224,40 @@ export class Fabric {
   #trace(link, aside = 0) {
     this.context.moveTo(link.from.x + aside, link.from.y);
     this.context.lineTo(link.to.x + aside, link.to.y);
+  }
+
+  // Each direction beside its cable, the wider the more of the cable's rate it is to have.
+  #drawPlanned() {
+    if (!this.planned) return;
+    const { context, colours } = this;
+    context.strokeStyle = context.fillStyle = colours.accent;
+    for (const [link, ways] of this.planned) {
+      if (!("x" in link.from && "x" in link.to)) continue;
+      ways.forEach((bps, way) => {
+        if (bps <= 0) return;
+        const [from, to] = way === 0 ? [link.from, link.to] : [link.to, link.from];
+        this.#drawArrow(from, to, 1.2 + 2.4 * Math.min(1, bps / link.bps));
+      });
+    }
+  }
+
+  #drawArrow(from, to, width) {
+    const { context } = this;
+    const far = Math.hypot(to.x - from.x, to.y - from.y) || 1;
+    const [dx, dy] = [(to.x - from.x) / far, (to.y - from.y) / far];
+    const [x, y] = [from.x - 2.5 * dy, from.y + 2.5 * dx];
+    context.lineWidth = width;
+    context.beginPath();
+    context.moveTo(x, y);
+    context.lineTo(x + dx * far, y + dy * far);
+    context.stroke();
+    const tip = 0.58 * far;
+    const long = Math.min(4 + 1.5 * width, 0.3 * far);
+    context.beginPath();
+    context.moveTo(x + dx * tip, y + dy * tip);
+    context.lineTo(x + dx * (tip - long) - dy * long * 0.6, y + dy * (tip - long) + dx * long * 0.6);
+    context.lineTo(x + dx * (tip - long) + dy * long * 0.6, y + dy * (tip - long) - dx * long * 0.6);
+    context.fill();
   }
 
   #drawHosts() {

@@ -1,8 +1,11 @@
 // The tables below the picture, one panel a tab.
 import { count, h, rate, ratio, seconds, statusKind, svg, tag, why } from "./dom.js";
-import { rollBack, toast } from "./actions.js";
+import { rollBack } from "./actions.js";
+import { AskingPanel } from "./asking_panel.js";
 import { ask } from "./model.js";
+import { PredictionsPanel } from "./predictions.js";
 import { Table } from "./table.js";
+import { TreesPanel } from "./trees.js";
 
 class JobsPanel {
   constructor(app) {
@@ -126,20 +129,6 @@ class EventsPanel {
   update() { this.table.show([...this.app.model.events].reverse()); }
 }
 
-// Panels that ask when they are looked at.
-class AskingPanel {
-  async update() {
-    if (this.asking) return;
-    this.asking = true;
-    try {
-      await this.ask();
-    } catch (error) {
-      if (this.app.live) toast(error.message, true);
-    }
-    this.asking = false;
-  }
-}
-
 class PathMapPanel extends AskingPanel {
   constructor(app) {
     super();
@@ -235,4 +224,4 @@ class LinksPanel {
 }
 
 export const makePanels = (app) =>
-  [JobsPanel, FlowsPanel, LinksPanel, AgentsPanel, PathMapPanel, EventsPanel, HistoryPanel].map((Panel) => new Panel(app));
+  [JobsPanel, FlowsPanel, LinksPanel, AgentsPanel, PathMapPanel, TreesPanel, PredictionsPanel, EventsPanel, HistoryPanel].map((Panel) => new Panel(app));

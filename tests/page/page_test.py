@@ -16,11 +16,13 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.parse
 import urllib.request
 
 from chromium import Browser, find_chromium
 
 HOSTILE_JOB = "<img src=x onerror=\"document.title='owned'\">"
+HOSTILE_TREES = "<b onclick=alert(1)>trees"
 HOSTILE_SPINE = "</script><script>document.title='owned'</script>"
 LINK = "leaf1--spine2"
 TOKEN = "esp_of_the_page"
@@ -75,6 +77,16 @@ class Cluster:
                                          headers={"Authorization": f"Bearer {TOKEN}"})
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
+
+    def post(self, path, body=None):
+        request = urllib.request.Request(f"{self.address}/api/v1/{path}", method="POST",
+                                         data=json.dumps(body).encode() if body else b"",
+                                         headers={"Authorization": f"Bearer {TOKEN}"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+    def forest(self):
+        return next(iter(self.get("forests")["forests"]), None)
 
     def state_of(self, link):
         return next(one["state"] for one in self.get("links")["links"] if one["id"] == link)
@@ -155,6 +167,20 @@ class PageTest(unittest.TestCase):
         self.page.click("#confirm")
         self.page.wait("!document.getElementById('dialog').open")
 
+    def pixels_of_accent(self):
+        """How much of the picture has the colour that planned edges are drawn in."""
+        return self.page.run("""(() => {
+          const canvas = document.getElementById('fabric');
+          const accent = getComputedStyle(document.documentElement).getPropertyValue('--accent');
+          const wanted = [1, 3, 5].map(at => parseInt(accent.trim().slice(at, at + 2), 16));
+          const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+          let found = 0;
+          for (let i = 0; i < data.length; i += 4) {
+            if (wanted.every((part, at) => data[i + at] === part)) ++found;
+          }
+          return found;
+        })()""")
+
     def test_draws_the_fabric(self):
         colours = self.page.wait("""(() => {
           const canvas = document.getElementById('fabric');
@@ -202,6 +228,69 @@ class PageTest(unittest.TestCase):
             lambda: all(job["rounds"] > 0 for job in self.cluster.get("jobs")["jobs"]), "rounds")
         self.page.wait("/ideal \\d/.test(document.querySelector('.job').textContent)")
         self.page.wait("document.querySelector('.job svg rect') !== null")
+
+    def test_draws_the_trees_of_a_job(self):
+        self.open_panel("trees")
+        self.page.wait("/espalier job start/.test(document.getElementById('panel').innerText)")
+        ranks = [f"h{number}" for number in (0, 5, 10, 15)]
+        self.cluster.post("jobs/start", {"name": HOSTILE_TREES, "ranks": ranks})
+        self.addCleanup(self.cluster.wait, lambda: self.cluster.forest() is None, "it ends")
+        self.addCleanup(self.cluster.post, f"jobs/stop?id={urllib.parse.quote(HOSTILE_TREES)}")
+        self.cluster.wait(lambda: (self.cluster.forest() or {}).get("status") == "READY", "a plan")
+        plan = self.cluster.get(f"forests/plan?job={urllib.parse.quote(HOSTILE_TREES)}")
+        rows = "[...document.querySelectorAll('.split .line:not([hidden])')]"
+        self.page.wait(f"{rows}.length > 0 && document.querySelector('.forest') !== null")
+        self.assertEqual(self.page.run("document.querySelector('.split .table').ariaRowCount"
+                                       " ?? document.querySelector('.split .table')"
+                                       ".getAttribute('aria-rowcount')"), str(len(plan["edges"])))
+        self.assertIn(HOSTILE_TREES, self.page.text(".forest"))
+        before = self.pixels_of_accent()
+        self.page.click(".forest")
+        self.page.wait(f"document.querySelector('#details h2').textContent === "
+                       f"{json.dumps(HOSTILE_TREES)}")
+        self.page.wait(f"document.getElementById('details').textContent.includes("
+                       f"'all {len(plan['edges'])}')")
+        self.cluster.wait(lambda: self.pixels_of_accent() > before + 200, "arrows are drawn")
+        # One rank's edges only, over the spines of the plan.
+        self.page.run("""(() => {
+          const ranks = document.getElementById('tree-rank');
+          ranks.value = 1;
+          ranks.dispatchEvent(new Event('change'));
+        })()""")
+        own = [edge for edge in plan["edges"] if 1 in (edge["from"], edge["to"])]
+        self.page.wait(f"document.getElementById('details').textContent.includes("
+                       f"'{len(own)} from and to h5')")
+        self.page.wait(f"{rows}.length === {len(own)}")
+        cells = self.page.run(f"{rows}.map(line => [...line.children].map(one => one.textContent))")
+        self.assertEqual(
+            {(ranks.index(row[0]), ranks.index(row[1]), int(row[2]), row[3], row[6])
+             for row in cells},
+            {(edge["from"], edge["to"], edge["channel"], edge["via"], str(edge["source_port"]))
+             for edge in own})
+        self.assertTrue(all(row[4].endswith("bit/s") for row in cells), cells)
+        self.assertEqual(self.page.run("document.title"), "Espalier")
+        self.assertEqual(self.page.problems, [])
+
+    def test_shows_what_it_expects(self):
+        self.cluster.wait(lambda: any(job["next_known"] for job in
+                                      self.cluster.get("predict")["predict"]), "a prediction")
+        self.open_panel("predictions")
+        row = self.page.wait("""(() => {
+          const rows = [...document.querySelectorAll('.line:not([hidden])')]
+              .map(line => [...line.children].map(cell => cell.textContent));
+          return rows.find(cells => /^(in \\d|due)/.test(cells[3])) ?? null;
+        })()""")
+        self.assertIn(row[0], [HOSTILE_JOB, "job-1"])
+        self.assertEqual(row[1], "on")
+        self.assertRegex(row[2], r"^\d.* m?s$")
+        self.assertRegex(row[4], r"^\d+ %$")
+        self.assertGreater(int(row[5]), 0)
+        side = self.page.text(".split > div")
+        self.assertRegex(side, r"With a plan of the present flows\d")
+        self.page.run("document.querySelector('.line:not([hidden])').click()")
+        self.page.wait("/All-Reduce/.test(document.getElementById('details').textContent)")
+        self.assertEqual(self.page.run("document.title"), "Espalier")
+        self.assertEqual(self.page.problems, [])
 
     def test_shows_what_would_move_and_fails_a_link_only_then(self):
         self.pick_link(LINK)
@@ -253,7 +342,7 @@ class PageTest(unittest.TestCase):
         self.page.wait("/done/.test(document.getElementById('toasts').textContent)")
 
     def test_names_are_only_text(self):
-        for panel in ("jobs", "flows", "links", "agents", "path-map", "events"):
+        for panel in ("jobs", "flows", "links", "agents", "path-map", "trees", "predictions", "events"):
             self.open_panel(panel)
             self.page.wait("document.getElementById('panel').textContent.length > 20")
         self.open_panel("jobs")
@@ -275,7 +364,7 @@ class PageTest(unittest.TestCase):
         self.page.key("?")
         self.page.wait("document.getElementById('dialog').open")
         self.page.run("document.querySelector('#dialog .primary').click()")
-        for number, name in ((2, "flows"), (4, "agents"), (1, "jobs")):
+        for number, name in ((2, "flows"), (4, "agents"), (7, "predictions"), (1, "jobs")):
             self.page.key(str(number))
             self.page.wait(f"document.getElementById('tab-{name}').ariaSelected === 'true'")
         unnamed = self.page.run("""[...document.querySelectorAll('button, input, select, canvas')]

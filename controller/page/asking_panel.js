@@ -1,0 +1,15 @@
+// A panel that asks the controller when it is looked at.
+import { toast } from "./actions.js";
+
+export class AskingPanel {
+  async update() {
+    if (this.asking) return;
+    this.asking = true;
+    try {
+      await this.ask();
+    } catch (error) {
+      if (this.app.live) toast(error.message, true);
+    }
+    this.asking = false;
+  }
+}

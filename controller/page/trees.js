@@ -1,0 +1,144 @@
+// Jobs whose collectives run on forests: the edges of their trees, in the picture and as a table.
+import { count, h, rate, seconds, tag } from "./dom.js";
+import { AskingPanel } from "./asking_panel.js";
+import { ask } from "./model.js";
+import { Table } from "./table.js";
+
+const everyRank = -1;
+
+export const statusTag = (status) => tag(status.toLowerCase(), { READY: "good", STUCK: "bad" }[status] ?? "warn");
+
+// What a plan's edges are to the picture: the bits a second that they bring to each direction of each
+// link, [a to b, b to a] by link. `rateOf` tells those of an edge.
+export function plannedOn(model, edges, rateOf) {
+  const byAddress = new Map(model.nodes.flatMap((node) => node.addresses.map((address) => [address, node])));
+  const byDirection = new Map(model.links.flatMap((link) =>
+    [[`${link.id}>${link.to.id}`, [link, 0]], [`${link.id}>${link.from.id}`, [link, 1]]]));
+  const planned = new Map();
+  const add = (link, way, bps) => {
+    if (!planned.has(link)) planned.set(link, [0, 0]);
+    planned.get(link)[way] += bps;
+  };
+  for (const edge of edges) {
+    const bps = rateOf(edge);
+    const source = byAddress.get(edge.source_address);
+    const destination = byAddress.get(edge.destination_address);
+    if (source?.uplink) add(source.uplink, source.uplink.from === source ? 0 : 1, bps);
+    for (const name of edge.links) {
+      if (byDirection.has(name)) add(...byDirection.get(name), bps);
+    }
+    if (destination?.uplink) add(destination.uplink, destination.uplink.to === destination ? 0 : 1, bps);
+  }
+  return planned;
+}
+
+export class TreesPanel extends AskingPanel {
+  constructor(app) {
+    super();
+    Object.assign(this, { app, title: "Trees", parts: [], every: 2000, forests: [], job: null, rank: everyRank, plan: null });
+    this.table = new Table([
+      { title: "From", width: "minmax(110px,1fr)", text: (edge) => this.#nameOf(edge.from) },
+      { title: "To", width: "minmax(110px,1fr)", text: (edge) => this.#nameOf(edge.to) },
+      { title: "Channel", width: "80px", right: true, text: (edge) => edge.channel, sort: (edge) => edge.channel },
+      { title: "Over", width: "minmax(120px,1.2fr)", text: (edge) => edge.via || (edge.links.length ? "direct" : "its leaf or host") },
+      { title: "Rate", width: "100px", right: true, text: (edge) => rate(this.#rateOf(edge)), sort: (edge) => this.#rateOf(edge) },
+      { title: "Chunks", width: "80px", right: true, text: (edge) => edge.chunks, sort: (edge) => edge.chunks },
+      { title: "Source port", width: "100px", right: true, text: (edge) => edge.source_port || "–", sort: (edge) => edge.source_port },
+      { title: "Listens on", width: "100px", right: true, text: (edge) => edge.destination_port, sort: (edge) => edge.destination_port },
+    ], { label: "Edges of the trees", key: (edge) => `${edge.from} ${edge.to} ${edge.channel}`, empty: "No plan is in force." });
+    this.list = h("div", {});
+    this.ranks = h("select", { id: "tree-rank", onchange: () => this.#choose(this.job, Number(this.ranks.value)).catch(() => this.update()) });
+    this.side = h("div", {}, this.list, h("label", { class: "muted", for: "tree-rank" }, "Edges of "), this.ranks);
+    this.none = h("p", { class: "none muted" }, "There is no job with trees. One begins with: espalier job start NAME --ranks h0,h1,…");
+    this.split = h("div", { class: "split" }, this.side, h("div", {}, this.table.element));
+    this.element = h("div", { class: "panel" }, this.none, this.split);
+  }
+  get count() { return this.forests.length || undefined; }
+
+  async ask() {
+    const { forests } = await ask("GET", "/api/v1/forests");
+    this.forests = forests;
+    this.none.hidden = forests.length > 0;
+    this.split.hidden = forests.length === 0;
+    if (!forests.some((forest) => forest.job === this.job)) {
+      await this.#choose(forests[0]?.job ?? null, everyRank, false);
+    } else if (this.forest.plan !== this.plan.plan) {
+      await this.#choose(this.job, this.rank, this.app.picked?.kind === "forest");
+    }
+    this.#refreshPicked();
+    this.#showJobs();
+  }
+
+  // What stands beside the picture is of a moment: its job goes on, or ends.
+  #refreshPicked() {
+    const { picked } = this.app;
+    if (picked?.kind !== "forest") return;
+    const now = this.forests.find((forest) => forest.job === picked.item.forest.job);
+    if (now) picked.item.forest = now;
+    else this.app.pick(null, null);
+  }
+
+  get forest() { return this.forests.find((forest) => forest.job === this.job); }
+  #nameOf(rank) { return this.forest?.ranks[rank] ?? `rank ${rank}`; }
+  #rateOf(edge) { return this.plan.chunks > 0 ? (1e9 * this.forest.algbw_gbps * edge.chunks) / this.plan.chunks : 0; }
+
+  // Shows these edges in the table, and in the picture where that is asked for.
+  async #choose(job, rank, isDrawn = true) {
+    const plan = job === null ? null : await ask("GET", "/api/v1/forests/plan", { job });
+    Object.assign(this, { job, rank, plan });
+    const edges = (plan?.edges ?? []).filter((edge) => rank === everyRank || edge.from === rank || edge.to === rank);
+    this.#showRanks();
+    this.#showJobs();
+    this.table.show(edges);
+    if (!isDrawn) return;
+    this.app.pick("forest", {
+      forest: this.forest, edges, rank: rank === everyRank ? null : this.#nameOf(rank),
+      planned: plannedOn(this.app.model, edges, (edge) => this.#rateOf(edge)),
+    });
+  }
+
+  #showRanks() {
+    const ranks = this.forest?.ranks ?? [];
+    this.ranks.replaceChildren(h("option", { value: everyRank }, "all ranks"), ...ranks.map((name, rank) => h("option", { value: rank }, name)));
+    this.ranks.value = String(this.rank);
+  }
+
+  #showJobs() {
+    const focused = document.activeElement?.dataset?.forest;
+    this.list.replaceChildren(...this.forests.map((forest) => this.#row(forest)));
+    if (focused !== undefined) [...this.list.children].find((row) => row.dataset.forest === focused)?.focus();
+  }
+
+  #row(forest) {
+    const row = h("button", {
+      type: "button", class: "job forest", "aria-pressed": forest.job === this.job,
+      onclick: () => this.#choose(forest.job, forest.job === this.job ? this.rank : everyRank).catch(() => this.update()),
+    },
+    h("div", { class: "name" }, forest.job, " ", statusTag(forest.status)),
+    h("div", { class: "label" }, `${forest.collective}, ${count(forest.rank_count, "rank")}, ${count(forest.trees_per_rank, "tree")} each, ${count(forest.edges, "edge")}`),
+    h("div", { class: "label" }, rateAgainstBound(forest)),
+    forest.problem ? h("div", { class: "label" }, forest.problem) : null);
+    row.dataset.forest = forest.job;
+    return row;
+  }
+}
+
+const rateAgainstBound = (forest) => (forest.bound_gbps > 0
+  ? `${rate(1e9 * forest.algbw_gbps)}, ${Math.floor((100 * forest.algbw_gbps) / forest.bound_gbps + 1e-6)} % of what is possible` : "no plan yet");
+
+// Beside the picture.
+export function ofForest(app, { forest, edges, rank, planned }) {
+  const row = (name, value) => h("div", { class: "row" }, h("span", { class: "muted" }, name), h("span", {}, value));
+  const busiest = [...planned].flatMap(([link, ways]) => ways.map((bps, way) => ({ link, way, bps }))).sort((a, b) => b.bps - a.bps)[0];
+  return [
+    h("h2", {}, forest.job), statusTag(forest.status), " ", forest.offload ? tag("offloaded to the agents") : null, forest.problem ? h("p", {}, forest.problem) : null,
+    h("h3", {}, "Forest"), row("Collective", forest.collective), row("Ranks", String(forest.rank_count)), row("Trees of a rank", String(forest.trees_per_rank)),
+    row("Edges", `${forest.edges}, ${forest.edges_over_fabric} between leaves`), row("Rate", rateAgainstBound(forest)),
+    forest.expected_seconds > 0 ? row("Takes", seconds(forest.expected_seconds)) : null,
+    h("h3", {}, "In the picture"), row("Edges", rank === null ? `all ${edges.length}` : `${edges.length} from and to ${rank}`),
+    busiest ? row("Most on one link", h("button", { type: "button", class: "link", onclick: () => app.pick("link", busiest.link) }, `${rate(busiest.bps)} on ${busiest.link.id}`)) : null,
+    h("h3", {}, "Reported"), row("Collectives done", String(forest.collectives_done)), forest.collectives_done ? row("The last took", seconds(forest.last_seconds)) : null,
+    forest.unacknowledged_ranks.length ? row("Not acknowledged", count(forest.unacknowledged_ranks.length, "rank")) : null,
+    forest.failures ? row("Failures", String(forest.failures)) : null, forest.last_failure ? h("p", {}, forest.last_failure) : null,
+  ];
+}

@@ -209,13 +209,18 @@ TEST_F(Curve, WhoSendsTooMuchIsSentAwayHoweverOftenItComes) {
 }
 
 TEST_F(Curve, BytesAreLimitedToo) {
-  const auto controller = MakeController({.bytes_per_second = 300'000});
+  const auto controller = MakeController({.bytes_per_second = 1'000});
   const auto agent = MakeAgent(MakeKeys("h0"));
-  Introduce(*controller, *agent);
-  RunUntil([&] {
-    (*agent)->Send(kControllerPeer, std::string(90'000, 'x'));
-    return WasRefused(Cause::kTooMany);
-  });
+  const auto send = [&](const std::string& bytes) {
+    RunUntil([&] { return (*agent)->Send(kControllerPeer, bytes); });
+  };
+  send(std::string(90'000, 'x'));  // more than a second's: owed
+  RunUntil([&] { return controller->received.size() == 1; });
+  EXPECT_TRUE(refusals_.empty());
+  // Small and alone: libzmq leaks what it has of a message in frames when the router closes.
+  send("x");
+  RunUntil([&] { return WasRefused(Cause::kTooMany); });
+  EXPECT_EQ(controller->received.size(), 1);
 }
 
 TEST_F(Curve, AMessageBeyondTheLimitEndsItsConnectionOnly) {

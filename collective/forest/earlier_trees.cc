@@ -87,7 +87,7 @@ class Translation {
     return arcs;
   }
 
-  // None where the tree no longer reaches all ranks.
+  // None where the tree no longer reaches all ranks, whatever its paths are.
   std::optional<EarlierTrees::Tree> Translate(
       const RoutedTree& routed, const RoutingTable& table,
       std::span<const std::vector<std::int32_t>> routes) const {
@@ -109,9 +109,12 @@ class Translation {
       }
       is_left[edge.parent] = true;
       const std::size_t route = table.IndexOf(*edge.route);
-      if (!Leads(routes[route], rank_of_[edge.parent], child)) return std::nullopt;
-      tree.parents[child] = rank_of_[edge.parent];
-      tree.routes[child] = static_cast<std::int32_t>(route);
+      const Rank parent = rank_of_[edge.parent];
+      if (parent == kNoRank) return std::nullopt;
+      const bool leads = Leads(routes[route], parent, child);
+      tree.parents[child] = parent;
+      tree.routes[child] = leads ? static_cast<std::int32_t>(route) : kNone;
+      tree.rerouted = tree.rerouted || !leads;
       ++reached;
     }
     return reached == ranks ? std::optional(std::move(tree)) : std::nullopt;
@@ -139,6 +142,12 @@ class Translation {
 
 }  // namespace
 
+std::int64_t EarlierTrees::Tree::Units(const Problem& problem,
+                                       std::int64_t trees_per_weight) const {
+  const Int128 all = Int128{problem.weight[root]} * trees_per_weight;
+  return static_cast<std::int64_t>(std::min(all * count / of, all));
+}
+
 Result<EarlierTrees> FindEarlierTrees(const Topology& topology, const Problem& problem,
                                       const Plan& plan, const Topology& plan_topology,
                                       bool reversed) {
@@ -162,11 +171,13 @@ Result<EarlierTrees> FindEarlierTrees(const Topology& topology, const Problem& p
           of && *of > 0 ? translation.Translate(routed, forest.routes, found.routes) : std::nullopt;
       if (tree) {
         tree->of = *of;
-        found.trees.push_back(std::move(*tree));
+        (tree->rerouted ? found.broken : found.trees).push_back(std::move(*tree));
       }
       return true;
     });
   }
+  found.whole_trees = found.trees.size();
+  found.whole_routes = found.routes.size();
   return found;
 }
 

@@ -185,7 +185,7 @@ class Planner {
     if (keeps_trees_ || reuse_.kept == 0) return {};
     plan.forests.clear();
     plan.phases.clear();
-    reuse_.kept = 0;
+    reuse_ = {};
     return AddPhases(problem, plan);
   }
 
@@ -234,7 +234,7 @@ class Planner {
           .use_structure = options_.use_structure,
           .height_steps = options_.height_steps};
       auto reused =
-          ReuseTrees(topology_, problem, count, *options_.previous, options, control_, reuse_.kept);
+          ReuseTrees(topology_, problem, count, *options_.previous, options, control_, reuse_);
       if (!reused) return Propagate(reused);
       if (reused->has_value()) return std::move(**reused);
       keeps_trees_ = false;

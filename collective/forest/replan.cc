@@ -10,6 +10,7 @@
 #include "collective/forest/bound/feasibility.h"
 #include "collective/forest/earlier_trees.h"
 #include "collective/forest/flow/circulation.h"
+#include "collective/forest/repath.h"
 #include "collective/forest/routable.h"
 #include "collective/forest/structures/hierarchical.h"
 #include "collective/forest/trees/low_forest.h"
@@ -53,8 +54,7 @@ class Selection {
         kept_(earlier.trees.size(), 0) {
     for (std::int64_t& demand : rest_.weight) demand *= count.trees_per_weight;
     for (const EarlierTrees::Tree& tree : earlier.trees) {
-      const Int128 due = Int128{rest_.weight[tree.root]} * tree.count / tree.of;
-      counts_.push_back(static_cast<std::int64_t>(std::min<Int128>(due, rest_.weight[tree.root])));
+      counts_.push_back(tree.Units(problem, count.trees_per_weight));
     }
   }
 
@@ -272,6 +272,12 @@ Result<Forest> Complete(const Problem& problem, const TreeCount& count, const Ea
   return forest;
 }
 
+std::int64_t CountRerouted(const EarlierTrees& earlier, std::span<const std::int64_t> kept) {
+  std::int64_t rerouted = 0;
+  for (std::size_t t = earlier.whole_trees; t < kept.size(); ++t) rerouted += kept[t];
+  return rerouted;
+}
+
 // The numbers of trees to be tried: the previous one, and the least multiple of both.
 std::vector<std::int64_t> ChooseTreeCounts(std::int64_t own, std::int64_t previous,
                                            const ReuseOptions& options) {
@@ -286,16 +292,17 @@ std::vector<std::int64_t> ChooseTreeCounts(std::int64_t own, std::int64_t previo
 Result<std::optional<Forest>> ReuseTrees(const fabric::Topology& topology, const Problem& problem,
                                          const TreeCount& count, const Previous& previous,
                                          const ReuseOptions& options, const Control& control,
-                                         std::int64_t& kept) {
+                                         Reuse& reuse) {
   control.Report("packing", 0);
   auto earlier =
       FindEarlierTrees(topology, problem, *previous.plan, *previous.topology, options.reversed);
   if (!earlier) return Propagate(earlier);
-  if (earlier->trees.empty()) return std::nullopt;
+  if (earlier->trees.empty() && earlier->broken.empty()) return std::nullopt;
   const std::int64_t own = count.trees_per_weight;
   for (const std::int64_t k : ChooseTreeCounts(own, earlier->trees_per_weight, options)) {
     const auto scaled = Rescale(problem, count, k);
     if (!scaled) continue;
+    if (!earlier->broken.empty()) MendTrees(problem, *scaled, *earlier);
     Selection selection(problem, *earlier, *scaled);
     const bool all = selection.KeepAll();
     if (!all) {
@@ -305,12 +312,13 @@ Result<std::optional<Forest>> ReuseTrees(const fabric::Topology& topology, const
     }
     const std::int64_t stay =
         std::accumulate(selection.kept().begin(), selection.kept().end(), std::int64_t{0});
-    // Where most is packed anew, a fresh forest is lower and no more trouble.
-    if (stay <= selection.rest().TotalWeight()) continue;
+    // Where more than half is packed anew, a fresh forest is lower and no more trouble.
+    if (stay < selection.rest().TotalWeight() || stay == 0) continue;
     auto forest = Complete(problem, *scaled, *earlier, selection, options, control);
     if (!forest) return Propagate(forest);
     if (all) forest->method = previous.plan->forests.front().method;
-    kept += stay;
+    reuse.kept += stay;
+    reuse.rerouted += CountRerouted(*earlier, selection.kept());
     return std::move(*forest);
   }
   return std::nullopt;

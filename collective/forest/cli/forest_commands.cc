@@ -124,8 +124,9 @@ Result<std::optional<Earlier>> ReadPrevious(const MakeRequest& request, const To
 std::string DescribeReuse(const Reuse& reuse) {
   if (reuse.kept == 0) return "kept         none of the previous trees: a fresh forest\n";
   const double share = static_cast<double>(reuse.kept) / static_cast<double>(reuse.all);
-  return fmt::format("kept         {} of {} trees are previous ones ({:.1f} % of the weight)\n",
-                     reuse.kept, reuse.all, 100 * share);
+  return fmt::format(
+      "kept         {} of {} trees are previous ones ({:.1f} % of the weight), {} by other paths\n",
+      reuse.kept, reuse.all, 100 * share, reuse.rerouted);
 }
 
 // In the format asked for; the tree is one that `dot` draws.
@@ -194,6 +195,7 @@ std::string FormatFigures(const Plan& plan, const Findings& findings,
   if (reuse) {
     writer.Key("kept").BeginObject().Key("trees").Integer(reuse->kept);
     writer.Key("of").Integer(reuse->all);
+    writer.Key("rerouted").Integer(reuse->rerouted);
     writer.Key("share").String(Rational(reuse->kept, reuse->all).ToString()).EndObject();
   }
   if (plan.in_network) WriteSavings(savings, writer);

@@ -4,6 +4,7 @@
 
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -129,16 +130,81 @@ TEST(Replanning, KeepsMostTreesWhereLittleIsBroken) {
   EXPECT_EQ(after.plan.forests[0].unroutable_edges, 0);
 }
 
-TEST(Replanning, PlansAnewWhereEveryTreeIsBroken) {
+// The parent arrays of a plan's one forest, each as often as it has trees, by root.
+std::multiset<std::vector<Rank>> LogicalTrees(const Plan& plan) {
+  std::multiset<std::vector<Rank>> trees;
+  const Forest& forest = plan.forests[0];
+  for (std::size_t c = 0; c < forest.classes.size(); ++c) {
+    const std::span<const Rank> parents = forest.Parents(c);
+    for (std::int64_t i = 0; i < forest.classes[c].count; ++i) {
+      trees.emplace(parents.begin(), parents.end());
+    }
+  }
+  return trees;
+}
+
+TEST(Replanning, LeadsEveryTreeAroundADeadSpine) {
   const Topology clos =
       BuildTopology(*fabric::BuildLeafSpine({.spines = 4, .leaves = 4, .hosts_per_leaf = 4}));
   const MadePlan before = PlanOrDie(clos);
   const Topology damaged = Without(clos, "spine3");
   const MadePlan after = PlanOrDie(damaged, After(before.plan, clos));
   EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged).plan.inverse_rate);
-  EXPECT_EQ(after.reuse.kept, 0);
   EXPECT_EQ(after.reuse.all, 16);
+  EXPECT_EQ(after.reuse.kept, 16);
+  EXPECT_EQ(after.reuse.rerouted, 4);  // one spine in four
+  EXPECT_EQ(LogicalTrees(after.plan), LogicalTrees(before.plan));
   EXPECT_EQ(after.plan.forests[0].method, Method::kHierarchical);
+  EXPECT_EQ(after.plan.forests[0].unroutable_edges, 0);
+
+  // Back again: the paths over the other spines are as good as they were.
+  const MadePlan repaired = PlanOrDie(clos, After(after.plan, damaged));
+  EXPECT_EQ(repaired.reuse.kept, 16);
+  EXPECT_EQ(repaired.reuse.rerouted, 0);
+}
+
+TEST(Replanning, LeadsTreesAroundADeadSpineThatSlowsThemDown) {
+  fabric::LeafSpineOptions options{.spines = 3, .leaves = 4, .hosts_per_leaf = 4};
+  options.fabric_rate = BitsPerSecond{options.host_rate.value / 5};
+  const Topology clos = BuildTopology(*fabric::BuildLeafSpine(options));
+  const MadePlan before = PlanOrDie(clos);
+  const Topology damaged = Without(clos, "spine2");
+  const MadePlan after = PlanOrDie(damaged, After(before.plan, clos));
+  EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged).plan.inverse_rate);
+  EXPECT_GT(after.plan.inverse_rate, before.plan.inverse_rate);
+  EXPECT_GE(2 * after.reuse.kept, after.reuse.all);
+  EXPECT_GT(after.reuse.rerouted, 0);
+  EXPECT_EQ(after.plan.forests[0].unroutable_edges, 0);
+}
+
+TEST(Replanning, KeepsWhatHasNotLostItsRails) {
+  const Topology boxes = BuildTopology(*fabric::BuildA100({4}));
+  const MadePlan before = PlanOrDie(boxes);
+  const Topology damaged = Without(boxes, "ib1");
+  const MadePlan after = PlanOrDie(damaged, After(before.plan, boxes));
+  EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged).plan.inverse_rate);
+  // The odd GPUs have no way out of their boxes but through others: edges of other trees.
+  EXPECT_EQ(2 * after.reuse.kept, after.reuse.all);
+  EXPECT_EQ(after.reuse.rerouted, 0);
+  EXPECT_LE(after.findings.heights.max, 4);
+  EXPECT_EQ(after.plan.forests[0].unroutable_edges, 0);
+}
+
+TEST(Replanning, PlansAnewWhereEveryTreeIsBroken) {
+  const Topology clos =
+      BuildTopology(*fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 2}));
+  const MadePlan before = PlanOrDie(clos);
+  // The same hosts, in a ring without switches.
+  fabric::TopologySpec ring;
+  for (const NodeId rank : before.plan.ranks) ring.nodes.push_back(clos.node(rank));
+  for (int i = 0; i < 4; ++i) {
+    ring.links.push_back({.a = NodeId(i), .b = NodeId((i + 1) % 4), .rate = BitsPerSecond{1'000}});
+  }
+  const Topology other = BuildTopology(std::move(ring));
+  const MadePlan after = PlanOrDie(other, After(before.plan, clos));
+  EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(other).plan.inverse_rate);
+  EXPECT_EQ(after.reuse.kept, 0);
+  EXPECT_EQ(after.plan.forests[0].method, Method::kLabels);
 }
 
 TEST(Replanning, KeepsTheFormWhereAllLinksGetSlower) {

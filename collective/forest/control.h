@@ -13,6 +13,8 @@ struct Control {
   // What is being done and how much of it is done, 0 to 1: "bound", "switch removal", "packing",
   // "lift", ...
   std::function<void(std::string_view stage, double fraction)> progress;
+  // How many threads may work where work can be divided. The result is the same for any number.
+  int threads = 1;
 
   bool IsCancelled() const { return cancelled && cancelled(); }
   void Report(std::string_view stage, double fraction) const {

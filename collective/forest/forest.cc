@@ -3,17 +3,26 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/base/large_memory.h"
 
 namespace espalier::forest {
+
+void RoutingTable::Reserve(std::size_t arcs, std::size_t routes, std::size_t hops) {
+  ReserveLarge(arcs_, arcs);
+  ReserveLarge(routes_, routes);
+  ReserveLarge(hops_, hops);
+}
 
 void RoutingTable::AddArc(Rank from, Rank to) {
   const auto routes = static_cast<std::int32_t>(routes_.size());
   arcs_.push_back({from, to, routes, routes});
 }
 
-void RoutingTable::AddRoute(std::int64_t count, std::span<const std::int32_t> hops) {
+void RoutingTable::AddRoute(std::int64_t count, std::span<const std::int32_t> hops,
+                            std::span<const std::int32_t> more) {
   const auto begin = static_cast<std::int32_t>(hops_.size());
-  hops_.insert(hops_.end(), hops.begin(), hops.end());
+  for (const std::int32_t hop : hops) hops_.push_back(hop);
+  for (const std::int32_t hop : more) hops_.push_back(hop);
   routes_.push_back({count, begin, static_cast<std::int32_t>(hops_.size())});
   arcs_.back().routes_end = static_cast<std::int32_t>(routes_.size());
 }

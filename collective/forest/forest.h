@@ -32,9 +32,13 @@ struct Route {
 // Built by appending arcs in any order, then Index(). Thread safety: const calls from any thread.
 class RoutingTable {
  public:
+  // Room for so many in all, on large pages: before the first of a large table.
+  void Reserve(std::size_t arcs, std::size_t routes, std::size_t hops);
   // A new logical arc; its routes follow with AddRoute. No two arcs between the same ranks.
   void AddArc(Rank from, Rank to);
-  void AddRoute(std::int64_t count, std::span<const std::int32_t> hops);
+  // A route is hops, and then `more` hops.
+  void AddRoute(std::int64_t count, std::span<const std::int32_t> hops,
+                std::span<const std::int32_t> more = {});
   // Makes Find possible; after it nothing is added.
   void Index(std::int32_t rank_count);
 
@@ -46,6 +50,7 @@ class RoutingTable {
   std::span<const Route> Routes(std::size_t arc) const;
   // The place of a route of this table among all of them.
   std::size_t RouteCount() const { return routes_.size(); }
+  std::size_t HopCount() const { return hops_.size(); }  // of all routes
   std::size_t IndexOf(const Route& route) const {
     return static_cast<std::size_t>(&route - routes_.data());
   }

@@ -112,7 +112,7 @@ class Planner {
     if (auto done = AddForests(*problem, plan); !done) return Propagate(done);
 
     control_.Report("verify", 0);
-    auto findings = VerifyPlan(topology_, plan, problem_options->available);
+    auto findings = VerifyPlan(topology_, plan, problem_options->available, control_.threads);
     if (!findings) {
       return Fail(ErrorCode::kInternal,
                   fmt::format("the forest made is not sound, please report this: {}",

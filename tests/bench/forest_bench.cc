@@ -1,22 +1,24 @@
-// How long does it take to make a verified forest, how low are its trees, how much memory is
-// needed?
+// How long does it take to make a verified forest, on one thread and on two? Where does the time
+// go, how much memory is needed, how low are the trees?
 //
-// forest_bench [--general] [--stages] [--repeat N] [--steps N] [CASE ...]
+// forest_bench [--general] [--sweep] [--repeat N] [--threads N ...] [--steps N] [CASE ...]
 //
-// Prints a row a case: the least processor time of N plans made in a row (3 by default),
-// verification included, on one thread. Cases are names of
-// tests/collective/forest/reference_cases.h; without any, those of docs/benchmarks.md. Each case
-// runs in a process of its own, whose peak memory is given.
+// Prints a row for each case and number of threads (1 and 2 by default): the plan of N made in a
+// row (3 by default) that took least processor time, verification included; its time by the wall;
+// its stages; the peak memory of the process, which each row has for itself. Cases are names of
+// tests/collective/forest/reference_cases.h; without any, those of docs/benchmarks.md. --sweep:
+// A100 and MI250 from 64 to 4,096 GPUs instead, each with the factor over the size before.
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,133 +29,212 @@
 namespace espalier::forest {
 namespace {
 
-// Processor time: all work is on one thread, and others use the machine too.
-double Seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+double Read(clockid_t clock) {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Processor time of all threads, as others use the machine too; and what a clock on the wall says.
+struct Seconds {
+  double processor = 0;
+  double wall = 0;
+
+  static Seconds Now() { return {Read(CLOCK_PROCESS_CPUTIME_ID), Read(CLOCK_MONOTONIC)}; }
+  Seconds operator-(const Seconds& since) const {
+    return {processor - since.processor, wall - since.wall};
+  }
+};
 
 struct Settings {
   PlanOptions plan;
   int repeat = 3;
-  bool stages = false;
+  std::vector<int> threads;
+  bool sweep = false;
   std::vector<std::string> cases;
 };
 
-// Time by stage, in the order in which they were entered.
+// Processor time by stage.
 class Stages {
  public:
   void Enter(std::string_view stage) {
+    if (stage == stage_) return;
     Close();
     stage_ = stage;
-    begin_ = Seconds();
+    begin_ = Read(CLOCK_PROCESS_CPUTIME_ID);
   }
   void Close() {
-    if (stage_.empty()) return;
-    seconds_[stage_] += Seconds() - begin_;
+    for (std::size_t i = 0; i < kNames.size(); ++i) {
+      if (kNames[i] == stage_) seconds_[i] += Read(CLOCK_PROCESS_CPUTIME_ID) - begin_;
+    }
     stage_.clear();
   }
-  bool IsIn(std::string_view stage) const { return stage_ == stage; }
   std::string Format() const {
     std::string text;
-    for (const auto& [stage, seconds] : seconds_) {
-      text += fmt::format("  {} {:.4f}", stage, seconds);
-    }
+    for (const double seconds : seconds_) text += fmt::format(" {:>8.4f}", seconds);
+    return text;
+  }
+  static std::string Heads() {
+    std::string text;
+    for (const std::string_view name : kNames) text += fmt::format(" {:>8}", name.substr(0, 8));
     return text;
   }
 
  private:
-  std::map<std::string, double> seconds_;
+  static constexpr std::array<std::string_view, 7> kNames = {
+      "bound", "trees a root", "switch removal", "packing", "lift", "height", "verify"};
+  std::array<double, 7> seconds_{};
   std::string stage_;
   double begin_ = 0;
 };
 
-void PrintCase(const std::string& name, const Settings& settings) {
-  const fabric::Topology topology = BuildTopology(MakeReferenceTopology(name));
-  double best = 1e30;
-  std::string stages_of_best;
-  for (int i = 0; i < settings.repeat; ++i) {
-    Stages stages;
-    Control control;
-    control.progress = [&](std::string_view stage, double) {
-      if (!stages.IsIn(stage)) stages.Enter(stage);
-    };
-    const double begin = Seconds();
-    const auto made = MakePlan(topology, settings.plan, control);
-    const double seconds = Seconds() - begin;
-    stages.Close();
-    if (!made) {
-      fmt::print("{:<24} {}\n", name, made.error().message);
-      return;
-    }
-    const bool lower = seconds < best;
-    if (lower) best = seconds;
-    if (lower) stages_of_best = stages.Format();
-    if (i + 1 < settings.repeat) continue;
-    const Forest& forest = made->plan.forests[0];
-    const FallbackCounters& fallbacks = forest.fallbacks;
-    fmt::print("{:<24} {:>5} {:<12} {:>9.4f} {:>5} {:>8.2f} {:>6} {:>8} {:>4}/{}/{}/{}", name,
-               forest.rank_count, MethodName(forest.method), best, made->findings.heights.max,
-               made->findings.heights.mean, forest.unroutable_edges, forest.classes.size(),
-               fallbacks.batches_halved, fallbacks.guesses_refused, fallbacks.bisections,
-               fallbacks.exact_gammas);
-    if (settings.stages) fmt::print("{}", stages_of_best);
-  }
+// What one plan took, and its row.
+struct Run {
+  Seconds seconds;
+  std::string way;
+  std::string result;
+};
+
+std::string FormatResult(const MadePlan& made) {
+  const Forest& forest = made.plan.forests[0];
+  const FallbackCounters& fallbacks = forest.fallbacks;
+  return fmt::format("{:>4} {:>7.2f} {:>4} {:>7} {}/{}/{}/{}", made.findings.heights.max,
+                     made.findings.heights.mean, forest.unroutable_edges, forest.classes.size(),
+                     fallbacks.batches_halved, fallbacks.guesses_refused, fallbacks.bisections,
+                     fallbacks.exact_gammas);
 }
 
-// In a child process, so that each case has its own peak.
-int RunCase(const std::string& name, const Settings& settings) {
-  std::fflush(stdout);
-  const pid_t child = fork();
-  if (child == 0) {
-    PrintCase(name, settings);
-    std::fflush(stdout);
-    _exit(0);
+std::optional<Run> MakeOnce(const fabric::Topology& topology, const Settings& settings,
+                            int threads) {
+  Stages stages;
+  Control control;
+  control.threads = threads;
+  control.progress = [&](std::string_view stage, double) { stages.Enter(stage); };
+  const Seconds begin = Seconds::Now();
+  const auto made = MakePlan(topology, settings.plan, control);
+  const Seconds took = Seconds::Now() - begin;
+  stages.Close();
+  if (!made) {
+    fmt::print("{}\n", made.error().message);
+    return std::nullopt;
   }
+  const Forest& forest = made->plan.forests[0];
+  return Run{
+      took,
+      fmt::format("{:>5} {:<12} {:>2}", forest.rank_count, MethodName(forest.method), threads),
+      stages.Format() + " " + FormatResult(*made)};
+}
+
+// The row without its memory; the processor time.
+std::optional<double> PrintRow(const std::string& name, const Settings& settings, int threads) {
+  const fabric::Topology topology = BuildTopology(MakeReferenceTopology(name));
+  std::optional<Run> best;
+  double wall = 1e30;
+  for (int i = 0; i < settings.repeat; ++i) {
+    std::optional<Run> run = MakeOnce(topology, settings, threads);
+    if (!run) return std::nullopt;
+    wall = std::min(wall, run->seconds.wall);
+    if (!best || run->seconds.processor < best->seconds.processor) best = std::move(run);
+  }
+  fmt::print("{:<22} {} {:>8.4f} {:>8.4f}{}", name, best->way, best->seconds.processor, wall,
+             best->result);
+  return best->seconds.processor;
+}
+
+// In a child process, so that each row has its own peak. The processor time.
+std::optional<double> RunRow(const std::string& name, const Settings& settings, int threads) {
+  std::array<int, 2> pipe{};
+  if (::pipe(pipe.data()) != 0) return std::nullopt;
+  std::fflush(stdout);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const double seconds = PrintRow(name, settings, threads).value_or(-1);
+    std::fflush(stdout);
+    _exit(::write(pipe[1], &seconds, sizeof seconds) == sizeof seconds ? 0 : 1);
+  }
+  ::close(pipe[1]);
+  double seconds = -1;
+  const bool told = ::read(pipe[0], &seconds, sizeof seconds) == sizeof seconds;
+  ::close(pipe[0]);
   int status = 0;
   rusage usage{};
-  if (child < 0 || wait4(child, &status, 0, &usage) != child) return 1;
-  fmt::print("  {} MiB\n", usage.ru_maxrss / 1024);
-  return status == 0 ? 0 : 1;
+  if (child < 0 || ::wait4(child, &status, 0, &usage) != child) return std::nullopt;
+  fmt::print(" {:>5} MiB", usage.ru_maxrss / 1024);
+  if (!told || seconds < 0) return std::nullopt;
+  return seconds;
 }
 
-std::vector<std::string> TableCases(bool general) {
-  std::vector<std::string> cases = {
-      "a100_128",    "h100_128", "clos32x32s32", "mi250_64", "a100_512", "mi250_256", "torus32x32",
-      "torus8x8x16", "hcube10",  "a100_8",       "a100_16",  "a100_32",  "a100_64",   "a100_256",
-      "mi250_4",     "mi250_8",  "mi250_16",     "mi250_32", "mi250_128"};
-  const std::vector<std::string> damaged = {
-      "a100_128+deadnic", "a100_128+deadnics",      "a100_128+slownic",     "h100_128+deadnic",
-      "mi250_64+deadnic", "clos32x32s32+deadspine", "clos32x32s32+deadlink"};
-  if (!general) cases.insert(cases.end(), damaged.begin(), damaged.end());
+std::vector<std::string> TableCases() {
+  std::vector<std::string> cases;
+  for (const ReferenceRow& row : ReferenceRows()) cases.emplace_back(row.name);
+  for (const std::string_view name :
+       {"a100_128", "h100_128", "clos32x32s32", "mi250_64", "a100_512", "mi250_256", "torus32x32",
+        "torus8x8x16", "hcube10", "a100_128+deadnic", "a100_128+deadnics", "a100_128+slownic",
+        "a100_128+deadgpu", "h100_128+deadnic", "mi250_64+deadnic", "clos32x32s32+deadspine",
+        "clos32x32s32+deadlink"}) {
+    cases.emplace_back(name);
+  }
   return cases;
 }
 
-}  // namespace
-}  // namespace espalier::forest
+std::vector<std::string> SweepCases() {
+  std::vector<std::string> cases;
+  for (const auto& [machine, gpus] : {std::pair("a100", 8), std::pair("mi250", 16)}) {
+    for (int ranks = 64; ranks <= 4'096; ranks *= 2) {
+      cases.push_back(fmt::format("{}_{}", machine, ranks / gpus));
+    }
+  }
+  return cases;
+}
 
-int main(int argc, char** argv) {
-  using espalier::forest::Settings;
+Settings ParseArguments(int argc, char** argv) {
   Settings settings;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (argument == "--general") {
       settings.plan.use_structure = false;
-    } else if (argument == "--stages") {
-      settings.stages = true;
+    } else if (argument == "--sweep") {
+      settings.sweep = true;
     } else if (argument == "--repeat" && i + 1 < argc) {
       settings.repeat = std::max(std::atoi(argv[++i]), 1);
+    } else if (argument == "--threads" && i + 1 < argc) {
+      settings.threads.push_back(std::max(std::atoi(argv[++i]), 1));
     } else if (argument == "--steps" && i + 1 < argc) {
       settings.plan.height_steps = std::atoll(argv[++i]);
     } else {
       settings.cases.emplace_back(argument);
     }
   }
-  if (settings.cases.empty()) {
-    settings.cases = espalier::forest::TableCases(!settings.plan.use_structure);
-  }
-  fmt::print("{:<24} {:>5} {:<12} {:>9} {:>5} {:>8} {:>6} {:>8} {:>4}\n", "case", "ranks", "way",
-             "seconds", "max", "mean", "unr.", "classes", "halved/refused/bisected/gammas, memory");
+  if (settings.threads.empty()) settings.threads = {1, 2};
+  if (settings.cases.empty()) settings.cases = settings.sweep ? SweepCases() : TableCases();
+  return settings;
+}
+
+int RunAll(const Settings& settings) {
+  fmt::print("{:<22} {:>5} {:<12} {:>2} {:>8} {:>8}{} {:>4} {:>7} {:>4} {:>7} {}\n", "case",
+             "ranks", "way", "th", "seconds", "wall", Stages::Heads(), "max", "mean", "unr.",
+             "classes", "halved/refused/bisected/gammas, peak memory");
   int failed = 0;
-  for (const std::string& name : settings.cases) {
-    failed += espalier::forest::RunCase(name, settings);
+  for (const int threads : settings.threads) {
+    double before = 0;
+    std::string machine;
+    for (const std::string& name : settings.cases) {
+      const std::optional<double> seconds = RunRow(name, settings, threads);
+      failed += seconds ? 0 : 1;
+      const bool follows =
+          settings.sweep && seconds && before > 0 && machine == name.substr(0, name.find('_'));
+      if (follows) fmt::print("  x{:.2f}", *seconds / before);
+      fmt::print("\n");
+      before = seconds.value_or(0);
+      machine = name.substr(0, name.find('_'));
+    }
   }
   return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+}  // namespace
+}  // namespace espalier::forest
+
+int main(int argc, char** argv) {
+  return espalier::forest::RunAll(espalier::forest::ParseArguments(argc, argv));
 }

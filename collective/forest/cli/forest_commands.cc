@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "collective/forest/cli/option_files.h"
@@ -27,6 +29,11 @@ namespace {
 
 using fabric::Topology;
 
+// More than two gain little: much of the work is in sequence.
+int DefaultThreads() {
+  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 2U));
+}
+
 struct MakeRequest {
   std::string topology;
   std::string collective = "allgather";
@@ -41,6 +48,7 @@ struct MakeRequest {
   std::string format = "json";
   std::string output;
   std::size_t tree = 0;
+  int threads = DefaultThreads();
   bool multicast = false;
   bool no_symmetry = false;
   bool prove = false;
@@ -238,7 +246,8 @@ struct MadeForest {
 Result<MadeForest> MakeForest(const MakeRequest& request, const Topology& topology,
                               const PlanOptions& options, const LinearSolver& solver) {
   StageWatch watch;
-  const Control control = watch.MakeControl();
+  Control control = watch.MakeControl();
+  control.threads = request.threads;
   auto made = MakePlan(topology, options, control);
   if (!made) return Propagate(made);
   MadeForest forest{std::move(*made), {}, std::nullopt, {}};
@@ -303,6 +312,7 @@ struct ReadRequest {
   std::string format = "summary";
   std::string output;
   std::size_t tree = 0;
+  int threads = DefaultThreads();
   bool json = false;
 };
 
@@ -336,8 +346,8 @@ struct Checked {
   std::vector<ClassSaving> savings;
 };
 
-Result<Checked> Check(const Subject& subject) {
-  auto findings = VerifyPlan(subject.topology, subject.plan, subject.available);
+Result<Checked> Check(const Subject& subject, int threads) {
+  auto findings = VerifyPlan(subject.topology, subject.plan, subject.available, threads);
   if (!findings) return Propagate(findings);
   auto savings = FindSavings(subject.topology, subject.plan, *findings);
   if (!savings) return Propagate(savings);
@@ -348,7 +358,7 @@ int Verify(const ReadRequest& request) {
   const auto subject = ReadSubject(request);
   if (!subject) return io::Complain(subject.error());
   const Plan* plan = &subject->plan;
-  const auto checked = Check(*subject);
+  const auto checked = Check(*subject, request.threads);
   if (!checked) {
     if (request.json) {
       io::JsonWriter writer;
@@ -379,7 +389,7 @@ int Show(const ReadRequest& request) {
   const auto subject = ReadSubject(request);
   if (!subject) return io::Complain(subject.error());
   // What is not sound could not be walked through.
-  const auto checked = Check(*subject);
+  const auto checked = Check(*subject, request.threads);
   if (!checked) {
     return io::Complain({checked.error().code, request.forest + ": " + checked.error().message});
   }
@@ -404,6 +414,14 @@ void AddFormat(CLI::App& command, std::string& format, std::string& output, std:
       ->capture_default_str();
   command.add_option("--tree", tree, "Which class of trees dot draws")->capture_default_str();
   command.add_option("-o,--output", output, "File to write (default: standard output)");
+}
+
+void AddThreads(CLI::App& command, int& threads) {
+  command
+      .add_option("--threads", threads,
+                  "How many threads work; the result is the same for any number")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
 }
 
 void AddMakeOptions(CLI::App& command, MakeRequest& request) {
@@ -433,6 +451,7 @@ void AddMakeOptions(CLI::App& command, MakeRequest& request) {
                    "Do not look for a known structure: the general way");
   command.add_flag("--prove", request.prove,
                    "Find out whether any allreduce could be faster (may need the solver cbc)");
+  AddThreads(command, request.threads);
   AddFormat(command, request.format, request.output, request.tree);
   command.add_flag(
       "--json", request.json,
@@ -448,6 +467,7 @@ void AddReader(CLI::App& group, const std::string& name, const std::string& what
   command->add_option("--topology", request->topology, "Topology file")->required();
   command->add_option("FOREST", request->forest, "Forest file, JSON or binary")->required();
   command->add_option("--share", request->share, "What the links have left, as it was made with");
+  AddThreads(*command, request->threads);
   if (formats) AddFormat(*command, request->format, request->output, request->tree);
   command->add_flag("--json", request->json, "One JSON object instead of text");
   command->callback([request, run, &exit_code] { exit_code = run(*request); });

@@ -6,8 +6,12 @@
 #include <queue>
 #include <utility>
 
+#include "common/base/large_memory.h"
+
 namespace espalier::forest {
 namespace {
+
+constexpr std::size_t kMaxPorts = 1 << 16;  // 16 bits in a Transfer
 
 class Transferrer {
  public:
@@ -31,7 +35,9 @@ class Transferrer {
       made_.out_ports[r] = FindPorts(static_cast<std::int32_t>(r), arcs_out_, true);
       made_.in_ports[r] = FindPorts(static_cast<std::int32_t>(r), arcs_in_, false);
     }
-    for (const Sending& sending : ListSendings(tightest_first)) {
+    const std::vector<Sending> sendings = ListSendings(tightest_first);
+    ReserveLarge(made_.transfers, sendings.size());
+    for (const Sending& sending : sendings) {
       if (!Send(sending.root, sending.box, TreesOf(sending.root))) return std::nullopt;
     }
     if (tightest_first) {
@@ -60,7 +66,7 @@ class Transferrer {
   std::vector<Sending> ListSendings(bool tightest_first) const {
     const auto box_count = static_cast<std::int32_t>(boxes_.ranks.size());
     std::vector<Sending> sendings;
-    sendings.reserve(made_.in_ports.size() * boxes_.ranks.size());
+    ReserveLarge(sendings, made_.in_ports.size() * boxes_.ranks.size());
     for (std::size_t r = 0; r < made_.in_ports.size(); ++r) {
       if (problem_.weight[r] == 0) continue;
       for (std::int32_t step = 1; step < box_count; ++step) {
@@ -134,6 +140,7 @@ class Transferrer {
         hops.insert(outwards ? hops.end() : hops.begin(), a);
         if (boxes_.box_of[static_cast<std::size_t>(next)] == Boxes::kFabric) {
           ports.push_back({next, Rises(hops, outwards), std::move(hops)});
+          if (ports.size() == kMaxPorts) return ports;
         } else {
           open.push({next, std::move(hops)});
         }
@@ -245,8 +252,8 @@ class Transferrer {
           made_.left[static_cast<std::size_t>(hop)] -= count;
         for (const std::int32_t hop : ins[n].hops)
           made_.left[static_cast<std::size_t>(hop)] -= count;
-        made_.transfers.push_back({root, box, exit, entry, static_cast<std::int32_t>(o),
-                                   static_cast<std::int32_t>(n), count});
+        made_.transfers.push_back({root, exit, entry, static_cast<std::uint16_t>(o),
+                                   static_cast<std::uint16_t>(n), box, count});
         sent += count;
       }
     }

@@ -21,18 +21,18 @@ struct Port {
 // `count` trees of a root enter a box: from `exit`, a rank of the root's box, to `entry`.
 struct Transfer {
   Rank root = 0;
-  std::int32_t box = 0;  // that is entered
   Rank exit = 0;
   Rank entry = 0;
-  std::int32_t out_port = 0;  // of `exit`
-  std::int32_t in_port = 0;   // of `entry`
+  std::uint16_t out_port = 0;  // of `exit`
+  std::uint16_t in_port = 0;   // of `entry`
+  std::int32_t box = 0;        // that is entered
   std::int64_t count = 0;
 };
 
 // How every tree gets from its root's box straight to each other box, over one switch of the
 // fabric; and what that leaves.
 struct BoxTransfers {
-  std::vector<std::vector<Port>> out_ports;  // by rank
+  std::vector<std::vector<Port>> out_ports;  // by rank; at most 65,536 each
   std::vector<std::vector<Port>> in_ports;
   std::vector<Transfer> transfers;  // by root
   std::vector<std::size_t> begin;   // by root, into transfers; one more at the end

@@ -11,6 +11,8 @@
 #include "collective/forest/structures/boxes.h"
 #include "collective/forest/structures/label_trees.h"
 #include "common/base/check.h"
+#include "common/base/large_memory.h"
+#include "common/base/parallel.h"
 
 namespace espalier::forest {
 namespace {
@@ -19,12 +21,13 @@ namespace {
 class Composer {
  public:
   Composer(const Problem& problem, const TreeCount& count, const Boxes& boxes,
-           const BoxTransfers& transfers, std::span<const BoxForests::Solved> solved)
+           const BoxTransfers& transfers, std::span<const BoxForests::Solved> solved, int threads)
       : problem_(problem),
         count_(count),
         boxes_(boxes),
         transfers_(transfers),
         solved_(solved),
+        threads_(threads),
         ranks_(static_cast<std::size_t>(problem.rank_count)) {}
 
   // None where it would be too large.
@@ -34,12 +37,13 @@ class Composer {
     forest_.trees_per_weight = count_.trees_per_weight;
     forest_.scale = count_.scale;
     forest_.inverse_rate = count_.inverse_rate;
-    OpenCursors();
-    forest_.parents.reserve(ranks_ * ranks_);
-    for (std::size_t root = 0; root < ranks_; ++root) {
-      if (!AddTreesOf(static_cast<Rank>(root))) return std::nullopt;
-    }
-    AddRoutes();
+    // The two write different parts of the forest.
+    bool fits = true;
+    ForRanges(std::min(threads_, 2), 2, [&](std::size_t, std::size_t begin, std::size_t end) {
+      if (begin == 0) fits = AddTrees();
+      if (end == 2) AddRoutes();
+    });
+    if (!fits) return std::nullopt;
     return std::move(forest_);
   }
 
@@ -71,6 +75,16 @@ class Composer {
         cursors_[rank] = {c, has ? box.classes[c].count : 0};
       }
     }
+  }
+
+  // False where there are too many.
+  bool AddTrees() {
+    OpenCursors();
+    ReserveLarge(forest_.parents, ranks_ * ranks_);
+    for (std::size_t root = 0; root < ranks_; ++root) {
+      if (!AddTreesOf(static_cast<Rank>(root))) return false;
+    }
+    return true;
   }
 
   bool AddTreesOf(Rank root) {
@@ -143,12 +157,37 @@ class Composer {
     }
   }
 
+  // At most so many.
+  void ReserveRoutes() {
+    std::size_t arcs = transfers_.transfers.size();
+    std::size_t routes = arcs;
+    std::size_t hops = arcs * (MostHops(transfers_.out_ports) + MostHops(transfers_.in_ports));
+    for (const BoxForests::Solved& box : solved_) {
+      const RoutingTable& inside = box.forest->routes;
+      arcs += inside.ArcCount();
+      routes += inside.RouteCount();
+      hops += inside.HopCount();
+    }
+    forest_.routes.Reserve(arcs, routes, hops);
+  }
+
+  static std::size_t MostHops(std::span<const std::vector<Port>> ports) {
+    std::size_t most = 0;
+    for (const std::vector<Port>& of_rank : ports) {
+      for (const Port& port : of_rank) most = std::max(most, port.hops.size());
+    }
+    return most;
+  }
+
   // Arcs by the rank that they enter: transfers to it, and what its box sends it.
   void AddRoutes() {
+    ReserveRoutes();
     std::vector<std::size_t> begin(ranks_ + 1, 0);
     for (const Transfer& transfer : transfers_.transfers) ++begin[transfer.entry + std::size_t{1}];
     for (std::size_t r = 0; r < ranks_; ++r) begin[r + 1] += begin[r];
-    std::vector<std::uint32_t> order(transfers_.transfers.size());
+    std::vector<std::uint32_t> order;
+    ReserveLarge(order, transfers_.transfers.size());
+    order.resize(transfers_.transfers.size());
     std::vector<std::size_t> place(begin.begin(), begin.end() - 1);
     for (std::size_t t = 0; t < order.size(); ++t) {
       order[place[transfers_.transfers[t].entry]++] = static_cast<std::uint32_t>(t);
@@ -198,9 +237,7 @@ class Composer {
              transfers_.transfers[into[n]].in_port == way.in_port) {
         trees += transfers_.transfers[into[n++]].count;
       }
-      hops_.assign(out.hops.begin(), out.hops.end());
-      hops_.insert(hops_.end(), in.hops.begin(), in.hops.end());
-      forest_.routes.AddRoute(trees, hops_);
+      forest_.routes.AddRoute(trees, out.hops, in.hops);
       routable = routable && out.routable && in.routable;
     }
     if (!routable) ++forest_.unroutable_edges;
@@ -227,6 +264,7 @@ class Composer {
   const Boxes& boxes_;
   const BoxTransfers& transfers_;
   std::span<const BoxForests::Solved> solved_;
+  int threads_;
   std::size_t ranks_;
   Forest forest_;
   std::vector<Rank> place_;         // by rank: its place in its box
@@ -255,7 +293,7 @@ Result<std::optional<Forest>> TryBoxes(const Problem& problem, const TreeCount& 
     if (!box->has_value()) return std::nullopt;
     solved.push_back(std::move(**box));
   }
-  return Composer(problem, count, boxes, *transfers, solved).Compose();
+  return Composer(problem, count, boxes, *transfers, solved, control.threads).Compose();
 }
 
 }  // namespace

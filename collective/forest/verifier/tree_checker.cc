@@ -4,6 +4,9 @@
 #include <limits>
 #include <span>
 
+#include "common/base/large_memory.h"
+#include "common/base/parallel.h"
+
 namespace espalier::forest {
 namespace {
 
@@ -43,32 +46,97 @@ std::optional<TreeChecker::BadTree> WalkTree(std::span<const Rank> parents, Rank
   return std::nullopt;
 }
 
+std::size_t FirstArcInto(const RoutingTable& routes, std::size_t rank) {
+  std::size_t first = 0;
+  std::size_t last = routes.ArcCount();
+  while (first < last) {
+    const std::size_t middle = first + (last - first) / 2;
+    if (routes.To(middle) < rank) {
+      first = middle + 1;
+    } else {
+      last = middle;
+    }
+  }
+  return first;
+}
+
+// Counts the trees on the arcs into a range of ranks; the first edge that is no arc, or none.
+// Count: wide enough for all trees of the forest.
+template <typename Count>
+std::optional<std::pair<Rank, Rank>> CountUsesInto(const Forest& forest, std::size_t first,
+                                                   std::size_t last, std::span<std::int64_t> uses) {
+  constexpr std::size_t kBlock = 32;  // ranks; one cache line of parents
+  const RoutingTable& routes = forest.routes;
+  // By parent, then child in the block: children next to each other often have one parent.
+  std::vector<Count> trees(kBlock * static_cast<std::size_t>(forest.rank_count));
+  std::size_t arc = FirstArcInto(routes, first);  // arcs are in the order of their heads
+  for (std::size_t begin = first; begin < last; begin += kBlock) {
+    const std::size_t end = std::min(begin + kBlock, last);
+    for (std::size_t c = 0; c < forest.classes.size(); ++c) {
+      const auto count = static_cast<Count>(forest.classes[c].count);
+      const std::span<const Rank> parents = forest.Parents(c);
+      for (std::size_t r = begin; r < end; ++r) {
+        if (parents[r] != kNoRank) trees[parents[r] * kBlock + (r - begin)] += count;
+      }
+    }
+    for (; arc < uses.size() && routes.To(arc) < end; ++arc) {
+      Count& entry = trees[routes.From(arc) * kBlock + (routes.To(arc) - begin)];
+      uses[arc] = static_cast<std::int64_t>(std::exchange(entry, 0));
+    }
+    std::optional<std::pair<Rank, Rank>> missing;
+    for (std::size_t place = 0; place < trees.size(); ++place) {
+      if (trees[place] == 0) continue;
+      const std::pair edge(static_cast<Rank>(place / kBlock),
+                           static_cast<Rank>(begin + place % kBlock));
+      if (!missing || edge.second < missing->second) missing = edge;
+    }
+    if (missing) return missing;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<TreeChecker::BadTree> TreeChecker::FindBadTree(Heights& heights) const {
-  std::vector<std::uint16_t> depth(static_cast<std::size_t>(forest_.rank_count));
-  double sum = 0;
-  double trees = 0;
-  for (std::size_t c = 0; c < forest_.classes.size(); ++c) {
-    std::int32_t height = 0;
-    auto bad = WalkTree(forest_.Parents(c), forest_.classes[c].root, depth, height);
-    if (bad) {
-      bad->tree_class = c;
-      return bad;
+  struct Part {
+    std::optional<BadTree> bad;
+    std::int32_t max = 0;
+    Int128 sum = 0;
+    Int128 trees = 0;
+  };
+  std::vector<Part> parts(static_cast<std::size_t>(threads_));
+  const auto look = [&](std::size_t number, std::size_t begin, std::size_t end) {
+    Part part;
+    std::vector<std::uint16_t> depth(static_cast<std::size_t>(forest_.rank_count));
+    for (std::size_t c = begin; c < end && !part.bad; ++c) {
+      std::int32_t height = 0;
+      part.bad = WalkTree(forest_.Parents(c), forest_.classes[c].root, depth, height);
+      if (part.bad) part.bad->tree_class = c;
+      part.max = std::max(part.max, height);
+      part.sum += Int128{forest_.classes[c].count} * height;
+      part.trees += forest_.classes[c].count;
     }
-    heights.max = std::max(heights.max, height);
-    const auto count = static_cast<double>(forest_.classes[c].count);
-    sum += count * height;
-    trees += count;
+    parts[number] = part;
+  };
+  ForRanges(threads_, forest_.classes.size(), look);
+  Part all;
+  for (const Part& part : parts) {
+    if (part.bad) return part.bad;
+    all.max = std::max(all.max, part.max);
+    all.sum += part.sum;
+    all.trees += part.trees;
   }
-  heights.mean = std::max(heights.mean, trees > 0 ? sum / trees : 0.0);
+  heights.max = std::max(heights.max, all.max);
+  if (all.trees > 0) {
+    heights.mean =
+        std::max(heights.mean, static_cast<double>(all.sum) / static_cast<double>(all.trees));
+  }
   return std::nullopt;
 }
 
 TreeChecker::Usage TreeChecker::CountUses() const {
-  constexpr std::size_t kBlock = 32;  // ranks; one cache line of parents
-  const auto ranks = static_cast<std::size_t>(forest_.rank_count);
   Usage usage;
+  ReserveLarge(usage.uses, forest_.routes.ArcCount());
   usage.uses.assign(forest_.routes.ArcCount(), 0);
   // No sum can overflow where the trees of all roots together do not.
   Int128 all = 0;
@@ -77,30 +145,16 @@ TreeChecker::Usage TreeChecker::CountUses() const {
     usage.overflow = true;
     return usage;
   }
-
-  std::vector<std::int64_t> trees(kBlock * ranks);  // by child in the block, then parent
-  std::size_t arc = 0;                              // arcs are in the order of their heads
-  for (std::size_t begin = 0; begin < ranks; begin += kBlock) {
-    const std::size_t end = std::min(begin + kBlock, ranks);
-    std::fill(trees.begin(), trees.end(), 0);
-    for (std::size_t c = 0; c < forest_.classes.size(); ++c) {
-      const std::int64_t count = forest_.classes[c].count;
-      const std::span<const Rank> parents = forest_.Parents(c);
-      for (std::size_t r = begin; r < end; ++r) {
-        if (parents[r] != kNoRank) trees[(r - begin) * ranks + parents[r]] += count;
-      }
-    }
-    for (; arc < usage.uses.size() && forest_.routes.To(arc) < end; ++arc) {
-      std::int64_t& entry =
-          trees[(forest_.routes.To(arc) - begin) * ranks + forest_.routes.From(arc)];
-      usage.uses[arc] = std::exchange(entry, 0);
-    }
-    const auto left = std::find_if(trees.begin(), trees.end(), [](auto n) { return n != 0; });
-    if (left != trees.end()) {
-      const auto place = static_cast<std::size_t>(left - trees.begin());
-      usage.missing = {static_cast<Rank>(place % ranks), static_cast<Rank>(begin + place / ranks)};
-      return usage;
-    }
+  const bool narrow = all <= std::numeric_limits<std::uint32_t>::max();
+  std::vector<std::optional<std::pair<Rank, Rank>>> missing(static_cast<std::size_t>(threads_));
+  ForRanges(threads_, static_cast<std::size_t>(forest_.rank_count),
+            [&](std::size_t part, std::size_t begin, std::size_t end) {
+              missing[part] = narrow
+                                  ? CountUsesInto<std::uint32_t>(forest_, begin, end, usage.uses)
+                                  : CountUsesInto<std::uint64_t>(forest_, begin, end, usage.uses);
+            });
+  for (const auto& edge : missing) {
+    if (!usage.missing) usage.missing = edge;
   }
   return usage;
 }

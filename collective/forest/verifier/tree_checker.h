@@ -11,10 +11,12 @@
 namespace espalier::forest {
 
 // Looks through the parent arrays of a forest whose roots are ranks and whose array has
-// rank_count entries a class. The forest must stay alive.
+// rank_count entries a class. The forest must stay alive. What is found does not depend on the
+// number of threads.
 class TreeChecker {
  public:
-  explicit TreeChecker(const Forest& forest) : forest_(forest) {}
+  explicit TreeChecker(const Forest& forest, int threads = 1)
+      : forest_(forest), threads_(threads) {}
 
   struct BadTree {
     std::size_t tree_class = 0;
@@ -34,6 +36,7 @@ class TreeChecker {
 
  private:
   const Forest& forest_;
+  int threads_;
 };
 
 }  // namespace espalier::forest

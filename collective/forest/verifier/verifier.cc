@@ -10,6 +10,7 @@
 
 #include "collective/forest/verifier/channel_rates.h"
 #include "collective/forest/verifier/tree_checker.h"
+#include "common/base/parallel.h"
 
 namespace espalier::forest {
 namespace {
@@ -25,8 +26,9 @@ tl::unexpected<Error> Violation(std::string message) {
 
 class Verifier {
  public:
-  Verifier(const Topology& topology, const Plan& plan, std::span<const BitsPerSecond> available)
-      : topology_(topology), plan_(plan), available_(available) {}
+  Verifier(const Topology& topology, const Plan& plan, std::span<const BitsPerSecond> available,
+           int threads)
+      : topology_(topology), plan_(plan), available_(available), threads_(threads) {}
 
   Result<Findings> Run() {
     if (auto ok = CheckRanks(); !ok) return Propagate(ok);
@@ -118,7 +120,7 @@ class Verifier {
 
   // How many trees use each arc of the routing table.
   Result<std::vector<std::int64_t>> CheckTrees(const Forest& forest) {
-    const TreeChecker checker(forest);
+    const TreeChecker checker(forest, threads_);
     if (const auto bad = checker.FindBadTree(findings_.heights)) {
       return Violation(fmt::format("tree class {} of root {}: {} {}", bad->tree_class,
                                    NameOf(forest.classes[bad->tree_class].root), NameOf(bad->rank),
@@ -142,33 +144,59 @@ class Verifier {
     std::vector<Load> loads(phase.channels.size());
     for (std::size_t c = 0; c < loads.size(); ++c) loads[c].capacity_bps = (*rates)[c];
     const RoutingTable& routes = plan_.forests[phase.forest].routes;
-    for (std::size_t arc = 0; arc < routes.ArcCount(); ++arc) {
-      std::int64_t left = uses[arc];
-      for (const Route& route : routes.Routes(arc)) {
-        const std::span<const std::int32_t> hops = routes.Hops(route);
-        if (auto ok = CheckPath(phase, hops, routes.From(arc), routes.To(arc)); !ok) return ok;
-        if (route.count < 1) {
-          return Violation(fmt::format("a route of {} to {} is for {} trees",
-                                       NameOf(routes.From(arc)), NameOf(routes.To(arc)),
-                                       route.count));
-        }
-        const std::int64_t taken = std::min(left, route.count);
-        left -= taken;
-        for (const std::int32_t hop : hops) {
-          std::int64_t& trees = loads[static_cast<std::size_t>(hop)].trees;
-          if (__builtin_add_overflow(trees, taken, &trees)) {
-            return Fail(ErrorCode::kResourceExhausted, "the trees on a link are past 63 bits");
-          }
+
+    struct Part {
+      Result<void> sound;
+      std::vector<std::int64_t> trees;  // by channel
+    };
+    std::vector<Part> parts(static_cast<std::size_t>(threads_));
+    ForRanges(threads_, routes.ArcCount(),
+              [&](std::size_t part, std::size_t begin, std::size_t end) {
+                std::vector<std::int64_t> trees(loads.size(), 0);
+                for (std::size_t arc = begin; arc < end && parts[part].sound; ++arc) {
+                  parts[part].sound = AddLoads(phase, routes, arc, uses[arc], trees);
+                }
+                parts[part].trees = std::move(trees);
+              });
+    for (const Part& part : parts) {
+      if (!part.sound) return part.sound;
+      for (std::size_t c = 0; c < loads.size(); ++c) {
+        if (__builtin_add_overflow(loads[c].trees, part.trees[c], &loads[c].trees)) {
+          return TooManyTrees();
         }
       }
-      if (left == 0) continue;
-      return Violation(fmt::format("{} trees use the edge {} to {}, which has routes for {}",
-                                   uses[arc], NameOf(routes.From(arc)), NameOf(routes.To(arc)),
-                                   uses[arc] - left));
     }
     if (auto ok = CheckLoads(phase, loads); !ok) return ok;
     findings_.loads.push_back(std::move(loads));
     return {};
+  }
+
+  // The trees that use a logical arc, on all channels of its routes.
+  Result<void> AddLoads(const Phase& phase, const RoutingTable& routes, std::size_t arc,
+                        std::int64_t uses, std::span<std::int64_t> trees_of_channel) const {
+    std::int64_t left = uses;
+    for (const Route& route : routes.Routes(arc)) {
+      const std::span<const std::int32_t> hops = routes.Hops(route);
+      if (auto ok = CheckPath(phase, hops, routes.From(arc), routes.To(arc)); !ok) return ok;
+      if (route.count < 1) {
+        return Violation(fmt::format("a route of {} to {} is for {} trees",
+                                     NameOf(routes.From(arc)), NameOf(routes.To(arc)),
+                                     route.count));
+      }
+      const std::int64_t taken = std::min(left, route.count);
+      left -= taken;
+      for (const std::int32_t hop : hops) {
+        std::int64_t& trees = trees_of_channel[static_cast<std::size_t>(hop)];
+        if (__builtin_add_overflow(trees, taken, &trees)) return TooManyTrees();
+      }
+    }
+    if (left == 0) return {};
+    return Violation(fmt::format("{} trees use the edge {} to {}, which has routes for {}", uses,
+                                 NameOf(routes.From(arc)), NameOf(routes.To(arc)), uses - left));
+  }
+
+  static tl::unexpected<Error> TooManyTrees() {
+    return Fail(ErrorCode::kResourceExhausted, "the trees on a link are past 63 bits");
   }
 
   Result<void> CheckPath(const Phase& phase, std::span<const std::int32_t> hops, Rank from,
@@ -299,6 +327,7 @@ class Verifier {
   const Topology& topology_;
   const Plan& plan_;
   std::span<const BitsPerSecond> available_;
+  int threads_;
   std::vector<Rank> rank_of_node_;
   std::vector<Load> busiest_;  // by phase
   Findings findings_;
@@ -307,8 +336,8 @@ class Verifier {
 }  // namespace
 
 Result<Findings> VerifyPlan(const Topology& topology, const Plan& plan,
-                            std::span<const BitsPerSecond> available) {
-  return Verifier(topology, plan, available).Run();
+                            std::span<const BitsPerSecond> available, int threads) {
+  return Verifier(topology, plan, available, threads).Run();
 }
 
 }  // namespace espalier::forest

@@ -37,11 +37,12 @@ struct Findings {
 //   6. the bound claimed is that of the cut named (for a plan on a share: if that is given).
 //
 // available: what each direction of each link has, by DirectedLink::Index(); empty: its rate.
+// threads: how many do the work; what is found, or refused, is the same for any number.
 // Errors: kFailedPrecondition with the first violation, in the order above, by the names of the
 // nodes; kResourceExhausted where exact products are past 127 bits.
 // Complexity: O(classes * ranks + hops of all routes); 4 ms for 1,024 A100 GPUs, 90 ms for 4,096
 // (BM_Verify). Memory: 512 bytes a rank.
 Result<Findings> VerifyPlan(const fabric::Topology& topology, const Plan& plan,
-                            std::span<const BitsPerSecond> available = {});
+                            std::span<const BitsPerSecond> available = {}, int threads = 1);
 
 }  // namespace espalier::forest

@@ -141,6 +141,27 @@ TEST(MakePlan, ServesEveryCollective) {
   EXPECT_FALSE(MakePlan(topology, options).has_value());
 }
 
+TEST(MakePlan, IsTheSameForAnyNumberOfThreads) {
+  for (const std::string name : {"a100_4", "a100_4+deadnic", "mi250_4", "clos4x4s4+deadspine",
+                                 "torus4x4", "a100_2", "ring8"}) {
+    SCOPED_TRACE(name);
+    const Topology topology = BuildOrDie(MakeReferenceTopology(name));
+    const auto plan_with = [&](int threads) {
+      auto made = MakePlan(topology, {.height_steps = 100'000}, {.threads = threads});
+      EXPECT_TRUE(made.has_value()) << made.error().message;
+      return std::move(*made);
+    };
+    const MadePlan one = plan_with(1);
+    const std::string bytes = EncodeForest(topology, one.plan);
+    for (const int threads : {2, 3, 40}) {
+      const MadePlan several = plan_with(threads);
+      EXPECT_TRUE(EncodeForest(topology, several.plan) == bytes) << threads;
+      EXPECT_EQ(several.findings.heights.mean, one.findings.heights.mean);
+      EXPECT_EQ(several.findings.edges, one.findings.edges);
+    }
+  }
+}
+
 TEST(MakePlan, RefusesWhatCannotFit) {
   const auto made = MakePlan(BuildOrDie(fabric::BuildA100({4})), {.memory_limit_bytes = 1'000});
   ASSERT_FALSE(made.has_value());

@@ -80,6 +80,8 @@ std::vector<std::int32_t> Direct(int from, int to) { return {from, kGpus + to}; 
 
 std::string ViolationOf(const Topology& topology, const Plan& plan) {
   const auto found = VerifyPlan(topology, plan);
+  const auto by_three = VerifyPlan(topology, plan, {}, 3);
+  EXPECT_EQ(found ? "" : found.error().message, by_three ? "" : by_three.error().message);
   return found ? "" : found.error().message;
 }
 

@@ -11,6 +11,7 @@
 #include "common/identity/trusted_files.h"
 #include "common/io/config_file.h"
 #include "controller/config.pb.h"
+#include "controller/policies.h"
 
 namespace espalier::controller {
 namespace {
@@ -85,12 +86,11 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   options.verify_interval = milliseconds(Or(file.verify_interval_ms(), 1000));
   options.fabric_hashes_protocol = !file.hash_ignores_protocol();
   options.fabric_hashes_qpn = file.hash_uses_qpn();
-  const std::string algorithm = Or(file.algorithm(), "optimal");
-  if (algorithm != "optimal" && algorithm != "greedy") {
+  const auto algorithm = SetPolicy(options, "algorithm", Or(file.algorithm(), "optimal"));
+  if (!algorithm) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: algorithm: \"{}\" (it is optimal or greedy)", path, algorithm));
+                fmt::format("{}: {}", path, algorithm.error().message));
   }
-  options.algorithm = algorithm == "optimal" ? Algorithm::kOptimal : Algorithm::kGreedy;
   if (file.has_moves_per_start()) options.moves_per_start = file.moves_per_start();
   if (file.has_moved_bytes_per_start()) {
     options.moved_bytes_per_start = static_cast<std::int64_t>(std::min<std::uint64_t>(
@@ -122,7 +122,6 @@ std::vector<std::string> NeedRestart(const Configuration& running, const Configu
   compare("missed_heartbeats", old.missed_heartbeats, now.missed_heartbeats);
   compare("hash_ignores_protocol", old.fabric_hashes_protocol, now.fabric_hashes_protocol);
   compare("hash_uses_qpn", old.fabric_hashes_qpn, now.fabric_hashes_qpn);
-  compare("limit_rates", old.limit_rates, now.limit_rates);
   compare("max_probes_per_second", old.learner.max_probes_per_second,
           now.learner.max_probes_per_second);
   return fields;

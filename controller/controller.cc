@@ -32,7 +32,8 @@ std::vector<fabric::LinkState> InitialStates(const fabric::Topology& topology) {
 
 Controller::Controller(fabric::Topology topology, ControllerOptions options, EventLoop& loop,
                        Bus& bus, Store& store, Metrics& metrics)
-    : options_(options),
+    : configured_(options),
+      options_(std::move(options)),
       loop_(loop),
       bus_(bus),
       store_(store),
@@ -48,7 +49,7 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
           [this](AgentId id, wire::Body body) { return Send(id, std::move(body)); }, metrics),
       jobs_(
           state_, learner_, options_, loop, [this] { RequestTurn(); }, metrics),
-      instance_(options.instance != 0 ? options.instance : RandomInstance()),
+      instance_(options_.instance != 0 ? options_.instance : RandomInstance()),
       messages_(metrics.MakeCounter("espalier_controller_messages_total",
                                     "Messages received from agents")),
       bad_messages_(metrics.MakeCounter("espalier_controller_bad_messages_total",
@@ -116,6 +117,7 @@ Result<void> Controller::Start() {
   state_.revision = stored->revision;
   state_.intents = std::move(stored->intents);
   RestoreHistory(stored->events);
+  ApplyPolicies();
   const auto changed = ApplyIntents();
   state_.history.Record(
       loop_.Now(), "controller_started",

@@ -78,6 +78,16 @@ class Controller {
                   ActionDone done);
   void ChangeNode(const std::string& node, IntentAction action, OperatorRequest request,
                   ActionDone done);
+  // When all flows are assigned, this job is to be so many times as fast as one of weight 1, which
+  // all jobs have without a word. They are assigned anew by it, as Recompute does. The job may be
+  // one that is yet to come. Errors also: kInvalidArgument (`weight` is not 1 to kMostWeight).
+  void ChangeWeight(const std::string& job, std::uint64_t weight, OperatorRequest request,
+                    ActionDone done);
+  // Holds instead of what the configuration says (controller/policies.h); no value: the
+  // configuration holds again. Moves no flow by itself.
+  // Errors also: SetPolicy.
+  void ChangePolicy(const std::string& name, std::optional<std::string> value,
+                    OperatorRequest request, ActionDone done);
   // Assigns all flows anew.
   void Recompute(OperatorRequest request, ActionDone done);
   // Back to the intents of an earlier revision (none: the one before the present), as a new one.
@@ -98,9 +108,10 @@ class Controller {
   // A telemetry feed says that a link is down, or up again: it is used again once it has stayed up
   // for a while.
   void HandleLinkReport(fabric::LinkId link, bool up, const std::string& source);
-  // From now on by these; of the options only algorithm, moves_per_start, moved_bytes_per_start,
-  // lease and verify_interval are taken. `text`: what else is to be in the event that tells of it.
-  void ChangePolicies(const ControllerOptions& options, const std::string& text);
+  // What the configuration says from now on; only the policies, lease and verify_interval are
+  // taken, and of the policies what operators have set holds. `text`: what else is to be in the
+  // event that tells of it.
+  void TakeConfiguration(const ControllerOptions& options, const std::string& text);
   void RecordEvent(const std::string& kind, const std::string& text) {
     state_.history.Record(loop_.Now(), kind, text);
   }
@@ -111,6 +122,7 @@ class Controller {
   const TreeJobs& jobs() const { return jobs_; }
   const FailurePlans& failure_plans() const { return failure_plans_; }
   const ControllerOptions& options() const { return options_; }
+  const ControllerOptions& configured() const { return configured_; }  // without policies
   TimePoint Now() const { return loop_.Now(); }
   EventLoop& loop() { return loop_; }
   // Sets the metrics that nobody counts along: O(flows + links), for whoever reads them.
@@ -163,7 +175,7 @@ class Controller {
   std::vector<FlowMove> ReactToLinkChanges(const std::vector<fabric::LinkId>& changed);
   // The plan for what has failed, if there is one, and its pushes.
   std::vector<FlowMove> TakeFailurePlan(const std::vector<fabric::LinkId>& changed);
-  std::vector<FlowMove> WouldMove(const Intents& intents);
+  ActionOutcome WouldDo(const Intents& intents);
 
   // Operators' actions and what is stored (controller/operations.cc).
   struct Operation {
@@ -187,6 +199,13 @@ class Controller {
   ActionOutcome Reassign(bool dry_run);
   Result<Intents> ChangedIntents(const std::string& id, bool is_link, IntentAction action,
                                  const OperatorRequest& request) const;
+  // `until` is to come, and only with what can have an end.
+  Result<void> CheckEnd(const OperatorRequest& request, bool can_end, std::string_view verb) const;
+  // The intents with this value of a weight or policy; none: without it.
+  Result<Intents> WithSetting(IntentById Intents::*settings, const std::string& id,
+                              const std::optional<std::string>& value,
+                              const OperatorRequest& request) const;
+  void ApplyPolicies();
   void EndExpiredIntents();
   void RaiseEpoch(std::uint64_t at_least, std::function<void(Result<void>)> done);
   void RestoreHistory(const std::vector<StoredEvent>& events);
@@ -197,7 +216,8 @@ class Controller {
   bool Send(AgentId id, wire::Body body);
   void SendTo(PeerId peer, wire::Body body);
 
-  ControllerOptions options_;
+  ControllerOptions configured_;
+  ControllerOptions options_;  // as configured, with the operators' policies
   EventLoop& loop_;
   Bus& bus_;
   Store& store_;

@@ -126,6 +126,7 @@ class FlowTable {
   // Interned job names.
   std::uint32_t JobIndex(const std::string& name);
   std::uint32_t job_count() const { return static_cast<std::uint32_t>(jobs_.size()); }
+  std::span<const std::string> jobs() const { return jobs_; }  // by index
   const std::string& JobName(std::uint32_t index) const { return jobs_[index]; }
 
  private:

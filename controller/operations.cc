@@ -47,8 +47,9 @@ bool Change(IntentById& intents, const std::string& id, bool add, const Intent& 
 // Takes out what held until then; true if there was any.
 bool DropExpired(Intents& intents, WallTime now) {
   std::size_t dropped = 0;
-  for (IntentById* members : {&intents.failed_links, &intents.failed_nodes, &intents.drained_links,
-                              &intents.drained_nodes, &intents.restored_links}) {
+  for (IntentById* members :
+       {&intents.failed_links, &intents.failed_nodes, &intents.drained_links,
+        &intents.drained_nodes, &intents.restored_links, &intents.weights, &intents.policies}) {
     dropped += std::erase_if(*members, [&](const auto& member) {
       return member.second.until && *member.second.until <= now;
     });
@@ -126,13 +127,23 @@ std::vector<FlowMove> Controller::ReactToLinkChanges(const std::vector<LinkId>& 
   return moves;
 }
 
-std::vector<FlowMove> Controller::WouldMove(const Intents& intents) {
+ActionOutcome Controller::WouldDo(const Intents& intents) {
+  ActionOutcome outcome;
+  outcome.before = outcome.after = Summarize(state_);
   fabric::Topology trial = state_.topology;
+  bool changes_links = false;
   for (std::size_t i = 0; i < trial.links().size(); ++i) {
     const LinkId id(static_cast<std::int32_t>(i));
-    trial.SetLinkState(id, EffectiveState(id, intents));
+    changes_links |= trial.SetLinkState(id, EffectiveState(id, intents));
   }
-  return placement_.TryLinkChange(trial);
+  if (changes_links) {
+    outcome.moves = placement_.TryLinkChange(trial);
+  } else if (intents.weights != state_.intents.weights) {
+    Placement::Recomputation reweighed = placement_.Recompute(intents.weights, /*dry_run=*/true);
+    outcome.moves = std::move(reweighed.moves);
+    outcome.after = reweighed.after;
+  }
+  return outcome;
 }
 
 void Controller::Submit(Operation operation) {
@@ -152,8 +163,7 @@ void Controller::TellDryRun(const Operation& operation) {
   if (operation.change) {
     Result<Intents> changed = operation.change();
     if (!changed) return operation.done(Propagate(changed));
-    outcome.moves = WouldMove(*changed);
-    outcome.before = outcome.after = Summarize(state_);
+    outcome = WouldDo(*changed);
   } else {
     outcome = Reassign(/*dry_run=*/true);
   }
@@ -232,7 +242,7 @@ void Controller::HandleCommit(Result<Committed> committed, const std::optional<I
 
 ActionOutcome Controller::Reassign(bool dry_run) {
   const TimePoint start = loop_.Now();
-  Placement::Recomputation recomputed = placement_.Recompute(dry_run);
+  Placement::Recomputation recomputed = placement_.Recompute(state_.intents.weights, dry_run);
   recompute_seconds_.ObserveSeconds(SecondsSince(start));
   ActionOutcome outcome;
   if (!dry_run) {
@@ -246,11 +256,17 @@ ActionOutcome Controller::Reassign(bool dry_run) {
 }
 
 ActionOutcome Controller::Apply(const Intents& changed, const LoadSummary& before) {
+  const bool reweighs = changed.weights != state_.intents.weights;
   state_.intents = changed;
+  ApplyPolicies();
   ActionOutcome outcome;
   outcome.before = before;
   outcome.moves = ReactToLinkChanges(ApplyIntents());
   jobs_.Apply(changed.jobs);
+  if (reweighs) {
+    const auto reweighed = placement_.Recompute(changed.weights, /*dry_run=*/false);
+    outcome.moves.insert(outcome.moves.end(), reweighed.moves.begin(), reweighed.moves.end());
+  }
   outcome.after = Summarize(state_);
   return outcome;
 }
@@ -274,15 +290,8 @@ Result<Intents> Controller::ChangedIntents(const std::string& id, bool is_link, 
     return Fail(ErrorCode::kNotFound, fmt::format("there is no node \"{}\"", id));
   }
   const ActionWords words = WordsFor(action);
-  if (request.until && !words.add) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("only what is failed or drained can have an end: {} takes no time",
-                            words.verb));
-  }
-  if (request.until && *request.until <= WallNow()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} is past: the clock says {}", FormatWallTime(*request.until),
-                            FormatWallTime(WallNow())));
+  if (Result<void> right = CheckEnd(request, words.add, words.verb); !right) {
+    return Propagate(right);
   }
   Intents changed = state_.intents;
   const bool drains = action == IntentAction::kDrain || action == IntentAction::kUndrain;
@@ -349,15 +358,6 @@ void Controller::RollBack(std::optional<std::uint64_t> revision, OperatorRequest
 void Controller::ReadAudit(std::uint64_t since, std::size_t most,
                            Store::Done<std::vector<AuditEntry>> done) {
   store_.ReadAudit(since, most, std::move(done));
-}
-
-void Controller::ChangePolicies(const ControllerOptions& options, const std::string& text) {
-  options_.algorithm = options.algorithm;
-  options_.moves_per_start = options.moves_per_start;
-  options_.moved_bytes_per_start = options.moved_bytes_per_start;
-  options_.lease = options.lease;
-  options_.verify_interval = options.verify_interval;
-  RecordEvent("reloaded", text);
 }
 
 void Controller::EndExpiredIntents() {

@@ -77,8 +77,8 @@ class Placement {
   };
   // Assigns all flows anew, from an empty fabric, by the algorithm of the options, and moves those
   // whose path differs, where that lowers the maximum load or (at the same load) makes the slower
-  // jobs faster; else nothing moves. With dry_run only tells.
-  Recomputation Recompute(bool dry_run);
+  // jobs faster, by these weights; else nothing moves. With dry_run only tells.
+  Recomputation Recompute(const IntentById& weights, bool dry_run);
 
   // The agent left a dead path by itself and draws its own port: finds out where it is now.
   void HandleRedraw(FlowSlot slot, std::uint32_t left_path, std::uint16_t port);
@@ -116,10 +116,11 @@ class Placement {
   std::vector<FlowSlot> FlowsOnBrokenPaths(const fabric::Topology& topology);
   void GiveUpUnusable(Flow& flow);
   FlowMove DescribeMove(FlowSlot slot, std::string from);
-  Assignment AssignAnew(const Elephants& elephants);
+  Assignment AssignAnew(const Elephants& elephants, std::span<const std::uint32_t> job_weights);
   // The ways of a flow are alike: those whose path it has already keep it.
   static void KeepWays(const Assignment& present, Assignment& anew);
-  bool IsWorthMoving(const Elephants& elephants, const Assignment& from, const Assignment& to);
+  bool IsWorthMoving(const Elephants& elephants, std::span<const std::uint32_t> job_weights,
+                     const Assignment& from, const Assignment& to);
 
   State& state_;
   PathLearner& learner_;

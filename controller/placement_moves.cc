@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "controller/placement.h"
+#include "controller/policies.h"
 #include "controller/routing/load_bounds.h"
 
 namespace espalier::controller {
@@ -156,10 +157,12 @@ std::vector<FlowMove> Placement::TryLinkChange(const fabric::Topology& trial) {
   return moves;
 }
 
-Assignment Placement::AssignAnew(const Elephants& elephants) {
-  Assignment assignment = options_.algorithm == Algorithm::kGreedy
-                              ? assigner_.Greedy(elephants.commodities)
-                              : assigner_.Optimal(elephants.commodities);
+Assignment Placement::AssignAnew(const Elephants& elephants,
+                                 std::span<const std::uint32_t> job_weights) {
+  Assignment assignment =
+      options_.algorithm == Algorithm::kGreedy
+          ? assigner_.Greedy(elephants.commodities)
+          : assigner_.Optimal(elephants.commodities, {.job_weights = job_weights});
   // Flows that cannot move stay, whatever that costs.
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     const Flow& flow = state_.flows.At(elephants.slots[i]);
@@ -184,28 +187,30 @@ void Placement::KeepWays(const Assignment& present, Assignment& anew) {
   }
 }
 
-bool Placement::IsWorthMoving(const Elephants& elephants, const Assignment& from,
+bool Placement::IsWorthMoving(const Elephants& elephants,
+                              std::span<const std::uint32_t> job_weights, const Assignment& from,
                               const Assignment& to) {
   if (from.max_load != to.max_load) return to.max_load < from.max_load;
   const auto score = [&](const Assignment& assignment) {
     return ComputeScore(elephants.commodities, rates_.Predict(elephants.commodities, assignment),
-                        {}, false);
+                        job_weights, false);
   };
   const Score present = score(from);
   return IsBetter(score(to), present);
 }
 
-Placement::Recomputation Placement::Recompute(bool dry_run) {
+Placement::Recomputation Placement::Recompute(const IntentById& weights, bool dry_run) {
   std::vector<FlowSlot> slots = state_.flows.All();
   std::erase_if(slots, [&](FlowSlot slot) { return !state_.HasPaths(state_.flows.At(slot)); });
   const Elephants elephants = DescribeElephants(state_, InOrder(std::move(slots)));
   const Assignment present = CurrentPaths(state_, elephants);
   const Load bound = ComputeLowerBound(state_.view, elephants.commodities);
-  Assignment anew = AssignAnew(elephants);
+  const std::vector<std::uint32_t> job_weights = WeightsOf(state_.flows.jobs(), weights);
+  Assignment anew = AssignAnew(elephants, job_weights);
   KeepWays(present, anew);
 
   Recomputation result{.before = {present.max_load, bound}, .after = {present.max_load, bound}};
-  if (!IsWorthMoving(elephants, present, anew)) return result;
+  if (!IsWorthMoving(elephants, job_weights, present, anew)) return result;
   result.after.max_load = anew.max_load;
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     if (std::ranges::equal(present.PathsOf(i), anew.PathsOf(i))) continue;

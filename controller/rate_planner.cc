@@ -30,4 +30,12 @@ void RatePlanner::Update() {
   }
 }
 
+void RatePlanner::LiftLimits() {
+  for (const FlowSlot slot : state_.flows.All()) {
+    Flow& flow = state_.flows.At(slot);
+    if (std::exchange(flow.max_rate_bps, 0) != 0) state_.MarkDirty(flow);
+  }
+  seen_changes_ = 0;
+}
+
 }  // namespace espalier::controller

@@ -19,6 +19,8 @@ class RatePlanner {
   // Predicts all rates anew where paths have changed since the last call, and marks the flows dirty
   // whose limit changes by more than a sixteenth. O(flows x hops x passes) where they have.
   void Update();
+  // No flow has a limit from now on, until Update is called again.
+  void LiftLimits();
 
  private:
   State& state_;

@@ -22,7 +22,7 @@ Result<void> Reloader::Reload() {
   bus_.RecheckKeys();
   bus_.SetLimits(read->limits);
   const std::vector<std::string> others = NeedRestart(running_, *read);
-  controller_.ChangePolicies(
+  controller_.TakeConfiguration(
       read->options,
       fmt::format("agent_keys={} tokens={} need_restart={}", keys_.agents.keys().size(),
                   keys_.tokens.tokens().size(),

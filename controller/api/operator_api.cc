@@ -189,6 +189,7 @@ HttpResponse OperatorApi::HandleView(const HttpRequest& request, std::string_vie
   if (view == "agents") return Ok(AgentsView(controller_));
   if (view == "predict") return Ok(PredictView(controller_));
   if (view == "intents") return Ok(IntentsView(controller_));
+  if (view == "policies") return Ok(PoliciesView(controller_));
   if (view == "events" || view == "plans") {
     const auto since = Number(request, "since");
     if (!since) return Failed(since.error());
@@ -229,8 +230,20 @@ void OperatorApi::HandlePost(const HttpRequest& request, io::HttpServer::Respond
   const std::string id = Query(request, "id");
   if (kind == "links" && verb) return controller_.ChangeLink(id, *verb, std::move(*asked), done);
   if (kind == "nodes" && verb) return controller_.ChangeNode(id, *verb, std::move(*asked), done);
+  if (action == "jobs/weight") {
+    const auto weight = Number(request, "weight");
+    if (!weight) return respond(Failed(weight.error()));
+    return controller_.ChangeWeight(id, weight->value_or(0), std::move(*asked), done);
+  }
+  if (action == "policies/set") {
+    return controller_.ChangePolicy(id, Query(request, "value"), std::move(*asked), done);
+  }
+  if (action == "policies/reset") {
+    return controller_.ChangePolicy(id, std::nullopt, std::move(*asked), done);
+  }
   if (asked->until) {
-    return respond(Failed({ErrorCode::kInvalidArgument, "only fail and drain take until"}));
+    return respond(Failed(
+        {ErrorCode::kInvalidArgument, fmt::format("{} takes no time: it has no end", action)}));
   }
   if (action == "jobs/stop") return controller_.StopJob(id, std::move(*asked), done);
   if (action == "jobs/start") {

@@ -8,6 +8,7 @@
 #include "common/io/json.h"
 #include "controller/api/flow_view.h"
 #include "controller/api/link_view.h"
+#include "controller/policies.h"
 
 namespace espalier::controller {
 namespace {
@@ -296,11 +297,12 @@ std::string IntentsView(Controller& controller) {
   json.BeginObject();
   json.Key("revision").Integer(static_cast<std::int64_t>(state.revision));
   json.Key("intents").BeginArray();
-  const auto write = [&](std::string_view what, const IntentById& intents) {
+  const auto write = [&](std::string_view what, const IntentById& intents, bool has_value = false) {
     for (const auto& [id, intent] : intents) {
       json.BeginObject();
       json.Key("what").String(what);
       json.Key("id").String(id);
+      json.Key("value").String(has_value ? intent.detail : "");
       json.Key("actor").String(intent.actor);
       json.Key("since").String(FormatWallTime(intent.since));
       json.Key("until").String(intent.until ? FormatWallTime(*intent.until) : "");
@@ -314,6 +316,26 @@ std::string IntentsView(Controller& controller) {
   write("drained node", state.intents.drained_nodes);
   write("restored link", state.intents.restored_links);
   write("job", state.intents.jobs);
+  write("weight", state.intents.weights, true);
+  write("policy", state.intents.policies, true);
+  json.EndArray().EndObject();
+  return json.Text();
+}
+
+std::string PoliciesView(Controller& controller) {
+  const IntentById& intents = controller.state().intents.policies;
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("policies").BeginArray();
+  for (const std::string_view name : PolicyNames()) {
+    const auto set = intents.find(std::string(name));
+    json.BeginObject();
+    json.Key("policy").String(name);
+    json.Key("value").String(PolicyValue(controller.options(), name));
+    json.Key("configured").String(PolicyValue(controller.configured(), name));
+    json.Key("set_by").String(set == intents.end() ? "" : set->second.actor);
+    json.EndObject();
+  }
   json.EndArray().EndObject();
   return json.Text();
 }

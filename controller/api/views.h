@@ -25,6 +25,8 @@ std::string LiveEvents(const Controller& controller, std::span<const HistoryEven
 Result<std::string> ExplainView(Controller& controller, const std::string& flow);
 // What operators have said and is in force.
 std::string IntentsView(Controller& controller);
+// How flows are placed: every policy, what the configuration says, and who has set it.
+std::string PoliciesView(Controller& controller);
 std::string AuditView(const std::vector<AuditEntry>& entries);
 std::string OutcomeView(const ActionOutcome& outcome, bool dry_run);
 

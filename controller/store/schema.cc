@@ -68,7 +68,11 @@ CREATE TABLE event(
 // What an intent is, where that is more than a name: a job.
 constexpr const char* kVersion2 = "ALTER TABLE intent ADD COLUMN detail TEXT NOT NULL DEFAULT '';";
 
-constexpr std::array kMigrations = {kVersion1, kVersion2};
+// The same tables: intents may be weights and policies from here on, which programs of the versions
+// before do not know.
+constexpr const char* kVersion3 = "";
+
+constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3};
 
 Result<bool> IsEmpty(Database& database) {
   Result<std::int64_t> tables = database.ReadInteger("SELECT count(*) FROM sqlite_schema");
@@ -111,7 +115,9 @@ Result<void> Migrate(Database& database, std::span<const char* const> migrations
       if (!found) return Propagate(found);
       version = *found;
     }
-    for (const char* script : migrations.subspan(static_cast<std::size_t>(version))) {
+    const auto scripts = migrations.subspan(static_cast<std::size_t>(version));
+    if (scripts.empty()) return {};  // and the file stays as it is
+    for (const char* script : scripts) {
       if (Result<void> done = database.Execute(script); !done) return done;
     }
     return database.Execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}",

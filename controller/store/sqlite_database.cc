@@ -18,6 +18,8 @@ struct Meaning {
 };
 
 Meaning MeaningOf(int code) {
+  // The index of the log could not grow: it is written to its full size, so the disk is full.
+  if (code == SQLITE_IOERR_SHMSIZE) code = SQLITE_FULL;
   switch (code & 0xff) {
     case SQLITE_FULL:
       return {ErrorCode::kResourceExhausted, "free space on its disk"};

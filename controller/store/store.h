@@ -19,10 +19,10 @@ struct Intent {
   std::string actor;
   WallTime since;
   std::optional<WallTime> until;  // it ends by itself then
-  std::string detail{};           // of a job: what it is
+  std::string detail{};           // of a job: what it is; of a weight or policy: its value
   bool operator==(const Intent&) const = default;
 };
-using IntentById = std::map<std::string, Intent>;  // by the topology's ids
+using IntentById = std::map<std::string, Intent>;  // by the topology's ids, or by names
 
 // All that operators have said about the fabric and that must survive a restart.
 struct Intents {
@@ -32,6 +32,8 @@ struct Intents {
   IntentById drained_nodes;
   IntentById restored_links;  // though the topology file says otherwise
   IntentById jobs;            // whose collectives run on forests, by name
+  IntentById weights;         // of jobs, by name
+  IntentById policies;        // by name
   bool operator==(const Intents&) const = default;
 };
 

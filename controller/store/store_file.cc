@@ -26,6 +26,8 @@ constexpr std::array kKinds = {
     KindOfIntent{"drained_node", &Intents::drained_nodes},
     KindOfIntent{"restored_link", &Intents::restored_links},
     KindOfIntent{"job", &Intents::jobs},
+    KindOfIntent{"weight", &Intents::weights},
+    KindOfIntent{"policy", &Intents::policies},
 };
 
 std::int64_t Microseconds(WallTime time) { return time.time_since_epoch().count(); }

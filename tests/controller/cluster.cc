@@ -87,6 +87,21 @@ Result<ActionOutcome> Cluster::ChangeNode(const std::string& node, IntentAction 
   });
 }
 
+Result<ActionOutcome> Cluster::ChangeWeight(const std::string& job, std::uint64_t weight,
+                                            OperatorRequest request) {
+  return AwaitOutcome([&](ActionDone done) {
+    controller_->ChangeWeight(job, weight, std::move(request), std::move(done));
+  });
+}
+
+Result<ActionOutcome> Cluster::ChangePolicy(const std::string& name,
+                                            std::optional<std::string> value,
+                                            OperatorRequest request) {
+  return AwaitOutcome([&](ActionDone done) {
+    controller_->ChangePolicy(name, std::move(value), std::move(request), std::move(done));
+  });
+}
+
 Result<ActionOutcome> Cluster::Recompute(OperatorRequest request) {
   return AwaitOutcome(
       [&](ActionDone done) { controller_->Recompute(std::move(request), std::move(done)); });

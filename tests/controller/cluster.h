@@ -96,6 +96,10 @@ class Cluster : private Bus {
                                    OperatorRequest request = {});
   Result<ActionOutcome> ChangeNode(const std::string& node, IntentAction action,
                                    OperatorRequest request = {});
+  Result<ActionOutcome> ChangeWeight(const std::string& job, std::uint64_t weight,
+                                     OperatorRequest request = {});
+  Result<ActionOutcome> ChangePolicy(const std::string& name, std::optional<std::string> value,
+                                     OperatorRequest request = {});
   Result<ActionOutcome> Recompute(OperatorRequest request = {});
   Result<ActionOutcome> RollBack(std::optional<std::uint64_t> revision,
                                  OperatorRequest request = {});

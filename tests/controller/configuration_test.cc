@@ -82,11 +82,11 @@ TEST_F(ConfigurationTest, KnowsWhatNeedsARestart) {
   const auto running = Read("topology_file: \"t.json\"");
   const auto live = Read(
       "topology_file: \"t.json\" log_level: \"debug\" moves_per_start: 9 lease_seconds: 5\n"
-      "verify_interval_ms: 7 algorithm: \"greedy\" max_messages_per_second: 3");
+      "verify_interval_ms: 7 algorithm: \"greedy\" limit_rates: true max_messages_per_second: 3");
   EXPECT_TRUE(NeedRestart(*running, *live).empty());
-  const auto other = Read("topology_file: \"u.json\" listen: \"tcp://*:1\" limit_rates: true");
+  const auto other = Read("topology_file: \"u.json\" listen: \"tcp://*:1\" hash_uses_qpn: true");
   EXPECT_EQ(NeedRestart(*running, *other),
-            (std::vector<std::string>{"topology_file", "listen", "limit_rates"}));
+            (std::vector<std::string>{"topology_file", "listen", "hash_uses_qpn"}));
 }
 
 TEST_F(ConfigurationTest, NamesThePlaceOfAnError) {

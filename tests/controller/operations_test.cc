@@ -147,5 +147,160 @@ TEST(Operations, KeepsItsEventsOverARestart) {
   EXPECT_GT(cluster.state().history.last_sequence(), last);
 }
 
+// Three jobs of one flow each leave a leaf with two spines: one of them has a link to itself.
+class Weights : public testing::Test {
+ protected:
+  Weights() {
+    cluster_.ConnectAll();
+    for (int i = 0; i < 3; ++i) {
+      cluster_.Open(i, {{.id = 1, .to = 3 + i, .job = std::string(1, static_cast<char>('A' + i))}});
+    }
+    cluster_.Settle();
+  }
+  bool IsAlone(int host) {
+    const auto spine = [&](int i) { return cluster_.AppliedSpine(i, 1, 3 + i); };
+    for (int i = 0; i < 3; ++i) {
+      if (i != host && spine(i) == spine(host)) return false;
+    }
+    return true;
+  }
+  // The first job that shares its link.
+  std::string Sharer() {
+    for (int i = 0; i < 3; ++i) {
+      if (!IsAlone(i)) return std::string(1, static_cast<char>('A' + i));
+    }
+    return "";
+  }
+
+  WallTime now_{std::chrono::hours(1'000)};
+  Cluster cluster_{{.spines = 2, .leaves = 2, .hosts_per_leaf = 3},
+                   {.wall_clock = [this] { return now_; }}};
+};
+
+TEST_F(Weights, MoveFlowsSoThatTheHeavierJobIsFaster) {
+  const std::string job = Sharer();
+  const int host = job[0] - 'A';
+  const auto told = cluster_.ChangeWeight(job, 2, {.dry_run = true});
+  ASSERT_TRUE(told) << told.error().message;
+  EXPECT_FALSE(told->moves.empty());
+  EXPECT_TRUE(cluster_.state().intents.weights.empty());
+  EXPECT_FALSE(IsAlone(host));
+
+  const auto done = cluster_.ChangeWeight(job, 2, {.actor = "ada", .reason = "late"});
+  ASSERT_TRUE(done) << done.error().message;
+  ASSERT_EQ(done->moves.size(), told->moves.size());
+  for (std::size_t i = 0; i < done->moves.size(); ++i) {
+    EXPECT_EQ(done->moves[i].flow, told->moves[i].flow);
+    EXPECT_EQ(done->moves[i].to, told->moves[i].to);
+  }
+  EXPECT_TRUE(IsAlone(host));
+  EXPECT_EQ(cluster_.disk.audit.back().action, "set weight");
+  EXPECT_EQ(cluster_.disk.audit.back().target, job + "=2");
+  EXPECT_EQ(cluster_.disk.audit.back().moves.size(), done->moves.size());
+  EXPECT_TRUE(cluster_.Recompute()->moves.empty());  // it counts there too
+
+  EXPECT_EQ(cluster_.ChangeWeight(job, 2).error().code, ErrorCode::kAlreadyExists);
+  cluster_.RestartController();
+  EXPECT_EQ(cluster_.state().intents.weights.at(job).detail, "2");
+  EXPECT_EQ(cluster_.state().intents.weights.at(job).reason, "late");
+  ASSERT_TRUE(cluster_.RollBack(0));
+  EXPECT_TRUE(cluster_.state().intents.weights.empty());
+}
+
+TEST_F(Weights, EndAndAreTakenBack) {
+  ASSERT_TRUE(cluster_.ChangeWeight("C", 3, {.until = now_ + 1h}));
+  ASSERT_TRUE(cluster_.ChangeWeight("C", 3, {.until = now_ + 2h}));  // longer
+  now_ += 90min;
+  cluster_.Advance(2s);
+  EXPECT_EQ(cluster_.state().intents.weights.count("C"), 1U);
+  now_ += 31min;
+  cluster_.Advance(2s);
+  EXPECT_TRUE(cluster_.disk.intents().weights.empty());
+  ASSERT_TRUE(cluster_.ChangeWeight("yet to come", 1'000));
+  ASSERT_TRUE(cluster_.ChangeWeight("yet to come", 1));
+  EXPECT_TRUE(cluster_.state().intents.weights.empty());
+  EXPECT_EQ(cluster_.ChangeWeight("A", 1).error().code, ErrorCode::kAlreadyExists);
+}
+
+TEST_F(Weights, RefuseWhatMakesNoSense) {
+  const auto refusal = [&](const std::string& job, std::uint64_t weight, OperatorRequest request) {
+    return cluster_.ChangeWeight(job, weight, std::move(request)).error().code;
+  };
+  EXPECT_EQ(refusal("A", 0, {}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal("A", 1'001, {}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal("", 2, {}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal("A", 2, {.until = now_}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal("A", 1, {.until = now_ + 1h}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(cluster_.disk.intents(), Intents{});
+  EXPECT_EQ(cluster_.disk.audit.size(), 5U);
+}
+
+TEST(Policies, HoldInsteadOfTheConfigurationUntilTheyAreReset) {
+  Cluster cluster(kShape, {.moves_per_start = 7});
+  const auto& options = cluster.controller().options();
+  const auto told = cluster.ChangePolicy("moves_per_start", "0", {.dry_run = true});
+  ASSERT_TRUE(told) << told.error().message;
+  EXPECT_TRUE(told->moves.empty());
+  EXPECT_EQ(options.moves_per_start, 7U);
+  ASSERT_TRUE(cluster.ChangePolicy("moves_per_start", "0"));
+  ASSERT_TRUE(cluster.ChangePolicy("algorithm", "greedy"));
+  EXPECT_EQ(options.moves_per_start, 0U);
+  EXPECT_EQ(options.algorithm, Algorithm::kGreedy);
+  // What is read again from the file holds where operators have said nothing.
+  cluster.controller().TakeConfiguration({.moves_per_start = 9, .plan_ahead = false}, "");
+  EXPECT_EQ(options.moves_per_start, 0U);
+  EXPECT_FALSE(options.plan_ahead);
+  ASSERT_TRUE(cluster.RollBack(1));
+  EXPECT_EQ(options.algorithm, Algorithm::kOptimal);
+  ASSERT_TRUE(cluster.ChangePolicy("moves_per_start", std::nullopt));
+  EXPECT_EQ(options.moves_per_start, 9U);
+  EXPECT_EQ(cluster.ChangePolicy("moves_per_start", std::nullopt).error().code,
+            ErrorCode::kAlreadyExists);
+
+  ASSERT_TRUE(cluster.ChangePolicy("moved_bytes_per_start", "65536"));
+  cluster.RestartController();
+  EXPECT_EQ(cluster.controller().options().moved_bytes_per_start, 65'536);
+  EXPECT_EQ(cluster.controller().options().moves_per_start, 7U);
+}
+
+TEST(Policies, LimitRatesWhileTheyHold) {
+  Cluster cluster({.spines = 2, .leaves = 2, .hosts_per_leaf = 3});
+  cluster.ConnectAll();
+  cluster.Open(0, {{.id = 1, .to = 3}});
+  const auto limit = [&] {
+    cluster.Advance(1s);
+    return cluster.host(0).sets.at(1).max_rate_bps;
+  };
+  EXPECT_EQ(limit(), 0U);
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(cluster.ChangePolicy("limit_rates", "true"));
+    EXPECT_EQ(limit(), 100'000'000'000U);
+    ASSERT_TRUE(cluster.ChangePolicy("limit_rates", std::nullopt));
+    EXPECT_EQ(limit(), 0U);
+  }
+}
+
+TEST(Policies, RefuseWhatTheyAreNot) {
+  Cluster cluster(kShape);
+  for (const auto& [name, value, code] :
+       std::vector<std::tuple<std::string, std::optional<std::string>, ErrorCode>>{
+           {"algorithm", "best", ErrorCode::kInvalidArgument},
+           {"algorithm", "", ErrorCode::kInvalidArgument},
+           {"moves_per_start", "-1", ErrorCode::kInvalidArgument},
+           {"moves_per_start", "4 ", ErrorCode::kInvalidArgument},
+           {"moves_per_start", "99999999999", ErrorCode::kInvalidArgument},
+           {"moved_bytes_per_start", "-1", ErrorCode::kInvalidArgument},
+           {"limit_rates", "yes", ErrorCode::kInvalidArgument},
+           {"plan_ahead", "1", ErrorCode::kInvalidArgument},
+           {"listen", "tcp://*:1", ErrorCode::kNotFound},
+           {"listen", std::nullopt, ErrorCode::kNotFound},
+           {"algorithm", std::nullopt, ErrorCode::kAlreadyExists}}) {
+    const auto refused = cluster.ChangePolicy(name, value);
+    ASSERT_FALSE(refused) << name << "=" << value.value_or("(reset)");
+    EXPECT_EQ(refused.error().code, code) << refused.error().message;
+  }
+  EXPECT_EQ(cluster.disk.intents(), Intents{});
+}
+
 }  // namespace
 }  // namespace espalier::controller

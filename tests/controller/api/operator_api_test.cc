@@ -199,6 +199,26 @@ TEST_F(OperatorApiTest, RollsBack) {
   EXPECT_EQ(Call("POST", "/api/v1/rollback", {{"until", "+1h"}}).status, 400);
 }
 
+TEST_F(OperatorApiTest, SetsWeightsAndPolicies) {
+  EXPECT_EQ(Call("POST", "/api/v1/jobs/weight", {{"id", "A"}, {"weight", "3"}}).status, 200);
+  EXPECT_EQ(Call("POST", "/api/v1/jobs/weight", {{"id", "A"}, {"weight", "3"}}).status, 409);
+  EXPECT_EQ(Call("POST", "/api/v1/jobs/weight", {{"id", "A"}, {"weight", "x"}}).status, 400);
+  EXPECT_EQ(Call("POST", "/api/v1/jobs/weight", {{"id", "A"}}).status, 400);
+  const std::map<std::string, std::string> greedy = {{"id", "algorithm"}, {"value", "greedy"}};
+  EXPECT_EQ(Call("POST", "/api/v1/policies/set", greedy).status, 200);
+  EXPECT_EQ(Call("POST", "/api/v1/policies/set", {{"id", "listen"}, {"value", "x"}}).status, 404);
+  const auto policies = Json(Call("GET", "/api/v1/policies"));
+  const auto& algorithm = policies.Find("policies")->items.at(0);
+  EXPECT_EQ(algorithm.Find("value")->text, "greedy");
+  EXPECT_EQ(algorithm.Find("configured")->text, "optimal");
+  EXPECT_EQ(algorithm.Find("set_by")->text, "user ada");
+  const auto intents = Json(Call("GET", "/api/v1/intents"));
+  ASSERT_EQ(intents.Find("intents")->items.size(), 2U);
+  EXPECT_EQ(intents.Find("intents")->items[0].Find("value")->text, "3");
+  EXPECT_EQ(Call("POST", "/api/v1/policies/reset", {{"id", "algorithm"}}).status, 200);
+  EXPECT_EQ(Call("POST", "/api/v1/policies/reset", {{"id", "algorithm"}}).status, 409);
+}
+
 TEST_F(OperatorApiTest, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(Call("POST", "/api/v1/links/fail", {{"id", "nowhere"}}).status, 404);
   EXPECT_EQ(Call("POST", "/api/v1/links/fail").status, 404);

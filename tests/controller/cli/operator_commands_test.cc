@@ -158,6 +158,21 @@ TEST_F(OperatorCommandsTest, DrainsUntilATimeAndTellsWhoDidIt) {
   EXPECT_EQ(Run({"undrain", "node", "spine0", "--until", "+2h"}).exit_code, 2);
 }
 
+TEST_F(OperatorCommandsTest, SetsWeightsAndPolicies) {
+  EXPECT_NE(Run({"weight", "A", "2", "--dry-run"}).out.find("would move 0"), std::string::npos);
+  EXPECT_EQ(Run({"weight", "A", "2", "--until", "+1h", "--reason", "late"}).exit_code, 0);
+  EXPECT_NE(Run({"intents"}).out.find("late"), std::string::npos);
+  EXPECT_EQ(Run({"weight", "A", "1"}).exit_code, 0);
+  EXPECT_EQ(Run({"weight", "A", "heavy"}).exit_code, 2);
+  EXPECT_EQ(Run({"weight", "A", "0"}).exit_code, 2);
+  EXPECT_EQ(Run({"policy", "set", "algorithm", "greedy", "--reason", "compare"}).exit_code, 0);
+  EXPECT_NE(Run({"policy", "list"}).out.find("greedy"), std::string::npos);
+  EXPECT_TRUE(io::ParseJson(Run({"policy", "list", "--json"}).out, "list").has_value());
+  EXPECT_EQ(Run({"policy", "reset", "algorithm"}).exit_code, 0);
+  EXPECT_EQ(Run({"policy", "set", "algorithm", "best"}).exit_code, 2);
+  EXPECT_EQ(Run({"policy", "set", "topology_file", "x"}).exit_code, 1);
+}
+
 TEST_F(OperatorCommandsTest, SaysOnStandardErrorThatThereWasNothingToDo) {
   Run({"fail", "link", "leaf0--spine0"});
   const Outcome again = Run({"fail", "link", "leaf0--spine0"});

@@ -69,6 +69,8 @@ inline Intents SomeIntents() {
   intents.drained_nodes["sp\xc3\xafne2"] = {"", "user bob", then, std::nullopt};
   intents.restored_links["leaf2--spine0"] = {"the file is old", "", then, std::nullopt};
   intents.jobs["train"] = {"", "user ada", then, std::nullopt, "allreduce 0 inline\nh0\nh1\n"};
+  intents.weights["train"] = {"", "user ada", then, then + 1h, "2"};
+  intents.policies["algorithm"] = {"quiet", "user bob", then, std::nullopt, "greedy"};
   return intents;
 }
 

@@ -29,6 +29,10 @@ Intents IntentsOf(std::uint64_t revision) {
     const std::string id = "link" + std::to_string(i);
     if (random() % 3 == 0) intents.failed_links[id] = intent;
     if (random() % 3 == 0) intents.drained_nodes[id] = intent;
+    Intent setting = intent;
+    setting.detail = std::to_string(random() % 1'000);
+    if (random() % 3 == 0) intents.weights["job" + std::to_string(i)] = setting;
+    if (random() % 3 == 0) intents.policies["policy" + std::to_string(i)] = setting;
   }
   return intents;
 }

@@ -86,7 +86,7 @@ TEST_F(StoreToolsTest, ChecksWithoutChanging) {
   const std::string before = Read(path_);
   const auto summary = CheckStore(path_);
   ASSERT_TRUE(summary.has_value()) << summary.error().message;
-  EXPECT_EQ(summary->schema_version, 2);
+  EXPECT_EQ(summary->schema_version, 3);
   EXPECT_EQ(summary->epoch, 1U);
   EXPECT_EQ(summary->revision, 1U);
   EXPECT_EQ(Read(path_), before);
@@ -128,18 +128,19 @@ TEST_F(StoreToolsTest, RefusesANewerOrForeignDatabase) {
 }
 
 TEST_F(StoreToolsTest, MigratesInOneTransaction) {
-  const std::vector<const char*> good = {StoreMigrations()[0], StoreMigrations()[1],
-                                         "CREATE TABLE weight(id TEXT)"};
-  const std::vector<const char*> bad = {StoreMigrations()[0], StoreMigrations()[1],
-                                        "CREATE TABLE weight(id TEXT)", "CREATE TABLE broken("};
+  const auto newest = static_cast<std::int64_t>(StoreMigrations().size());
+  std::vector<const char*> good(StoreMigrations().begin(), StoreMigrations().end());
+  good.push_back("CREATE TABLE standby(id TEXT)");
+  std::vector<const char*> bad = good;
+  bad.push_back("CREATE TABLE broken(");
   Commit(path_, Failed("l1"));
   Database database = Database::Open(path_).value();
   EXPECT_FALSE(Migrate(database, bad).has_value());
-  EXPECT_EQ(ReadSchemaVersion(database, good).value(), 2);
-  EXPECT_FALSE(database.Prepare("SELECT * FROM weight").has_value());
+  EXPECT_EQ(ReadSchemaVersion(database, good).value(), newest);
+  EXPECT_FALSE(database.Prepare("SELECT * FROM standby").has_value());
   ASSERT_TRUE(Migrate(database, good).has_value());
-  EXPECT_EQ(ReadSchemaVersion(database, good).value(), 3);
-  EXPECT_TRUE(database.Prepare("SELECT * FROM weight").has_value());
+  EXPECT_EQ(ReadSchemaVersion(database, good).value(), newest + 1);
+  EXPECT_TRUE(database.Prepare("SELECT * FROM standby").has_value());
   EXPECT_EQ(database.ReadInteger("SELECT count(*) FROM intent").value(), 1);
   EXPECT_TRUE(Migrate(database, good).has_value());
   // The program of before does not touch what it does not know.

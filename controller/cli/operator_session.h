@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/io/json.h"
+
+namespace CLI {
+class App;
+}
+
+namespace espalier::cli {
+
+// Options that all these commands share, and where their exit code goes.
+struct Session {
+  explicit Session(int& code) : exit_code(code) {}
+
+  std::string controller;
+  std::string token_file;
+  std::string ca_file;
+  bool json = false;
+  bool dry_run = false;
+  std::string reason;
+  std::string until;
+  std::string id;
+  int& exit_code;
+};
+using SessionPtr = std::shared_ptr<Session>;
+
+// A subcommand with the options of a session.
+CLI::App* AddCommand(CLI::App& app, const SessionPtr& session, const std::string& name,
+                     const std::string& help);
+
+std::string UrlEncode(std::string_view text);
+// Tells it on standard error; returns `code`.
+int Complain(const std::string& message, int code);
+
+// The answer's JSON, or none after the error was told and the exit code set.
+std::optional<io::JsonValue> Ask(Session& session, const std::string& method,
+                                 const std::string& target, bool print_json = true,
+                                 const std::string& body = "");
+
+// Has the controller do `action` ("links/fail"; with a query of its own or without) with the
+// session's dry run, id, reason and end, and tells what it moved.
+void Act(Session& session, const std::string& action);
+
+}  // namespace espalier::cli

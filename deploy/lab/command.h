@@ -42,6 +42,7 @@ class ChildProcess {
   ChildProcess& operator=(ChildProcess&& other) noexcept;
   ~ChildProcess();
 
+  pid_t pid() const { return pid_; }            // until it was waited for
   int output() const { return output_.get(); }  // to read from
   // To its standard input. A program that is gone is no error here: its output ends.
   Result<void> Write(std::string_view text);

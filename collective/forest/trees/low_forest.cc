@@ -8,7 +8,7 @@
 
 #include "collective/forest/general.h"
 #include "collective/forest/trees/lower_trees.h"
-#include "collective/forest/trees/sender_exchange.h"
+#include "collective/forest/trees/regrow_trees.h"
 
 namespace espalier::forest {
 namespace {
@@ -16,10 +16,7 @@ namespace {
 constexpr std::int32_t kSmall = 64;     // ranks
 constexpr std::int32_t kMedium = 256;   // up to here LowerTrees gets somewhere in its steps
 constexpr std::int32_t kMaxTries = 16;  // forests of small problems
-// Of more parents than this only chains are worth the time.
-constexpr std::size_t kHuge = std::size_t{1} << 22;
-constexpr std::int32_t kBearable = 100;  // edges high
-constexpr std::int32_t kSources = 64;    // ranks that distances are measured from
+constexpr std::int32_t kSources = 64;   // ranks that distances are measured from
 
 using Neighbours = std::vector<std::vector<std::int32_t>>;
 
@@ -64,20 +61,18 @@ std::int32_t GreatestDistance(const Problem& problem, const TreeCount& count) {
 Result<Forest> BuildLowForest(const Problem& problem, const TreeCount& count,
                               std::int64_t height_steps, const Control& control) {
   const std::int32_t distance = GreatestDistance(problem, count);
+  const std::int32_t low_enough = distance * 3 / 2;
   if (problem.rank_count > kSmall) {
     auto forest = BuildGeneralForest(problem, count, {}, control);
     if (!forest || height_steps == 0) return forest;
     control.Report("height", 0);
-    const bool huge = forest->parents.size() > kHuge;
-    if (huge && ComputeHeights(*forest).max <= kBearable) return forest;
-    ExchangeSenders(problem, count, {.low_enough = 2 * distance + 4}, *forest, control);
-    if (problem.rank_count <= kMedium) {
+    RegrowTrees(problem, count, *forest, control);
+    if (problem.rank_count <= kMedium && ComputeHeights(*forest).max > low_enough) {
       LowerTrees(problem, count, {.steps = height_steps}, *forest, control);
     }
     return forest;
   }
   const std::int32_t tries = std::min(problem.rank_count, kMaxTries);
-  const std::int32_t low_enough = distance * 3 / 2;
   std::optional<Forest> lowest;
   Heights heights;
   for (std::int32_t i = 0; i < tries && (i == 0 || height_steps > 0); ++i) {

@@ -23,6 +23,14 @@ std::size_t CountUp(const Problem& problem, std::span<const std::int32_t> hops) 
   return up;
 }
 
+// The first port of the hub.
+std::optional<std::uint16_t> FindPort(std::span<const std::pair<std::int32_t, std::uint16_t>> ports,
+                                      std::int32_t hub) {
+  const auto found = std::lower_bound(ports.begin(), ports.end(), std::pair(hub, std::uint16_t{0}));
+  if (found == ports.end() || found->first != hub) return std::nullopt;
+  return found->second;
+}
+
 }  // namespace
 
 std::optional<SenderPorts> SenderPorts::Find(const Problem& problem, const TreeCount& count,
@@ -31,44 +39,68 @@ std::optional<SenderPorts> SenderPorts::Find(const Problem& problem, const TreeC
   ports.out_.resize(static_cast<std::size_t>(problem.rank_count));
   ports.in_.resize(ports.out_.size());
   for (const Arc& arc : problem.arcs) ports.heads_.push_back(arc.head);
-  if (!ports.AddWaysUp(problem, count) || !ports.AddRoutes(problem, forest)) return std::nullopt;
+  for (const bool down : {false, true}) {
+    if (!ports.AddWays(problem, count, down)) return std::nullopt;
+  }
+  if (!ports.AddRoutes(problem, forest)) return std::nullopt;
   ports.ListByHub(static_cast<std::size_t>(problem.node_count));
   return ports;
 }
 
 std::optional<std::uint16_t> SenderPorts::FindOut(Rank rank, std::int32_t hub) const {
-  const auto& ports = by_hub_[rank];
-  const auto found = std::lower_bound(ports.begin(), ports.end(), std::pair(hub, std::uint16_t{0}));
-  if (found == ports.end() || found->first != hub) return std::nullopt;
-  return found->second;
+  return FindPort(out_by_hub_[rank], hub);
 }
 
-bool SenderPorts::AddWaysUp(const Problem& problem, const TreeCount& count) {
-  std::vector<std::vector<std::int32_t>> arcs_from(static_cast<std::size_t>(problem.node_count));
+std::optional<std::uint16_t> SenderPorts::FindIn(Rank rank, std::int32_t hub) const {
+  return FindPort(in_by_hub_[rank], hub);
+}
+
+bool SenderPorts::GoTogether(const SenderPort& out, const SenderPort& in) const {
+  const auto up = Hops(out);
+  const auto down = Hops(in);
+  for (std::size_t u = 0; u + 1 < up.size(); ++u) {
+    for (std::size_t d = 0; d + 1 < down.size(); ++d) {
+      if (HeadOf(up[u]) == HeadOf(down[d])) return false;
+    }
+  }
+  return true;
+}
+
+bool SenderPorts::AddWays(const Problem& problem, const TreeCount& count, bool down) {
+  std::vector<std::vector<std::int32_t>> arcs_at(static_cast<std::size_t>(problem.node_count));
   for (std::size_t a = 0; a < problem.arcs.size(); ++a) {
     if (count.capacity[a] == 0) continue;
-    arcs_from[static_cast<std::size_t>(problem.arcs[a].tail)].push_back(
-        static_cast<std::int32_t>(a));
+    const std::int32_t lower = down ? problem.arcs[a].head : problem.arcs[a].tail;
+    arcs_at[static_cast<std::size_t>(lower)].push_back(static_cast<std::int32_t>(a));
   }
   struct Reached {
     std::int32_t node = 0;
     std::vector<std::int32_t> hops;
   };
-  std::vector<bool> seen(arcs_from.size(), false);
+  Ports& all = down ? in_ : out_;
+  std::vector<bool> seen(arcs_at.size(), false);
   for (std::int32_t rank = 0; rank < problem.rank_count; ++rank) {
     std::vector<Reached> open = {{rank, {}}};
+    std::vector<SenderPort>& ports = all[static_cast<std::size_t>(rank)];
     for (std::size_t i = 0; i < open.size(); ++i) {
       const std::int32_t at = open[i].node;
-      for (const std::int32_t arc : arcs_from[static_cast<std::size_t>(at)]) {
-        const std::int32_t next = HeadOf(arc);
+      for (const std::int32_t arc : arcs_at[static_cast<std::size_t>(at)]) {
+        const Arc& link = problem.arcs[static_cast<std::size_t>(arc)];
+        const std::int32_t next = down ? link.tail : link.head;
         const bool falls = LevelOf(problem, next) < LevelOf(problem, at);
         if (seen[static_cast<std::size_t>(next)] || falls || (problem.IsRank(next) && i > 0)) {
           continue;
         }
+        if (problem.IsRank(next)) {
+          // A direct link: its receiver is the hub, and there is nothing below it.
+          const std::vector<std::int32_t> hops =
+              down ? std::vector<std::int32_t>() : std::vector{arc};
+          if (!Intern(ports, down ? rank : next, hops)) return false;
+          continue;
+        }
         std::vector<std::int32_t> hops = open[i].hops;
-        hops.push_back(arc);
-        if (!Intern(out_[static_cast<std::size_t>(rank)], next, hops)) return false;
-        if (problem.IsRank(next)) continue;
+        hops.insert(down ? hops.begin() : hops.end(), arc);
+        if (!Intern(ports, next, hops)) return false;
         seen[static_cast<std::size_t>(next)] = true;
         open.push_back({next, std::move(hops)});
       }
@@ -111,16 +143,24 @@ std::optional<std::uint16_t> SenderPorts::Intern(std::vector<SenderPort>& ports,
 }
 
 void SenderPorts::ListByHub(std::size_t node_count) {
-  by_hub_.resize(out_.size());
+  const auto list = [](const Ports& all) {
+    ByHub by_hub(all.size());
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      for (std::size_t i = 0; i < all[rank].size(); ++i) {
+        by_hub[rank].emplace_back(all[rank][i].hub, static_cast<std::uint16_t>(i));
+      }
+      std::sort(by_hub[rank].begin(), by_hub[rank].end());
+    }
+    return by_hub;
+  };
+  out_by_hub_ = list(out_);
+  in_by_hub_ = list(in_);
   senders_.resize(node_count);
   for (std::size_t rank = 0; rank < out_.size(); ++rank) {
-    for (std::size_t i = 0; i < out_[rank].size(); ++i) {
-      const std::int32_t hub = out_[rank][i].hub;
-      by_hub_[rank].emplace_back(hub, static_cast<std::uint16_t>(i));
+    for (const auto& [hub, place] : out_by_hub_[rank]) {
       std::vector<Rank>& senders = senders_[static_cast<std::size_t>(hub)];
       if (senders.empty() || senders.back() != rank) senders.push_back(static_cast<Rank>(rank));
     }
-    std::sort(by_hub_[rank].begin(), by_hub_[rank].end());
   }
 }
 

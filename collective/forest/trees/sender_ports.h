@@ -26,21 +26,27 @@ class SenderPorts {
  public:
   static constexpr std::size_t kMaxPorts = 256;  // of a rank, out or in
 
-  // All ways of the ranks up to switches (on which tiers of the fabric never fall), and all ways
-  // that the routes of a forest use besides. None where a rank has more than kMaxPorts.
+  // All ways of the ranks up to switches (on which tiers of the fabric never fall) and down from
+  // them, and all ways that the routes of a forest use besides. None where a rank has more than
+  // kMaxPorts.
   static std::optional<SenderPorts> Find(const Problem& problem, const TreeCount& count,
                                          const Forest& forest);
 
   // By place among the ports of the rank.
   const SenderPort& Out(Rank rank, std::uint16_t place) const { return out_[rank][place]; }
   const SenderPort& In(Rank rank, std::uint16_t place) const { return in_[rank][place]; }
+  std::span<const SenderPort> Out(Rank rank) const { return out_[rank]; }
   // Arcs of the problem, in the direction of the data.
   std::span<const std::int32_t> Hops(const SenderPort& port) const {
     return {hops_.data() + port.hops_begin, hops_.data() + port.hops_end};
   }
   std::int32_t HeadOf(std::int32_t hop) const { return heads_[static_cast<std::size_t>(hop)]; }
+  // Whether the way from one to the other passes no switch twice.
+  bool GoTogether(const SenderPort& out, const SenderPort& in) const;
   // The place of a way of the rank out to the hub, if there is one.
   std::optional<std::uint16_t> FindOut(Rank rank, std::int32_t hub) const;
+  // The same for a way in from the hub; the rank itself stands for all its direct links.
+  std::optional<std::uint16_t> FindIn(Rank rank, std::int32_t hub) const;
   // The ranks that have ways out to a hub, ascending.
   std::span<const Rank> Senders(std::int32_t hub) const {
     return senders_[static_cast<std::size_t>(hub)];
@@ -56,7 +62,9 @@ class SenderPorts {
  private:
   using Ports = std::vector<std::vector<SenderPort>>;  // by rank
 
-  bool AddWaysUp(const Problem& problem, const TreeCount& count);
+  using ByHub = std::vector<std::vector<std::pair<std::int32_t, std::uint16_t>>>;
+
+  bool AddWays(const Problem& problem, const TreeCount& count, bool down);
   bool AddRoutes(const Problem& problem, const Forest& forest);
   // The place of the port, which is added where it is new; none where there are too many.
   std::optional<std::uint16_t> Intern(std::vector<SenderPort>& ports, std::int32_t hub,
@@ -68,8 +76,9 @@ class SenderPorts {
   std::vector<std::int32_t> hops_;
   std::vector<std::int32_t> heads_;  // by arc of the problem
   std::vector<Halves> of_route_;
-  std::vector<std::vector<std::pair<std::int32_t, std::uint16_t>>> by_hub_;  // by rank, ascending
-  std::vector<std::vector<Rank>> senders_;                                   // by hub
+  ByHub out_by_hub_;  // by rank, ascending
+  ByHub in_by_hub_;
+  std::vector<std::vector<Rank>> senders_;  // by hub
 };
 
 }  // namespace espalier::forest

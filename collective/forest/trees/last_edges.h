@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "collective/forest/control.h"
+#include "collective/forest/trees/port_trees.h"
+#include "collective/forest/trees/sender_ports.h"
+
+namespace espalier::forest {
+
+// Finds senders for edges of trees that have all others already, and leaves every link within its
+// capacity. An edge goes to a rank that has room, to a high one if it can choose; where none has,
+// a rank gives up an edge of another tree that finds a new sender in the same way. Classes of
+// several trees are divided where nothing else helps, but no more often than there were trees.
+// Not thread-safe.
+class LastEdges {
+ public:
+  // All must stay alive.
+  LastEdges(const SenderPorts& ports, PortTrees& trees);
+
+  // True if all found one. Deterministic. Ends early when cancelled.
+  bool PlaceAll(std::vector<PortTrees::Edge> edges, const Control& control);
+
+ private:
+  using Edge = PortTrees::Edge;
+  using Sender = PortTrees::Sender;
+  struct Candidate {
+    Sender sender;
+    std::int32_t depth = 0;
+  };
+
+  bool DivideTrees(std::vector<Edge>& edges);
+  std::int64_t MostRoom(const Edge& edge) const;
+  void ListRoomy();
+  bool Place(const Edge& edge, int more_moves);
+  bool PlaceInRoom(const Edge& edge);
+  std::span<const Rank> RoomySenders(const Edge& edge) const;
+  std::optional<Candidate> FindCandidate(const Edge& edge, Rank rank) const;
+  std::int32_t FullArc(const Edge& edge, const Sender& sender) const;
+  bool TakeFromOther(const Edge& edge, const Sender& sender, int more_moves);
+  bool TakeOnDirectLink(const Edge& edge, const Sender& sender, std::int32_t arc, int more_moves);
+  bool TakeFromTree(const Edge& edge, const Sender& sender, std::uint32_t tree, std::int32_t arc,
+                    int more_moves);
+  bool Uses(const Edge& edge, std::int32_t arc) const;
+  bool Replace(const Edge& other, const Edge& edge, const Sender& sender, int more_moves);
+  std::uint32_t NextTree();
+
+  const SenderPorts& ports_;
+  PortTrees& trees_;
+  std::uint32_t max_trees_;
+  std::vector<std::uint32_t> first_tree_;  // by root
+  std::vector<Rank> roomy_;                // ranks that had room somewhere
+  std::size_t turn_ = 0;
+};
+
+}  // namespace espalier::forest

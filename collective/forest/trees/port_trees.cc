@@ -1,0 +1,201 @@
+#include "collective/forest/trees/port_trees.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "collective/forest/routable.h"
+#include "common/base/check.h"
+
+namespace espalier::forest {
+
+static_assert(SenderPorts::kMaxPorts - 1 <= std::numeric_limits<std::uint8_t>::max());
+
+PortTrees::PortTrees(const Problem& problem, const TreeCount& count, const Forest& forest,
+                     const SenderPorts& ports)
+    : problem_(problem),
+      ports_(ports),
+      ranks_(static_cast<std::size_t>(problem.rank_count)),
+      left_(count.capacity) {
+  in_.reserve(forest.parents.size());
+  Read(forest);
+  parents_.assign(in_.size(), kNoRank);
+  out_.assign(in_.size(), 0);
+}
+
+// The units of a logical arc are handed out class by class, route by route (Forest). A class is
+// divided where one of its edges comes to the end of a route.
+void PortTrees::Read(const Forest& forest) {
+  struct Position {
+    std::int32_t route = 0;
+    std::int64_t used = 0;
+  };
+  const RoutingTable& routes = forest.routes;
+  std::vector<Position> positions(routes.ArcCount());
+  std::vector<Rank> last(ranks_, kNoRank);  // by child: the parent that `arcs` is for
+  std::vector<std::size_t> arcs(ranks_);
+  for (std::size_t c = 0; c < forest.classes.size(); ++c) {
+    const std::span<const Rank> parents = forest.Parents(c);
+    const TreeClass& tree = forest.classes[c];
+    for (std::size_t r = 0; r < ranks_; ++r) {
+      if (r == tree.root || last[r] == parents[r]) continue;
+      const std::int32_t arc = routes.Find(parents[r], static_cast<Rank>(r));
+      ESPALIER_CHECK(arc >= 0, "parent={} child={}", parents[r], r);
+      last[r] = parents[r];
+      arcs[r] = static_cast<std::size_t>(arc);
+    }
+    std::int64_t step = 0;
+    for (std::int64_t done = 0; done < tree.count; done += step) {
+      step = tree.count - done;
+      for (std::size_t r = 0; r < ranks_; ++r) {
+        if (r == tree.root) continue;
+        const Position& at = positions[arcs[r]];
+        const Route& route = routes.Routes(arcs[r])[static_cast<std::size_t>(at.route)];
+        step = std::min(step, route.count - at.used);
+      }
+      roots_.push_back(tree.root);
+      counts_.push_back(step);
+      const std::size_t row = in_.size();
+      in_.resize(row + ranks_, 0);
+      for (std::size_t r = 0; r < ranks_; ++r) {
+        if (r == tree.root) continue;
+        Position& at = positions[arcs[r]];
+        const Route& route = routes.Routes(arcs[r])[static_cast<std::size_t>(at.route)];
+        const std::uint16_t in = ports_.OfRoute(routes.IndexOf(route)).in;
+        in_[row + r] = static_cast<std::uint8_t>(in);
+        Take(ports_.In(static_cast<Rank>(r), in), step);
+        at.used += step;
+        if (at.used == route.count) at = {at.route + 1, 0};
+      }
+    }
+  }
+}
+
+std::int64_t PortTrees::RoomOf(const SenderPort& port) const {
+  std::int64_t room = std::numeric_limits<std::int64_t>::max();
+  for (const std::int32_t hop : ports_.Hops(port)) {
+    room = std::min(room, left_[static_cast<std::size_t>(hop)]);
+  }
+  return room;
+}
+
+void PortTrees::Take(const SenderPort& port, std::int64_t trees) {
+  for (const std::int32_t hop : ports_.Hops(port)) left_[static_cast<std::size_t>(hop)] -= trees;
+}
+
+void PortTrees::SetIn(const Edge& edge, std::uint16_t place) {
+  Take(InOf(edge), -CountOf(edge.tree));
+  in_[edge.tree * ranks_ + edge.child] = static_cast<std::uint8_t>(place);
+  Take(InOf(edge), CountOf(edge.tree));
+}
+
+void PortTrees::Attach(const Edge& edge, const Sender& sender) {
+  const std::size_t at = edge.tree * ranks_ + edge.child;
+  parents_[at] = sender.rank;
+  out_[at] = static_cast<std::uint8_t>(sender.out);
+  Take(ports_.Out(sender.rank, sender.out), counts_[edge.tree]);
+}
+
+void PortTrees::Detach(const Edge& edge) {
+  const std::size_t at = edge.tree * ranks_ + edge.child;
+  Take(ports_.Out(parents_[at], out_[at]), -counts_[edge.tree]);
+  parents_[at] = kNoRank;
+}
+
+std::uint32_t PortTrees::Divide(std::uint32_t tree, std::int64_t count) {
+  const std::uint32_t others = TreeCountOf();
+  counts_.push_back(counts_[tree] - count);
+  counts_[tree] = count;
+  roots_.push_back(roots_[tree]);
+  const auto copy_row = [&](auto& rows) {
+    rows.resize(rows.size() + ranks_);
+    std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(tree * ranks_), ranks_,
+                rows.end() - static_cast<std::ptrdiff_t>(ranks_));
+  };
+  copy_row(parents_);
+  copy_row(out_);
+  copy_row(in_);
+  return others;
+}
+
+Forest PortTrees::Collect(const Forest& original) && {
+  Forest forest;
+  forest.method = original.method;
+  forest.rank_count = original.rank_count;
+  forest.trees_per_weight = original.trees_per_weight;
+  forest.scale = original.scale;
+  forest.inverse_rate = original.inverse_rate;
+  forest.fallbacks = original.fallbacks;
+  std::vector<std::uint32_t> order(roots_.size());
+  std::iota(order.begin(), order.end(), std::uint32_t{0});
+  const auto by_root = [this](std::uint32_t x, std::uint32_t y) { return roots_[x] < roots_[y]; };
+  const bool is_sorted = std::is_sorted(order.begin(), order.end(), by_root);
+  if (!is_sorted) std::stable_sort(order.begin(), order.end(), by_root);
+  forest.classes.reserve(order.size());
+  for (const std::uint32_t tree : order) forest.classes.push_back({roots_[tree], counts_[tree]});
+  forest.routes = CollectRoutes(order);
+  forest.routes.Index(forest.rank_count);
+  if (is_sorted) {
+    forest.parents = std::move(parents_);
+  } else {
+    forest.parents.reserve(parents_.size());
+    for (const std::uint32_t tree : order) {
+      const std::span<const Rank> row = Parents(tree);
+      forest.parents.insert(forest.parents.end(), row.begin(), row.end());
+    }
+  }
+  forest.unroutable_edges = CountUnroutableEdges(problem_, forest);
+  return forest;
+}
+
+// Arc by arc, its routes in the order of the trees: so units are handed out.
+RoutingTable PortTrees::CollectRoutes(std::span<const std::uint32_t> order) const {
+  constexpr std::size_t kBlock = 16;  // ranks at a time: the table is read along its rows
+  RoutingTable routes;
+  std::array<std::vector<Use>, kBlock> uses;
+  std::vector<Use> sorted;
+  std::vector<std::uint32_t> place;  // by parent
+  for (std::size_t first = 0; first < ranks_; first += kBlock) {
+    const std::size_t size = std::min(kBlock, ranks_ - first);
+    for (std::size_t i = 0; i < size; ++i) uses[i].clear();
+    for (const std::uint32_t t : order) {
+      const std::size_t at = t * ranks_ + first;
+      for (std::size_t i = 0; i < size; ++i) {
+        if (parents_[at + i] == kNoRank) continue;
+        uses[i].push_back({parents_[at + i], out_[at + i], in_[at + i], t});
+      }
+    }
+    for (std::size_t i = 0; i < size; ++i) {
+      place.assign(ranks_ + 1, 0);
+      for (const Use& use : uses[i]) ++place[use.parent + std::size_t{1}];
+      for (std::size_t r = 0; r < ranks_; ++r) place[r + 1] += place[r];
+      sorted.resize(uses[i].size());
+      for (const Use& use : uses[i]) sorted[place[use.parent]++] = use;
+      AddRoutesTo(static_cast<Rank>(first + i), sorted, routes);
+    }
+  }
+  return routes;
+}
+
+void PortTrees::AddRoutesTo(Rank child, std::span<const Use> uses, RoutingTable& routes) const {
+  std::vector<std::int32_t> hops;
+  for (std::size_t begin = 0; begin < uses.size();) {
+    const Use& use = uses[begin];
+    if (begin == 0 || uses[begin - 1].parent != use.parent) routes.AddArc(use.parent, child);
+    std::int64_t trees = 0;
+    for (; begin < uses.size(); ++begin) {
+      const Use& other = uses[begin];
+      if (other.parent != use.parent || other.out != use.out || other.in != use.in) break;
+      trees += counts_[other.tree];
+    }
+    const auto up = ports_.Hops(ports_.Out(use.parent, use.out));
+    const auto down = ports_.Hops(ports_.In(child, use.in));
+    hops.assign(up.begin(), up.end());
+    hops.insert(hops.end(), down.begin(), down.end());
+    routes.AddRoute(trees, hops);
+  }
+}
+
+}  // namespace espalier::forest

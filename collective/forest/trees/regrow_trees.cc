@@ -1,0 +1,45 @@
+#include "collective/forest/trees/regrow_trees.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "collective/forest/structures/boxes.h"
+#include "collective/forest/trees/box_entries.h"
+#include "collective/forest/trees/last_edges.h"
+#include "collective/forest/trees/port_trees.h"
+#include "collective/forest/trees/regrowth.h"
+#include "collective/forest/trees/sender_ports.h"
+
+namespace espalier::forest {
+namespace {
+
+// False where growth gets stuck, or is cancelled.
+bool Grow(const Problem& problem, const SenderPorts& ports, PortTrees& trees,
+          const Control& control) {
+  const std::vector<Boxes> boxes = FindBoxes(problem);
+  if (!boxes.empty()) AlignEntries(problem, boxes.front(), ports, trees);
+  std::optional<Regrowth> regrowth(std::in_place, problem, ports, trees);
+  if (!regrowth->Grow(control)) return false;
+  std::vector<PortTrees::Edge> pending = regrowth->Pending();
+  regrowth.reset();  // its memory
+  return LastEdges(ports, trees).PlaceAll(std::move(pending), control);
+}
+
+}  // namespace
+
+bool RegrowTrees(const Problem& problem, const TreeCount& count, Forest& forest,
+                 const Control& control) {
+  const auto ports = SenderPorts::Find(problem, count, forest);
+  if (!ports) return false;
+  PortTrees trees(problem, count, forest, *ports);
+  if (!Grow(problem, *ports, trees, control)) return false;
+  Forest grown = std::move(trees).Collect(forest);
+  const Heights heights = ComputeHeights(grown);
+  const Heights before = ComputeHeights(forest);
+  if (std::pair(heights.max, heights.mean) >= std::pair(before.max, before.mean)) return false;
+  forest = std::move(grown);
+  return true;
+}
+
+}  // namespace espalier::forest

@@ -12,7 +12,9 @@ namespace {
 class Lift {
  public:
   Lift(SplitGraph& graph, std::int32_t rank_count, std::int32_t last, std::int64_t need)
-      : graph_(graph), rank_count_(static_cast<std::size_t>(rank_count)) {
+      : graph_(graph),
+        rank_count_(static_cast<std::size_t>(rank_count)),
+        ending_at_(rank_count_, nullptr) {
     const std::size_t first = AddClass();
     counts_[first] = need;
     roots_[first] = static_cast<Rank>(last);
@@ -161,29 +163,32 @@ class Lift {
     Rank* parents = Row(parents_, tree_class);
     std::uint16_t* depths = Row(depths_, tree_class);
     for (const Moved& move : moved) {
-      const auto to = static_cast<std::size_t>(detours_[move.detour].to);
+      const std::size_t to = EndOf(move);
       parents[to] = static_cast<Rank>(node_);
       depths[to] = static_cast<std::uint16_t>(depths[node_] + 1);
     }
   }
 
   // The detour by which the node is entered: one that begins above all that will hang under it.
+  // On the way from any of them up to the root, it is the last whose end is passed.
   const Moved& ChooseEntry(std::size_t tree_class, std::span<const Moved> moved) {
-    if (moved.size() == 1) return moved.front();
-    const Rank* parents = Row(parents_, tree_class);
-    for (const Moved& move : moved) {
-      bool above = true;
-      std::int32_t at = detours_[move.detour].from;
-      while (above && at != kSource) {
-        above = std::none_of(moved.begin(), moved.end(),
-                             [&](const Moved& other) { return detours_[other.detour].to == at; });
-        const Rank parent = parents[at];
-        at = parent == kNoRank ? kSource : parent;
-      }
-      if (above) return move;
+    const Moved* highest = &moved.front();
+    if (moved.size() == 1) return *highest;
+    for (const Moved& move : moved) ending_at_[EndOf(move)] = &move;
+    const Rank* const parents = Row(parents_, tree_class);
+    std::int32_t at = detours_[highest->detour].from;
+    while (at != kSource) {
+      const Moved* const ending = ending_at_[static_cast<std::size_t>(at)];
+      if (ending != nullptr) highest = ending;
+      const Rank parent = parents[at];
+      at = parent == kNoRank ? kSource : parent;
     }
-    ESPALIER_CHECK(false, "no detour of node {} begins above the others", node_);
-    return moved.front();
+    for (const Moved& move : moved) ending_at_[EndOf(move)] = nullptr;
+    return *highest;
+  }
+
+  std::size_t EndOf(const Moved& move) const {
+    return static_cast<std::size_t>(detours_[move.detour].to);
   }
 
   void EnterFrom(std::size_t tree_class, std::int32_t from) {
@@ -242,7 +247,8 @@ class Lift {
   std::vector<Entry> entries_;
   std::vector<Detour> detours_;
   std::vector<Moved> moved_;
-  std::vector<bool> is_moved_;  // by class
+  std::vector<bool> is_moved_;           // by class
+  std::vector<const Moved*> ending_at_;  // of one class: by rank, the detour to it
 };
 
 }  // namespace

@@ -37,6 +37,7 @@ class Composer {
     forest_.trees_per_weight = count_.trees_per_weight;
     forest_.scale = count_.scale;
     forest_.inverse_rate = count_.inverse_rate;
+    OpenCursors();
     // The two write different parts of the forest.
     bool fits = true;
     ForRanges(std::min(threads_, 2), 2, [&](std::size_t, std::size_t begin, std::size_t end) {
@@ -79,7 +80,6 @@ class Composer {
 
   // False where there are too many.
   bool AddTrees() {
-    OpenCursors();
     ReserveLarge(forest_.parents, ranks_ * ranks_);
     for (std::size_t root = 0; root < ranks_; ++root) {
       if (!AddTreesOf(static_cast<Rank>(root))) return false;

@@ -65,7 +65,7 @@ void Controller::ChangeWeight(const std::string& job, std::uint64_t weight, Oper
                               ActionDone done) {
   Submit({"set weight", fmt::format("{}={}", job, weight), request, "weight_set",
           fmt::format("job={} weight={}", job, weight),
-          [this, job, weight, request]() -> Result<Intents> {
+          [this, job, weight, request = std::move(request)]() -> Result<Intents> {
             if (job.empty())
               return Fail(ErrorCode::kInvalidArgument, "which job? (it has no name)");
             if (weight < 1 || weight > kMostWeight) {
@@ -85,7 +85,7 @@ void Controller::ChangePolicy(const std::string& name, std::optional<std::string
   const std::string target = value ? fmt::format("{}={}", name, *value) : name;
   Submit({value ? "set policy" : "reset policy", target, request,
           value ? "policy_set" : "policy_reset", fmt::format("policy={}", target),
-          [this, name, value, request]() -> Result<Intents> {
+          [this, name, value, request = std::move(request)]() -> Result<Intents> {
             ControllerOptions trial = configured_;
             Result<void> possible = SetPolicy(trial, name, value.value_or(""));
             if (!possible && (value || possible.error().code == ErrorCode::kNotFound)) {

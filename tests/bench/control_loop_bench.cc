@@ -12,6 +12,7 @@
 #include "common/io/json.h"
 #include "tests/bench/control_loop_load.h"
 #include "tests/bench/control_loop_subject.h"
+#include "tests/bench/reconnect_storm.h"
 
 namespace espalier::bench {
 namespace {
@@ -22,6 +23,7 @@ struct Options {
   double seconds = 10;
   std::int64_t messages = 200'000;
   int rounds = 3;
+  int processes = 0;
   std::vector<std::string> subjects{"bare", "bus", "controller"};
   bool json = false;
 };
@@ -79,6 +81,14 @@ double PercentileUs(const std::vector<double>& sorted_seconds, double percent) {
 Figures Measure(const std::string& name, const Options& options) {
   Figures figures;
   const SubjectProcess subject(name, options.load.agents);
+  if (options.processes > 0) {
+    const StormFigures storm = MeasureStorm(subject, options.load, options.processes);
+    figures.connect_seconds = storm.connect_seconds;
+    figures.reconnect_seconds = storm.reconnect_seconds;
+    figures.resident_mib = storm.resident_mib;
+    figures.kib_per_agent = storm.kib_per_agent;
+    return figures;
+  }
   Load load(options.load, subject.endpoint(),
             [&subject](int agent) { return subject.KeysOf(agent); });
   const double alone_mib = subject.Measure().resident_mib;
@@ -143,7 +153,7 @@ void PrintTable(const Options& options, const std::vector<Figures>& all) {
     }
     fmt::print("\n");
   }
-  if (all.size() < 2) return;
+  if (all.size() < 2 || options.processes > 0) return;
   const Figures& first = all.front();
   const Figures& last = all.back();
   fmt::print("\n{} against {}: p50 {:.2f}x, p99 {:.2f}x, CPU a request {:.2f}x, one-way {:.2f}x\n",
@@ -193,6 +203,9 @@ int Main(int argc, char** argv) {
   app.add_option("--subjects", options.subjects,
                  "Of bare, bus, controller, bus+curve, controller+curve")
       ->delimiter(',');
+  app.add_option("--processes", options.processes,
+                 "Only connect and reconnect, with the agents in so many processes")
+      ->check(CLI::Range(1, 64));
   app.add_flag("--json", options.json, "Print JSON instead of a table");
   app.add_option("--serve", serve, "Be that subject (for the benchmark itself)");
   CLI11_PARSE(app, argc, argv);

@@ -55,7 +55,7 @@ Load::Load(const LoadOptions& options, const std::string& endpoint, const KeysOf
   const auto address_of = [&](int host) {
     return topology.node(*topology.FindNode(fmt::format("h{}", host))).addresses.front();
   };
-  for (int i = 0; i < options.agents; ++i) {
+  for (int i = options.first; i < (options.end > 0 ? options.end : options.agents); ++i) {
     auto agent = std::make_unique<Agent>();
     agent->name = fmt::format("h{}", i);
     agent->instance = static_cast<std::uint64_t>(i) + 1;

@@ -18,7 +18,9 @@
 namespace espalier::bench {
 
 struct LoadOptions {
-  int agents = 1024;
+  int agents = 1024;  // of the fabric
+  int first = 0;      // of these, this load is those from here
+  int end = 0;        // to before this one; 0: to the last
   int spines = 16;
   int flows = 16;         // of each agent, open from the beginning
   int update_flows = 64;  // of each agent, open for the one-way messages, all in each of them

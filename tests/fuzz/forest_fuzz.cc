@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@ using espalier::fabric::NodeKind;
 using espalier::fabric::Topology;
 using espalier::fabric::TopologySpec;
 using espalier::forest::Collective;
+using espalier::forest::Plan;
 using espalier::forest::PlanOptions;
 
 // Takes decisions off a string of bytes; zeros past its end.
@@ -118,27 +120,59 @@ PlanOptions TakeOptions(Choices& choices, const Topology& topology) {
   return options;
 }
 
-}  // namespace
+// The same nodes with other links: some fail, some are repaired, some get another rate.
+TopologySpec Damage(Choices& choices, TopologySpec spec) {
+  for (auto& link : spec.links) {
+    const int kind = choices.Below(6);
+    if (kind == 0) link.state = LinkState::kDown;
+    if (kind == 1) link.state = LinkState::kUp;
+    if (kind == 2) link.rate = TakeRate(choices);
+  }
+  return spec;
+}
 
-// A small topology and options: a plan that the verifier passes (which MakePlan sees to), not
-// faster than its bound, and equal to it where the number of trees and the share are free; or an
-// error that is not ours.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  Choices choices(data, size);
-  const auto topology = Topology::Build(TakeTopology(choices));
-  if (!topology.has_value()) return 0;
-  const PlanOptions options = TakeOptions(choices, *topology);
-  const auto made = espalier::forest::MakePlan(*topology, options);
+// A plan that the verifier passes (which MakePlan sees to), not faster than its bound, and equal
+// to it where the number of trees and the share are free; or none, for an error that is not ours.
+std::optional<Plan> CheckPlan(const Topology& topology, const PlanOptions& options) {
+  auto made = espalier::forest::MakePlan(topology, options);
   if (!made.has_value()) {
     ESPALIER_CHECK(made.error().code != ErrorCode::kInternal, "{}", made.error().message);
     ESPALIER_CHECK(made.error().code != ErrorCode::kUnavailable, "{}", made.error().message);
-    return 0;
+    return std::nullopt;
   }
-  const auto& plan = made->plan;
+  const Plan& plan = made->plan;
   ESPALIER_CHECK(plan.bound_inverse_rate <= plan.inverse_rate);
   const bool free = options.trees_per_weight == 0 && options.max_trees_per_weight == 0 &&
                     options.problem.available.empty();
   ESPALIER_CHECK(!free || plan.bound_inverse_rate == plan.inverse_rate, "{} {}",
                  plan.bound_inverse_rate.ToString(), plan.inverse_rate.ToString());
+  const auto& reuse = made->reuse;
+  ESPALIER_CHECK(0 <= reuse.rerouted && reuse.rerouted <= reuse.kept && reuse.kept <= reuse.all,
+                 "{} {} {}", reuse.rerouted, reuse.kept, reuse.all);
+  return std::move(made->plan);
+}
+
+}  // namespace
+
+// A small topology and options: a plan; and, after some links have changed, the plans with and
+// without trees of the first one, which are as fast as each other.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Choices choices(data, size);
+  const TopologySpec spec = TakeTopology(choices);
+  const auto topology = Topology::Build(spec);
+  if (!topology.has_value()) return 0;
+  const auto plan = CheckPlan(*topology, TakeOptions(choices, *topology));
+  if (!plan || choices.Empty()) return 0;
+
+  const auto damaged = Topology::Build(Damage(choices, spec));
+  if (!damaged.has_value()) return 0;
+  PlanOptions options = TakeOptions(choices, *damaged);
+  const auto anew = CheckPlan(*damaged, options);
+  options.previous = espalier::forest::Previous{&*plan, &*topology};
+  const auto replanned = CheckPlan(*damaged, options);
+  if (anew && replanned) {
+    ESPALIER_CHECK(anew->inverse_rate == replanned->inverse_rate, "{} {}",
+                   anew->inverse_rate.ToString(), replanned->inverse_rate.ToString());
+  }
   return 0;
 }

@@ -1,7 +1,9 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <random>
+#include <string>
 
 #include "collective/forest/bound/optimality.h"
 #include "collective/forest/general.h"
@@ -32,6 +34,17 @@ void Add(const FallbackCounters& counters, FallbackCounters& sum) {
   sum.bisections += counters.bisections;
   sum.exact_gammas += counters.exact_gammas;
   sum.exhaustive_rounds += counters.exhaustive_rounds;
+}
+
+// Whether every capacity is floor(U * b).
+bool IsRoundedDown(const Problem& problem, const TreeCount& count) {
+  for (std::size_t a = 0; a < problem.arcs.size(); ++a) {
+    const Int128 product = count.scale.numerator() * problem.arcs[a].capacity;
+    if (count.capacity[a] != static_cast<std::int64_t>(product / count.scale.denominator())) {
+      return false;
+    }
+  }
+  return true;
 }
 
 TEST(RandomGraphs, HaveTheBoundOfAllTheirCutsAndForestsThatAttainIt) {
@@ -67,6 +80,41 @@ TEST(RandomGraphs, HaveTheBoundOfAllTheirCutsAndForestsThatAttainIt) {
   EXPECT_LT(unreachable, kRounds / 4);
   ExpectAllFallbacksTaken(fallbacks);
   RecordProperty("exact_gammas", static_cast<int>(fallbacks.exact_gammas));
+}
+
+// Rounded capacities of one-way links may be out of balance at a node (Theorem 25 needs balance).
+TEST(RandomGraphs, RefuseNumbersOfTreesWhoseCapacitiesCannotBeBalanced) {
+  std::mt19937_64 random(kSeed + 2);
+  int refused = 0;
+  int trimmed = 0;
+  for (int round = 0; round < 200; ++round) {
+    SCOPED_TRACE(testing::Message() << "seed " << kSeed + 2 << " round " << round);
+    const fabric::Topology topology = BuildTopology(MakeRandomGraph({.max_rate = 9}, random));
+    const Result<Problem> problem = BuildProblem(topology, {});
+    ASSERT_TRUE(problem.has_value()) << problem.error().message;
+    const Result<Optimality> optimality = ComputeOptimality(*problem);
+    if (!optimality) continue;
+    for (const std::int64_t k : {1, 2, 3}) {
+      const Result<TreeCount> count = CountTreesFixed(*problem, *optimality, k);
+      if (count) {
+        // What is not refused is balanced, and can be packed.
+        trimmed += !IsRoundedDown(*problem, *count);
+        const Result<Forest> forest = BuildGeneralForest(*problem, *count);
+        ASSERT_TRUE(forest.has_value()) << forest.error().message;
+        ASSERT_EQ(FindFault(*problem, *count, *forest), "");
+        continue;
+      }
+      ++refused;
+      ASSERT_EQ(count.error().code, ErrorCode::kFailedPrecondition);
+      EXPECT_THAT(count.error().message, testing::HasSubstr("are not balanced at every node"));
+      EXPECT_THAT(count.error().message,
+                  testing::HasSubstr("with " + std::to_string(k) + " trees a root"));
+      // A free number of trees is always possible.
+      EXPECT_TRUE(CountTrees(*problem, *optimality).has_value());
+    }
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(trimmed, 0);
 }
 
 TEST(RandomGraphs, OfUpToFortyRanksPassTheVerifier) {

@@ -41,8 +41,8 @@ class Composer {
     // The two write different parts of the forest.
     bool fits = true;
     ForRanges(std::min(threads_, 2), 2, [&](std::size_t, std::size_t begin, std::size_t end) {
-      if (begin == 0) fits = AddTrees();
-      if (end == 2) AddRoutes();
+      if (begin == 0) AddRoutes();
+      if (end == 2) fits = AddTrees();
     });
     if (!fits) return std::nullopt;
     return std::move(forest_);

@@ -66,9 +66,9 @@ std::string AgentSocket(const lab::Command& command) {
 }  // namespace
 
 Result<LabDaemons> LabDaemons::Start(const lab::Lab& lab, const std::string& programs,
-                                     const std::string& folder, bool detached,
+                                     const std::string& folder,
                                      const std::string& controller_fields) {
-  LabDaemons daemons(lab, programs, folder, detached);
+  LabDaemons daemons(lab, programs, folder);
   Result<void> started =
       WriteText(folder + "/controller.conf",
                 fmt::format("topology_file: \"{}\"\n"
@@ -95,12 +95,11 @@ Result<LabDaemons> LabDaemons::Start(const lab::Lab& lab, const std::string& pro
 Result<lab::ChildProcess> LabDaemons::StartProgram(const std::string& node,
                                                    const std::string& program,
                                                    const std::string& name) {
-  std::vector<std::string> argv;
-  if (detached_) argv = {"setsid", "--fork"};
-  argv.insert(argv.end(), {"sh", "-c", "exec \"$0\" --config \"$1\" </dev/null >>\"$2\" 2>&1",
-                           programs_ + "/" + program, fmt::format("{}/{}.conf", folder_, name),
-                           fmt::format("{}/{}.log", folder_, name)});
-  Result<lab::Command> command = lab_->MakeCommand(node, std::move(argv));
+  // In a session of its own: Ctrl-C is for who started them, who ends them.
+  Result<lab::Command> command = lab_->MakeCommand(
+      node, {"setsid", "sh", "-c", "exec \"$0\" --config \"$1\" </dev/null >>\"$2\" 2>&1",
+             programs_ + "/" + program, fmt::format("{}/{}.conf", folder_, name),
+             fmt::format("{}/{}.log", folder_, name)});
   if (!command) return Propagate(command);
   return lab::ChildProcess::Start(*command);
 }

@@ -22,11 +22,11 @@ class LabDaemons {
  public:
   // programs: the folder with espalier-controller and espalier-agent. folder: for configuration,
   // keys, state and the API's socket; must exist, and must be the same for a controller that is to
-  // remember; logs go there too. Returns when every agent is connected. Detached daemons live as
-  // long as the lab, not as long as this. controller_fields: more of its configuration.
+  // remember; logs go there too. Returns when every agent is connected. controller_fields: more of
+  // its configuration.
   // Errors: kNotFound for the programs, kUnavailable where they do not come up in a minute.
   static Result<LabDaemons> Start(const lab::Lab& lab, const std::string& programs,
-                                  const std::string& folder, bool detached = false,
+                                  const std::string& folder,
                                   const std::string& controller_fields = "");
 
   // The controller's API: "unix:...", for --controller.
@@ -36,17 +36,14 @@ class LabDaemons {
   // Polls until every decision is acknowledged by its agent (or nobody does within `timeout`).
   Result<void> AwaitAcknowledged(Duration timeout) const;
 
-  // SIGKILL, without a word to anybody. Not for detached daemons.
+  // SIGKILL, without a word to anybody.
   void KillController();
   // Starts it (again) and waits for all agents.
   Result<void> StartController();
 
  private:
-  LabDaemons(const lab::Lab& lab, std::string programs, std::string folder, bool detached)
-      : lab_(&lab),
-        programs_(std::move(programs)),
-        folder_(std::move(folder)),
-        detached_(detached) {}
+  LabDaemons(const lab::Lab& lab, std::string programs, std::string folder)
+      : lab_(&lab), programs_(std::move(programs)), folder_(std::move(folder)) {}
 
   Result<lab::ChildProcess> StartProgram(const std::string& node, const std::string& program,
                                          const std::string& name);
@@ -58,7 +55,6 @@ class LabDaemons {
   const lab::Lab* lab_;
   std::string programs_;
   std::string folder_;
-  bool detached_;
   std::optional<lab::ChildProcess> controller_;
   std::vector<lab::ChildProcess> agents_;
 };

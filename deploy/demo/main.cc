@@ -3,19 +3,17 @@
 #include <stdlib.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <filesystem>
-#include <optional>
-#include <string_view>
 
+#include "deploy/demo/keep.h"
 #include "deploy/demo/main_job.h"
-#include "deploy/demo/page_proxy.h"
 
 namespace espalier::demo {
 namespace {
 
 constexpr const char* kLabName = "quickstart";
 constexpr int kEpochs = 2;
-constexpr std::size_t kUnixLength = std::string_view("unix:").size();
 constexpr std::int64_t kLinkBitsPerSecond = 50'000'000;
 
 struct Arguments {
@@ -54,31 +52,16 @@ Result<std::vector<Experiment>> MakeExperiments(const lab::LabPlan& plan) {
   return std::vector<Experiment>{std::move(*permutation), std::move(*rings)};
 }
 
-void TellHowToLook(const LabDaemons& daemons, const std::string& folder) {
-  const Result<std::string> page = StartPageProxy(daemons.api_address().substr(kUnixLength));
-  fmt::print(stderr,
-             "\nThe fabric, its controller and its agents are still up. To look at them:\n"
-             "  the page: {}\n"
-             "  export ESPALIER_CONTROLLER={}\n"
-             "  build/release/bin/espalier status     # or agents, links, plans, events\n"
-             "  build/release/bin/espalier lab counters --name {}\n"
-             "logs: {}/*.log\nTo end all:\n"
-             "  build/release/bin/espalier lab down --name {} && rm -r {}\n",
-             page ? *page + "/" : fmt::format("none ({})", page.error().message),
-             daemons.api_address(), kLabName, folder, kLabName, folder);
-}
-
-Result<Report> RunAll(const Arguments& arguments, const std::string& programs,
-                      const std::string& folder) {
+Result<void> RunAll(const Arguments& arguments, const std::string& programs,
+                    const std::string& folder) {
   Report report{.fabric = "4x4x4", .link_mbps = kLinkBitsPerSecond / 1e6, .seeds = arguments.seeds};
   RunsByKind runs;
   for (int seed = 1; seed <= arguments.seeds; ++seed) {
     const bool last = seed == arguments.seeds;
-    const bool stays = last && arguments.keep;
     auto lab = lab::Lab::Start({.name = kLabName,
                                 .link_rate = BitsPerSecond{kLinkBitsPerSecond},
                                 .seed = static_cast<std::uint64_t>(seed),
-                                .die_with_caller = !stays});
+                                .die_with_caller = true});
     if (!lab) return Propagate(lab);
     auto experiments = MakeExperiments(lab->plan());
     if (!experiments) return Propagate(experiments);
@@ -87,7 +70,7 @@ Result<Report> RunAll(const Arguments& arguments, const std::string& programs,
 
     const std::string seed_folder = fmt::format("{}/{}", folder, seed);
     std::filesystem::create_directories(seed_folder);
-    auto daemons = LabDaemons::Start(*lab, programs, seed_folder, /*detached=*/stays);
+    auto daemons = LabDaemons::Start(*lab, programs, seed_folder);
     if (!daemons) return Propagate(daemons);
     ran = RunSeed(*lab, *experiments, seed, &*daemons, runs, report);
     if (!ran) return Propagate(ran);
@@ -99,15 +82,16 @@ Result<Report> RunAll(const Arguments& arguments, const std::string& programs,
       report.failure = *failure;
       for (const Experiment& experiment : *experiments) report.ideal.push_back(experiment.ideal);
     }
-    if (stays) {
-      TellHowToLook(*daemons, seed_folder);
-    } else {
-      Result<void> stopped = lab::Lab::Stop(kLabName);
-      if (!stopped) return Propagate(stopped);
+    if (last) {
+      for (const auto& [kind, of_kind] : runs) report.runs.push_back(MedianOf(of_kind));
+      fmt::print("{}\n", arguments.json ? ReportJson(report) : ReportTable(report));
+      std::fflush(stdout);
+      if (arguments.keep) ran = KeepRunning(*lab, *daemons, seed_folder);
+      if (!ran) return ran;
     }
+    if (Result<void> stopped = lab::Lab::Stop(kLabName); !stopped) return stopped;
   }
-  for (const auto& [kind, of_kind] : runs) report.runs.push_back(MedianOf(of_kind));
-  return report;
+  return {};
 }
 
 int Run(const Arguments& arguments) {
@@ -117,14 +101,11 @@ int Run(const Arguments& arguments) {
     return 1;
   }
   const std::string programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  const Result<Report> report = RunAll(arguments, programs, folder);
-  if (!arguments.keep) std::filesystem::remove_all(folder);
-  if (!report) {
-    fmt::print(stderr, "espalier-quickstart: {}\n", report.error().message);
-    return 1;
-  }
-  fmt::print("{}\n", arguments.json ? ReportJson(*report) : ReportTable(*report));
-  return 0;
+  const Result<void> ran = RunAll(arguments, programs, folder);
+  std::filesystem::remove_all(folder);
+  if (ran) return 0;
+  fmt::print(stderr, "espalier-quickstart: {}\n", ran.error().message);
+  return 1;
 }
 
 }  // namespace
@@ -138,7 +119,7 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(1, 100));
   app.add_flag("--json", arguments.json, "One JSON object instead of the table");
-  app.add_flag("--keep", arguments.keep, "Leave the last fabric and its daemons running");
+  app.add_flag("--keep", arguments.keep, "Go on with two jobs until Ctrl-C");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -80,13 +80,13 @@ class Fleet {
   }
 
   // Waits until every process has said `lines` lines, or closed its output; false when the time
-  // is over. Calls on_poll in between.
+  // is over, or keep_on, which is asked in between, is false.
   bool WaitForLines(std::size_t lines, Clock::time_point deadline,
-                    const std::function<void()>& on_poll) {
+                    const std::function<bool()>& keep_on) {
     while (!HaveAllSaid(lines)) {
       if (Clock::now() >= deadline) return false;
       ReadSome();
-      if (on_poll) on_poll();
+      if (keep_on && !keep_on()) return false;
     }
     return true;
   }
@@ -258,6 +258,7 @@ Result<TrafficResult> RunTraffic(const Lab& lab, const traffic::Workload& worklo
   if (Result<void> told = fleet.TellAll('g'); !told) return Propagate(told);
   const bool completed = fleet.WaitForLines(2, begin + options.time_limit, [&] {
     if (options.on_running) options.on_running(Clock::now() - begin);
+    return !options.is_over || !options.is_over();
   });
   if (const std::string* host = fleet.FindEnded()) return fail_ended(*host);
   if (Result<void> told = fleet.TellAll('s'); !told) return Propagate(told);

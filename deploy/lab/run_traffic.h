@@ -22,6 +22,8 @@ struct TrafficOptions {
   // Called about every 20 ms while the traffic runs, with the time since its start: where an
   // experiment fails a link.
   std::function<void(std::chrono::nanoseconds)> on_running;
+  // Asked as often; true ends the run as the time limit does.
+  std::function<bool()> is_over;
 };
 
 // One flow, its two ends' reports put together. Times are seconds since the start of the run.

@@ -1,0 +1,77 @@
+#include "deploy/demo/keep.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <chrono>
+#include <string_view>
+
+#include "deploy/demo/main_job.h"
+#include "deploy/demo/page_proxy.h"
+#include "deploy/lab/run_traffic.h"
+
+namespace espalier::demo {
+namespace {
+
+constexpr std::chrono::minutes kLimit{2};
+constexpr std::size_t kUnixLength = std::string_view("unix:").size();
+
+void TellHowToLook(const lab::Lab& lab, const LabDaemons& daemons, const std::string& folder) {
+  const Result<std::string> page = StartPageProxy(daemons.api_address().substr(kUnixLength));
+  fmt::print(stderr,
+             "\nTwo jobs go on until Ctrl-C, which ends all that was started. To look at them:\n"
+             "  the page: {}\n"
+             "  export ESPALIER_CONTROLLER={}\n"
+             "  build/release/bin/espalier status     # or flows, jobs, links, plans, events\n"
+             "  build/release/bin/espalier lab counters --name {}\n"
+             "logs: {}/*.log\n",
+             page ? *page + "/" : fmt::format("none ({})", page.error().message),
+             daemons.api_address(), lab.record().options.name, folder);
+}
+
+// Keeps the signals that end this from doing so, and says whether one has come. Programs that are
+// started from here on leave them to this one as well.
+class EndSignals {
+ public:
+  EndSignals() {
+    sigemptyset(&signals_);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals_, signal);
+    sigprocmask(SIG_BLOCK, &signals_, nullptr);
+  }
+  bool HaveCome() {
+    constexpr timespec kNow{};
+    has_come_ = has_come_ || sigtimedwait(&signals_, nullptr, &kNow) > 0;
+    return has_come_;
+  }
+
+ private:
+  sigset_t signals_{};
+  bool has_come_ = false;
+};
+
+}  // namespace
+
+Result<void> KeepRunning(const lab::Lab& lab, const LabDaemons& daemons,
+                         const std::string& folder) {
+  auto round = MakePermutation(lab.plan());
+  if (!round) return Propagate(round);
+  bool is_first = false;
+  for (traffic::SingleFlow& flow : round->workload.flows) {
+    is_first = !is_first;
+    flow.job = is_first ? "A" : "B";
+  }
+  EndSignals signals;
+  TellHowToLook(lab, daemons, folder);
+  lab::TrafficOptions options;
+  options.use_agents = true;
+  options.time_limit = kLimit;
+  options.is_over = [&] { return signals.HaveCome(); };
+  while (!signals.HaveCome()) {
+    auto ran = lab::RunTraffic(lab, round->workload, options);
+    if (!ran) return Propagate(ran);
+  }
+  fmt::print(stderr, "\nended\n");
+  return {};
+}
+
+}  // namespace espalier::demo

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""`espalier-quickstart --keep`: flows run until Ctrl-C, the page shows them, and nothing is left.
+
+usage: keep_test.py BIN_FOLDER
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+LIMIT = 120  # seconds, for each thing to happen
+
+
+def processes_of(folder):
+    """Programs of the demo: what they were started with names its folder."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and str(folder).encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            pass  # it has just ended
+    return found
+
+
+def wait_for(condition, what, process):
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        if process.poll() is not None:
+            sys.exit(f"it ended ({process.returncode}) before {what}")
+        time.sleep(0.1)
+    sys.exit(f"never: {what}")
+
+
+def ask(address, path):
+    with urllib.request.urlopen(address + path, timeout=30) as answer:
+        return answer.read()
+
+
+def page_address(log):
+    for line in log.read_text().splitlines():
+        if line.strip().startswith("the page: http://"):
+            return line.split("the page: ")[1].rstrip("/")
+    return None
+
+
+def rounds(address):
+    jobs = json.loads(ask(address, "/api/v1/jobs"))["jobs"]
+    return {job["job"]: job["rounds"] for job in jobs}
+
+
+def main():
+    binary = pathlib.Path(sys.argv[1]) / "espalier-quickstart"
+    with tempfile.TemporaryDirectory() as folder:
+        log = pathlib.Path(folder, "log")
+        environment = {**os.environ, "TMPDIR": folder}
+        # A group of its own, as a shell gives to what it starts: Ctrl-C goes to all of it.
+        with log.open("w") as errors:
+            process = subprocess.Popen([binary, "--seeds", "1", "--keep", "--json"], text=True,
+                                       stdout=subprocess.PIPE, stderr=errors, env=environment,
+                                       start_new_session=True)
+        try:
+            address = wait_for(lambda: page_address(log), "it tells the page's address", process)
+            assert b"<title>Espalier</title>" in ask(address, "/")
+            before = wait_for(lambda: rounds(address), "jobs run", process)
+            wait_for(lambda: all(rounds(address).get(job, 0) > before.get(job, 0) + 1
+                                 for job in ("A", "B")), "their All-Reduces go on", process)
+            assert json.loads(ask(address, "/api/v1/status"))["flows"] > 0
+            assert processes_of(folder), "its daemons run"
+            os.killpg(process.pid, signal.SIGINT)
+            printed, _ = process.communicate(timeout=LIMIT)
+        finally:
+            process.kill()
+        assert process.returncode == 0, (process.returncode, log.read_text())
+        assert json.loads(printed)["fabric"] == "4x4x4"
+        end = time.monotonic() + LIMIT
+        while processes_of(folder) and time.monotonic() < end:
+            time.sleep(0.1)
+        assert not processes_of(folder), "no process is left"
+        left = [path.name for path in pathlib.Path(folder).iterdir()]
+        assert left == ["log"], left
+        assert "ended early" not in log.read_text(), log.read_text()
+
+
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "collective/program/builder.h"
@@ -40,6 +41,7 @@ struct Edge {
 struct Tree {
   int root = 0;
   std::int64_t count = 0;
+  std::int32_t height = 0;
   std::vector<Edge> edges;
 };
 
@@ -104,7 +106,9 @@ Result<std::vector<Tree>> ReadTrees(const Forest& forest, const Phase& phase, Pa
   for (std::size_t c = 0; c < forest.classes.size(); ++c) {
     const forest::TreeClass& tree_class = forest.classes[c];
     const auto parents = forest.Parents(c);
-    Tree& tree = trees.emplace_back(Tree{.root = tree_class.root, .count = tree_class.count});
+    Tree& tree = trees.emplace_back(Tree{.root = tree_class.root,
+                                         .count = tree_class.count,
+                                         .height = forest::ComputeHeight(parents)});
     for (const int child : OrderFromRoot(parents, tree.root)) {
       const int parent = parents[At(child)];
       Edge& edge = tree.edges.emplace_back(Edge{.parent = parent, .child = child});
@@ -276,6 +280,39 @@ class Writer {
   std::vector<int> first_;  // where each rank's share begins
 };
 
+// Which of the numbered paths each tree takes.
+std::vector<TreeConnections> FindConnections(const Plan& plan,
+                                             const std::vector<std::vector<Tree>>& phases,
+                                             const std::vector<ConnectionPath>& paths) {
+  std::vector<TreeConnections> all;
+  const auto find = [&](int from, int to, int channel) {
+    const auto before = [](const ConnectionPath& path, const std::tuple<int, int, int>& key) {
+      return std::tuple(path.from, path.to, path.channel) < key;
+    };
+    const auto found =
+        std::lower_bound(paths.begin(), paths.end(), std::tuple(from, to, channel), before);
+    return static_cast<std::int32_t>(found - paths.begin());
+  };
+  for (std::size_t phase = 0; phase < phases.size(); ++phase) {
+    const bool up = plan.phases[phase].reversed;
+    for (const Tree& tree : phases[phase]) {
+      TreeConnections& told = all.emplace_back(TreeConnections{.phase = phase,
+                                                               .to_root = up,
+                                                               .root = tree.root,
+                                                               .count = tree.count,
+                                                               .height = tree.height});
+      for (const Edge& edge : tree.edges) {
+        for (const Part& part : edge.parts) {
+          told.connections.push_back(up ? find(edge.child, edge.parent, part.channel)
+                                        : find(edge.parent, edge.child, part.channel));
+        }
+      }
+      std::sort(told.connections.begin(), told.connections.end());
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 Result<ForestProgram> MakeForestProgram(const std::string& name, const Plan& plan, int fifo_slots) {
@@ -301,6 +338,7 @@ Result<ForestProgram> MakeForestProgram(const std::string& name, const Plan& pla
   if (!lowered) return Propagate(lowered);
   result.program = std::move(*lowered);
   result.paths = paths.Take();
+  result.trees = FindConnections(plan, phases, result.paths);
   return result;
 }
 

@@ -21,9 +21,21 @@ struct ConnectionPath {
   bool operator==(const ConnectionPath&) const = default;
 };
 
+// Trees of a forest that are the same: who is their root, and which connections their edges are.
+struct TreeConnections {
+  std::size_t phase = 0;  // of the plan
+  bool to_root = false;   // data goes up to the root and is added up; else from it
+  std::int32_t root = 0;
+  std::int64_t count = 0;                 // trees
+  std::int32_t height = 0;                // edges on the longest way to the root
+  std::vector<std::int32_t> connections;  // into ForestProgram::paths, ascending
+  bool operator==(const TreeConnections&) const = default;
+};
+
 struct ForestProgram {
   program::Program program;
-  std::vector<ConnectionPath> paths;  // by (from, to, channel); of every connection
+  std::vector<ConnectionPath> paths;   // by (from, to, channel); of every connection
+  std::vector<TreeConnections> trees;  // by phase, then as the forest has them
   // Trees that a chunk stands for: a chunk is a part 1 / (weight x k / this) of a rank's share.
   std::int64_t trees_per_chunk = 1;
 };

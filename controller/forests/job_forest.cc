@@ -7,7 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include "collective/algorithms/forest_program.h"
 #include "collective/forest/planner.h"
 #include "collective/program/verifier/verifier.h"
 
@@ -71,6 +70,7 @@ class Builder {
     forest_.algbw_gbps = made->plan.AlgorithmGbps(made->plan.inverse_rate).ToDouble();
     forest_.bound_gbps = made->plan.AlgorithmGbps(made->plan.bound_inverse_rate).ToDouble();
     forest_.program = std::move(program->program);
+    forest_.tree_classes = std::move(program->trees);
     if (auto added = AddEdges(program->paths); !added) return Propagate(added);
     if (auto found = FindNics(); !found) return Propagate(found);
     return std::move(forest_);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "collective/algorithms/forest_program.h"
 #include "collective/forest/control.h"
 #include "collective/forest/plan.h"
 #include "collective/program/program.h"
@@ -47,7 +48,9 @@ struct TreeEdge {
 // A forest, its verified program, and what that is on the fabric.
 struct JobForest {
   program::Program program;
-  std::vector<TreeEdge> edges;       // by (from, to, channel)
+  std::vector<TreeEdge> edges;  // by (from, to, channel)
+  // The trees whose parts of the data the edges carry; their `connections` are edges.
+  std::vector<algorithms::TreeConnections> tree_classes;
   std::vector<fabric::NodeId> nics;  // by rank: where it sends from and is reached
   std::int64_t trees = 0;            // a rank
   double algbw_gbps = 0;             // data over time, as nccl-tests defines it

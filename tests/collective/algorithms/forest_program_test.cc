@@ -162,6 +162,46 @@ TEST(ForestProgram, HasAConnectionForEveryPath) {
   EXPECT_EQ(used, known);
 }
 
+// Every tree by itself: its connections join all ranks, and lead away from its root, or to it.
+TEST(ForestProgram, TellsWhichConnectionsEachTreeTakes) {
+  const Topology topology =
+      BuildOrDie(fabric::BuildLeafSpine({.spines = 4, .leaves = 4, .hosts_per_leaf = 4}));
+  const auto plan = forest::MakePlan(topology, {.collective = Collective::kAllreduce});
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  const auto made = MakeForestProgram("fabric", plan->plan);
+  ASSERT_TRUE(made.has_value()) << made.error().message;
+  const std::size_t ranks = plan->plan.ranks.size();
+  std::map<std::pair<std::size_t, int>, std::int64_t> trees;  // by phase and root
+  std::set<std::int32_t> used;
+  for (const TreeConnections& tree : made->trees) {
+    EXPECT_EQ(tree.to_root, plan->plan.phases[tree.phase].reversed);
+    trees[{tree.phase, tree.root}] += tree.count;
+    std::map<int, std::set<int>> parents;
+    for (const std::int32_t connection : tree.connections) {
+      const ConnectionPath& path = made->paths.at(static_cast<std::size_t>(connection));
+      parents[tree.to_root ? path.from : path.to].insert(tree.to_root ? path.to : path.from);
+      used.insert(connection);
+    }
+    EXPECT_EQ(parents.size(), ranks - 1);
+    std::int32_t height = 0;
+    for (const auto& [rank, above] : parents) {
+      ASSERT_EQ(above.size(), 1U);
+      int at = rank;
+      std::int32_t steps = 0;
+      while (at != tree.root && steps <= static_cast<std::int32_t>(ranks)) {
+        at = *parents.at(at).begin();
+        ++steps;
+      }
+      EXPECT_EQ(at, tree.root);
+      height = std::max(height, steps);
+    }
+    EXPECT_EQ(height, tree.height);
+  }
+  EXPECT_EQ(used.size(), made->paths.size());
+  EXPECT_EQ(trees.size(), 2 * ranks);
+  for (const auto& [which, count] : trees) EXPECT_EQ(count, plan->plan.trees_per_weight);
+}
+
 TEST(ForestProgram, RefusesAnAllgatherOfUnequalShares) {
   const Topology topology = BuildOrDie(fabric::BuildA100({1}));
   PlanOptions options;

@@ -86,15 +86,12 @@ int Run(const std::string& config_file, const Configuration& config, Keys keys,
   if (!started) return Complain(started.error());
 
   Reloader reloader(config_file, config, keys, **bus, controller);
-  OperatorApi api(controller, metrics);
+  OperatorApi api(controller, metrics, [&] { return reloader.Answer(); });
   HttpGuard the_guard(
       keys.tokens, config.options.wall_clock,
       [&](const auto& peer, const auto& reason) { controller.HandleRefusal(peer, reason); },
       [&](const io::HttpRequest& request, io::HttpServer::Respond respond) {
-        if (request.method != "POST" || request.path != "/api/v1/reload") {
-          return api.Handle(request, std::move(respond));
-        }
-        respond(reloader.Answer());
+        api.Handle(request, std::move(respond));
       });
   if (!config.http_options.tls_certificate_file.empty()) the_guard.UseSecureCookies();
   guard = &the_guard;

@@ -32,8 +32,9 @@ struct HttpRequest {
 class HttpStream {
  public:
   virtual ~HttpStream() = default;
-  // The next piece; empty: there is none now, ask again when `wake` is called.
-  virtual std::string Next() = 0;
+  // The next piece, which streams may share; null: there is none now, ask again when `wake` is
+  // called.
+  virtual std::shared_ptr<const std::string> Next() = 0;
   // Set by the server before the first Next.
   std::function<void()> wake;
 };

@@ -225,10 +225,10 @@ class Session : public AnySession, public std::enable_shared_from_this<Session<S
   void WritePiece() {
     if (writing_ || closed_) return;
     piece_ = source_->Next();
-    if (piece_.empty()) return;
+    if (!piece_) return;
     writing_ = true;
     SetTimeout();
-    asio::async_write(stream_, asio::buffer(piece_),
+    asio::async_write(stream_, asio::buffer(*piece_),
                       [self = shared_from_this()](const error_code& error, std::size_t) {
                         self->HandlePieceWritten(error);
                       });
@@ -257,7 +257,7 @@ class Session : public AnySession, public std::enable_shared_from_this<Session<S
   std::shared_ptr<HttpStream> source_;  // of a response that is a stream
   http::response<http::empty_body> stream_head_;
   std::optional<http::response_serializer<http::empty_body>> stream_serializer_;
-  std::string piece_;
+  std::shared_ptr<const std::string> piece_;
   bool writing_ = false;
   bool closed_ = false;
 };

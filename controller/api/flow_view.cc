@@ -108,7 +108,7 @@ std::string LiveFlow(State& state, FlowSlot slot) {
   json.BeginObject();
   WriteIdentity(json, state, flow);
   json.Key("activity").String(ActivityName(activity.state));
-  json.Key("achieved_bps").Integer(static_cast<std::int64_t>(activity.achieved_bps));
+  json.Key("achieved_bps").Integer(static_cast<std::int64_t>(CoarseRate(activity.achieved_bps)));
   json.Key("paths").BeginArray();
   for (const FlowWay& way : flow.ways) {
     json.BeginObject();
@@ -143,7 +143,6 @@ std::uint64_t LiveFlowDigest(State& state, FlowSlot slot) {
                   static_cast<std::uint64_t>(flow.reason) << 8 |
                   static_cast<std::uint64_t>(activity.state) << 1 |
                   static_cast<std::uint64_t>(IsAcknowledged(state, flow)));
-  Mix(digest, CoarseRate(activity.achieved_bps));
   for (const FlowWay& way : flow.ways) {
     const auto path = state.PathOf(way);
     Mix(digest, static_cast<std::uint64_t>(way.port) << 1 |

@@ -85,6 +85,21 @@ void WriteEdge(JsonWriter& json, State& state, const JobPlan& plan, std::size_t 
   json.EndObject();
 }
 
+// Trees of one root that are the same.
+void WriteTree(JsonWriter& json, const JobForest& forest, std::size_t index) {
+  const algorithms::TreeConnections& tree = forest.tree_classes[index];
+  json.BeginObject();
+  json.Key("id").Integer(static_cast<std::int64_t>(index));
+  json.Key("root").Integer(tree.root);
+  json.Key("towards_root").Bool(tree.to_root);
+  json.Key("count").Integer(tree.count);
+  json.Key("height").Integer(tree.height);
+  json.Key("edges").BeginArray();
+  for (const std::int32_t edge : tree.connections) json.Integer(edge);
+  json.EndArray();
+  json.EndObject();
+}
+
 }  // namespace
 
 std::string ForestsView(Controller& controller) {
@@ -112,6 +127,10 @@ Result<std::string> ForestPlanView(Controller& controller, const std::string& na
   json.Key("edges").BeginArray();
   for (std::size_t i = 0; job.in_force && i < job.in_force->ports.size(); ++i) {
     WriteEdge(json, controller.state(), *job.in_force, i);
+  }
+  json.EndArray().Key("trees").BeginArray();
+  for (std::size_t i = 0; job.in_force && i < job.in_force->forest->tree_classes.size(); ++i) {
+    WriteTree(json, *job.in_force->forest, i);
   }
   json.EndArray().EndObject();
   return json.Text();

@@ -15,10 +15,17 @@ using identity::Role;
 using io::HttpRequest;
 using io::HttpResponse;
 
+constexpr Route kLogIn = {"POST", "/api/v1/login"};
+constexpr Route kLogOut = {"POST", "/api/v1/logout"};
+constexpr Route kSession = {"GET", "/api/v1/session"};
 constexpr std::string_view kCookie = "espalier=";
 constexpr std::string_view kBearer = "Bearer ";
 constexpr std::size_t kMostLogins = 1'024;
 constexpr auto kLoginLasts = std::chrono::hours(12);
+
+bool Asks(const HttpRequest& request, const Route& route) {
+  return request.method == route.method && request.path == route.path;
+}
 
 HttpResponse Failure(int status, std::string_view code, std::string_view message) {
   io::JsonWriter json;
@@ -74,17 +81,19 @@ HttpResponse WithSafeHeaders(HttpResponse response) {
 
 }  // namespace
 
+std::vector<Route> HttpGuard::Routes() { return {kLogIn, kLogOut, kSession}; }
+
 void HttpGuard::Handle(const HttpRequest& request, io::HttpServer::Respond respond) {
   const auto answer = [respond](HttpResponse response) {
     respond(WithSafeHeaders(std::move(response)));
   };
-  if (request.method == "POST" && request.path == "/api/v1/login") return answer(LogIn(request));
-  if (request.method == "POST" && request.path == "/api/v1/logout") return answer(LogOut(request));
+  if (Asks(request, kLogIn)) return answer(LogIn(request));
+  if (Asks(request, kLogOut)) return answer(LogOut(request));
   const std::optional<Caller> caller = CallerOf(request);
   if (std::optional<HttpResponse> refused = Refuse(request, caller)) {
     return answer(std::move(*refused));
   }
-  if (request.method == "GET" && request.path == "/api/v1/session") {
+  if (Asks(request, kSession)) {
     io::JsonWriter json;
     json.BeginObject();
     json.Key("name").String(caller->name);

@@ -4,10 +4,12 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "common/base/wall_time.h"
 #include "common/identity/access_tokens.h"
 #include "common/io/http.h"
+#include "controller/api/route.h"
 
 namespace espalier::controller {
 
@@ -35,6 +37,8 @@ class HttpGuard {
         api_(std::move(api)) {}
 
   void Handle(const io::HttpRequest& request, io::HttpServer::Respond respond);
+  // What it answers itself.
+  static std::vector<Route> Routes();
   // For servers that speak TLS: browsers are to keep the cookie off plain connections.
   void UseSecureCookies() { secure_cookies_ = true; }
 

@@ -17,41 +17,6 @@ constexpr Duration kRemembered = std::chrono::minutes(10);
 
 double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-struct JobFigures {
-  std::int64_t flows = 0;
-  std::int64_t routed = 0;
-  std::int64_t unroutable = 0;
-  std::uint64_t achieved_bps = 0;
-  std::optional<std::uint64_t> slowest_bps;  // of the flows that send
-  std::int64_t max_link_flows = 0;
-};
-
-std::map<std::uint32_t, JobFigures> CountFlows(State& state,
-                                               const std::vector<std::int64_t>& paths) {
-  std::map<std::uint32_t, JobFigures> jobs;
-  for (const FlowSlot slot : state.flows.All()) {
-    const Flow& flow = state.flows.At(slot);
-    const FlowActivity& activity = state.flows.ActivityOf(slot);
-    JobFigures& job = jobs[flow.job];
-    ++job.flows;
-    job.routed += flow.status == FlowStatus::kRouted ? 1 : 0;
-    job.unroutable += flow.status == FlowStatus::kUnroutable ? 1 : 0;
-    job.achieved_bps += activity.achieved_bps;
-    if (activity.IsBusy()) {
-      job.slowest_bps =
-          std::min(job.slowest_bps.value_or(activity.achieved_bps), activity.achieved_bps);
-    }
-    for (const FlowWay& way : flow.ways) {
-      const auto path = state.PathOf(way);
-      if (!path) continue;
-      for (const fabric::DirectedLink hop : state.PathsOf(flow)[path->Index()].hops) {
-        job.max_link_flows = std::max(job.max_link_flows, paths[hop.Index()]);
-      }
-    }
-  }
-  return jobs;
-}
-
 double MeanSeconds(const std::deque<JobRound>& rounds, Duration JobRound::*what) {
   const Duration sum =
       std::accumulate(rounds.begin(), rounds.end(), Duration::zero(),
@@ -75,26 +40,28 @@ void WriteRounds(JsonWriter& json, const State& state, std::uint32_t job, TimePo
   json.EndArray();
 }
 
-void WriteJobs(JsonWriter& json, State& state, TimePoint now,
-               const std::vector<std::int64_t>& paths, bool coarse) {
+void WriteJobs(JsonWriter& json, const State& state, TimePoint now, const FlowCensus& census,
+               bool coarse) {
   const auto rate = [coarse](std::uint64_t bps) {
     return static_cast<std::int64_t>(coarse ? CoarseRate(bps) : bps);
   };
-  std::map<std::uint32_t, JobFigures> jobs = CountFlows(state, paths);
+  std::map<std::uint32_t, const JobFigures*> jobs;
+  for (const auto& [index, job] : census.jobs()) jobs[index] = &job;
+  const JobFigures idle;
   for (std::uint32_t job = 0; job < state.flows.job_count(); ++job) {
     const std::deque<JobRound> rounds = state.rounds.Finished(job, now);
-    if (!rounds.empty() && now - rounds.back().ended < kRemembered) jobs.try_emplace(job);
+    if (!rounds.empty() && now - rounds.back().ended < kRemembered) jobs.try_emplace(job, &idle);
   }
   json.BeginArray();
   for (const auto& [index, job] : jobs) {
     json.BeginObject();
     json.Key("job").String(state.flows.JobName(index));
-    json.Key("flows").Integer(job.flows);
-    json.Key("flows_routed").Integer(job.routed);
-    json.Key("flows_unroutable").Integer(job.unroutable);
-    json.Key("achieved_bps").Integer(rate(job.achieved_bps));
-    json.Key("slowest_flow_bps").Integer(rate(job.slowest_bps.value_or(0)));
-    json.Key("max_link_flows").Integer(job.max_link_flows);
+    json.Key("flows").Integer(job->flows);
+    json.Key("flows_routed").Integer(job->routed);
+    json.Key("flows_unroutable").Integer(job->unroutable);
+    json.Key("achieved_bps").Integer(rate(job->achieved_bps));
+    json.Key("slowest_flow_bps").Integer(rate(job->slowest_bps.value_or(0)));
+    json.Key("max_link_flows").Integer(job->MaxLinkFlows(census.traffic()));
     WriteRounds(json, state, index, now);
     json.EndObject();
   }
@@ -106,14 +73,14 @@ void WriteJobs(JsonWriter& json, State& state, TimePoint now,
 std::string JobsView(State& state, TimePoint now) {
   JsonWriter json;
   json.BeginObject().Key("jobs");
-  WriteJobs(json, state, now, state.CountPaths(), /*coarse=*/false);
+  WriteJobs(json, state, now, FlowCensus::Take(state), /*coarse=*/false);
   json.EndObject();
   return json.Text();
 }
 
-std::string LiveJobs(State& state, TimePoint now, const std::vector<std::int64_t>& paths) {
+std::string LiveJobs(const State& state, TimePoint now, const FlowCensus& census) {
   JsonWriter json;
-  WriteJobs(json, state, now, paths, /*coarse=*/true);
+  WriteJobs(json, state, now, census, /*coarse=*/true);
   return json.Text();
 }
 

@@ -25,19 +25,6 @@ std::string LoadOf(const State& state, DirectedLink link) {
   return MakeLoad(state.view, state.live.LoadOf(link.Index()), capacity).ToString();
 }
 
-void AddHostLinks(const State& state, const Flow& flow, std::uint64_t bps, LinkTraffic& traffic) {
-  const auto add = [&](const IpAddress& address, bool sends) {
-    const auto nic = state.topology.FindNic(address);
-    const auto attachment = nic ? state.paths.FindAttachment(*nic) : std::nullopt;
-    if (!attachment) return;
-    DirectedLink link = attachment->uplink;
-    if (!sends) link.forward = !link.forward;
-    traffic.achieved_bps[link.Index()] += bps;
-  };
-  add(flow.source_address, true);
-  add(flow.destination_address, false);
-}
-
 void WriteNode(JsonWriter& json, const State& state, NodeId id) {
   const fabric::Node& node = state.topology.node(id);
   json.BeginObject();
@@ -82,26 +69,6 @@ void WritePair(JsonWriter& json, State& state, const fabric::PortKey& key, const
 }
 
 }  // namespace
-
-LinkTraffic MeasureLinks(State& state) {
-  const std::size_t directions = 2 * state.topology.links().size();
-  LinkTraffic traffic{std::vector<std::int64_t>(directions),
-                      std::vector<std::uint64_t>(directions)};
-  for (const FlowSlot slot : state.flows.All()) {
-    const Flow& flow = state.flows.At(slot);
-    const std::uint64_t bps = state.flows.ActivityOf(slot).achieved_bps;
-    AddHostLinks(state, flow, bps, traffic);
-    for (const FlowWay& way : flow.ways) {
-      const auto path = state.PathOf(way);
-      if (!path) continue;
-      for (const DirectedLink hop : state.PathsOf(flow)[path->Index()].hops) {
-        ++traffic.paths[hop.Index()];
-        traffic.achieved_bps[hop.Index()] += bps / flow.ways.size();
-      }
-    }
-  }
-  return traffic;
-}
 
 std::string TopologyView(const State& state) {
   JsonWriter json;

@@ -2,19 +2,21 @@
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
+#include "common/base/metrics.h"
 #include "common/io/http.h"
+#include "controller/api/live_journal.h"
 #include "controller/controller.h"
 
 namespace espalier::controller {
 
 // The controller's state as server-sent events: first all of it (`event: snapshot`), then what has
-// changed (`event: update`), at most twice a second. /api/v1/openapi.json describes both.
+// changed (`event: update`), up to five times a second. /api/v1/openapi.json describes both.
 //
-// There is no queue: every part of the state has the number of the change that it was last part of,
-// and a client is given what is newer than what it has, when it has taken what came before. So a
-// slow client skips what is past; one that has missed more ends of flows than are remembered gets a
-// snapshot. Work is done only while there are clients, and at most for a tenth of the time.
+// All clients are given the same pieces (LiveJournal), each when it has taken what came before:
+// there is no queue of any client's. One that is further behind than pieces are kept gets a
+// snapshot in their place.
 //
 // Thread safety: the controller's loop thread. The controller must outlive this;
 // streams may outlive it.
@@ -22,7 +24,7 @@ class LiveFeed {
  public:
   static constexpr std::size_t kMostClients = 32;
 
-  explicit LiveFeed(Controller& controller);
+  LiveFeed(Controller& controller, Metrics& metrics);
   ~LiveFeed();
   LiveFeed(const LiveFeed&) = delete;
   LiveFeed& operator=(const LiveFeed&) = delete;
@@ -31,9 +33,9 @@ class LiveFeed {
   std::shared_ptr<io::HttpStream> Connect();
 
  private:
-  class Journal;
   class Client;
-  std::shared_ptr<Journal> journal_;
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
 };
 
 }  // namespace espalier::controller

@@ -22,8 +22,6 @@ namespace {
 using io::HttpRequest;
 using io::HttpResponse;
 
-constexpr std::string_view kPrefix = "/api/v1/";
-
 HttpResponse Ok(std::string body) { return {200, "application/json", std::move(body), {}, {}}; }
 
 int StatusOf(ErrorCode code) {
@@ -121,14 +119,71 @@ void AddSafety(HttpResponse& response) {
        {"Cache-Control", "no-store"}});
 }
 
-// "fail" of "links/fail", ...
-std::optional<IntentAction> ParseIntentAction(std::string_view verb) {
-  if (verb == "fail") return IntentAction::kFail;
-  if (verb == "restore") return IntentAction::kRestore;
-  if (verb == "drain") return IntentAction::kDrain;
-  if (verb == "undrain") return IntentAction::kUndrain;
-  return std::nullopt;
+// An action takes what is asked of it to the controller, which calls `done` later; what is asked
+// wrongly it refuses itself.
+template <IntentAction action>
+void ChangeLink(Controller& controller, const HttpRequest& request, OperatorRequest asked,
+                ActionDone done) {
+  controller.ChangeLink(Query(request, "id"), action, std::move(asked), std::move(done));
 }
+
+template <IntentAction action>
+void ChangeNode(Controller& controller, const HttpRequest& request, OperatorRequest asked,
+                ActionDone done) {
+  controller.ChangeNode(Query(request, "id"), action, std::move(asked), std::move(done));
+}
+
+void StartJob(Controller& controller, const HttpRequest& request, OperatorRequest asked,
+              ActionDone done) {
+  Result<JobSpec> spec = ParseJobRequest(request.body);
+  if (!spec) return done(Propagate(spec));
+  controller.StartJob(std::move(*spec), std::move(asked), std::move(done));
+}
+
+void StopJob(Controller& controller, const HttpRequest& request, OperatorRequest asked,
+             ActionDone done) {
+  controller.StopJob(Query(request, "id"), std::move(asked), std::move(done));
+}
+
+void ChangeWeight(Controller& controller, const HttpRequest& request, OperatorRequest asked,
+                  ActionDone done) {
+  const auto weight = Number(request, "weight");
+  if (!weight) return done(tl::unexpected<Error>(weight.error()));
+  controller.ChangeWeight(Query(request, "id"), weight->value_or(0), std::move(asked),
+                          std::move(done));
+}
+
+void SetPolicy(Controller& controller, const HttpRequest& request, OperatorRequest asked,
+               ActionDone done) {
+  controller.ChangePolicy(Query(request, "id"), Query(request, "value"), std::move(asked),
+                          std::move(done));
+}
+
+void ResetPolicy(Controller& controller, const HttpRequest& request, OperatorRequest asked,
+                 ActionDone done) {
+  controller.ChangePolicy(Query(request, "id"), std::nullopt, std::move(asked), std::move(done));
+}
+
+void Recompute(Controller& controller, const HttpRequest&, OperatorRequest asked, ActionDone done) {
+  controller.Recompute(std::move(asked), std::move(done));
+}
+
+void RollBack(Controller& controller, const HttpRequest& request, OperatorRequest asked,
+              ActionDone done) {
+  const auto revision = Number(request, "to");
+  if (!revision) return done(tl::unexpected<Error>(revision.error()));
+  controller.RollBack(*revision, std::move(asked), std::move(done));
+}
+
+HttpResponse Alive(OperatorApi&, const HttpRequest&) { return {200, "text/plain", "ok\n", {}, {}}; }
+
+HttpResponse OkOrFailed(Result<std::string> body) {
+  return body ? Ok(std::move(*body)) : Failed(body.error());
+}
+
+constexpr std::string_view kAudit = "/api/v1/audit";
+constexpr std::string_view kLinkReports = "/api/v1/links/report";
+constexpr std::string_view kReload = "/api/v1/reload";
 
 }  // namespace
 
@@ -137,7 +192,7 @@ void OperatorApi::Handle(const HttpRequest& request, io::HttpServer::Respond uns
     AddSafety(response);
     unsafe(std::move(response));
   };
-  if (request.method == "GET" && request.path == "/api/v1/audit") {
+  if (request.method == "GET" && request.path == kAudit) {
     return HandleAudit(request, std::move(respond));
   }
   if (request.method == "GET") return respond(HandleGet(request));
@@ -148,19 +203,103 @@ void OperatorApi::Handle(const HttpRequest& request, io::HttpServer::Respond uns
   respond(NoSuchPath(request));
 }
 
+std::span<const OperatorApi::View> OperatorApi::Views() {
+  using Api = OperatorApi;
+  using Request = HttpRequest;
+  static constexpr View kViews[] = {
+      {"/metrics", [](Api& api, const Request&) { return api.ShowMetrics(); }},
+      {"/healthz", Alive},
+      {"/readyz", Alive},
+      {"/api/v1/status", [](Api& api, const Request&) { return Ok(StatusView(api.controller_)); }},
+      {"/api/v1/topology",
+       [](Api& api, const Request&) { return Ok(TopologyView(api.controller_.state())); }},
+      {"/api/v1/flows", [](Api& api, const Request&) { return Ok(FlowsView(api.controller_)); }},
+      {"/api/v1/flows/explain",
+       [](Api& api, const Request& request) {
+         return OkOrFailed(ExplainView(api.controller_, Query(request, "flow")));
+       }},
+      {"/api/v1/jobs",
+       [](Api& api, const Request&) {
+         return Ok(JobsView(api.controller_.state(), api.controller_.Now()));
+       }},
+      {"/api/v1/forests",
+       [](Api& api, const Request&) { return Ok(ForestsView(api.controller_)); }},
+      {"/api/v1/forests/plan",
+       [](Api& api, const Request& request) {
+         return OkOrFailed(ForestPlanView(api.controller_, Query(request, "job")));
+       }},
+      {"/api/v1/path-map",
+       [](Api& api, const Request& request) {
+         return Ok(PathMapView(api.controller_.state(), Query(request, "source")));
+       }},
+      {"/api/v1/stream", [](Api& api, const Request&) { return api.OpenStream(); }},
+      {"/api/v1/openapi.json",
+       [](Api&, const Request&) { return Ok(std::string(FindPageFile("/openapi.json")->text)); }},
+      {"/api/v1/links", [](Api& api, const Request&) { return Ok(LinksView(api.controller_)); }},
+      {"/api/v1/agents", [](Api& api, const Request&) { return Ok(AgentsView(api.controller_)); }},
+      {"/api/v1/predict",
+       [](Api& api, const Request&) { return Ok(PredictView(api.controller_)); }},
+      {"/api/v1/policies",
+       [](Api& api, const Request&) { return Ok(PoliciesView(api.controller_)); }},
+      {"/api/v1/intents",
+       [](Api& api, const Request&) { return Ok(IntentsView(api.controller_)); }},
+      {"/api/v1/events",
+       [](Api& api, const Request& request) {
+         const auto since = Number(request, "since");
+         return since ? Ok(EventsView(api.controller_, since->value_or(0))) : Failed(since.error());
+       }},
+      {"/api/v1/plans",
+       [](Api& api, const Request& request) {
+         const auto since = Number(request, "since");
+         return since ? Ok(PlansView(api.controller_, since->value_or(0))) : Failed(since.error());
+       }},
+  };
+  return kViews;
+}
+
+std::span<const OperatorApi::Action> OperatorApi::Actions() {
+  static constexpr Action kActions[] = {
+      {"/api/v1/links/fail", true, ChangeLink<IntentAction::kFail>},
+      {"/api/v1/links/restore", true, ChangeLink<IntentAction::kRestore>},
+      {"/api/v1/links/drain", true, ChangeLink<IntentAction::kDrain>},
+      {"/api/v1/links/undrain", true, ChangeLink<IntentAction::kUndrain>},
+      {"/api/v1/nodes/fail", true, ChangeNode<IntentAction::kFail>},
+      {"/api/v1/nodes/restore", true, ChangeNode<IntentAction::kRestore>},
+      {"/api/v1/nodes/drain", true, ChangeNode<IntentAction::kDrain>},
+      {"/api/v1/nodes/undrain", true, ChangeNode<IntentAction::kUndrain>},
+      {"/api/v1/jobs/weight", true, ChangeWeight},
+      {"/api/v1/policies/set", true, SetPolicy},
+      {"/api/v1/policies/reset", true, ResetPolicy},
+      {"/api/v1/jobs/start", false, StartJob},
+      {"/api/v1/jobs/stop", false, StopJob},
+      {"/api/v1/recompute", false, Recompute},
+      {"/api/v1/rollback", false, RollBack},
+  };
+  return kActions;
+}
+
+std::vector<Route> OperatorApi::Routes() {
+  std::vector<Route> routes = {
+      {"GET", "/"}, {"GET", kAudit}, {"POST", kLinkReports}, {"POST", kReload}};
+  for (const View& view : Views()) routes.push_back({"GET", view.path});
+  for (const Action& action : Actions()) routes.push_back({"POST", action.path});
+  return routes;
+}
+
 HttpResponse OperatorApi::HandleGet(const HttpRequest& request) {
-  if (request.path == "/metrics") {
-    controller_.RefreshMetrics();
-    return {200, "text/plain; version=0.0.4", metrics_.Text(), {}, {}};
-  }
-  if (request.path == "/healthz" || request.path == "/readyz") {
-    return {200, "text/plain", "ok\n", {}, {}};
-  }
+  const auto views = Views();
+  const auto view = std::find_if(views.begin(), views.end(),
+                                 [&](const View& one) { return one.path == request.path; });
+  if (view != views.end()) return view->answer(*this, request);
   if (const PageFile* file = FindPageFile(request.path)) {
     return {200, std::string(file->content_type), std::string(file->text), {}, {}};
   }
-  if (!request.path.starts_with(kPrefix)) return NoSuchPath(request);
-  return HandleView(request, std::string_view(request.path).substr(kPrefix.size()));
+  return NoSuchPath(request);
+}
+
+HttpResponse OperatorApi::ShowMetrics() {
+  controller_.RefreshMetrics();
+  return {200, "text/plain; version=0.0.4", metrics_.Text(), {}, {}};
 }
 
 HttpResponse OperatorApi::OpenStream() {
@@ -170,37 +309,6 @@ HttpResponse OperatorApi::OpenStream() {
                    fmt::format("{} clients are connected already", LiveFeed::kMostClients)});
   }
   return {200, "text/event-stream", "", {}, std::move(stream)};
-}
-
-HttpResponse OperatorApi::HandleView(const HttpRequest& request, std::string_view view) {
-  if (view == "status") return Ok(StatusView(controller_));
-  if (view == "flows") return Ok(FlowsView(controller_));
-  if (view == "topology") return Ok(TopologyView(controller_.state()));
-  if (view == "jobs") return Ok(JobsView(controller_.state(), controller_.Now()));
-  if (view == "forests") return Ok(ForestsView(controller_));
-  if (view == "forests/plan") {
-    Result<std::string> plan = ForestPlanView(controller_, Query(request, "job"));
-    return plan ? Ok(std::move(*plan)) : Failed(plan.error());
-  }
-  if (view == "path-map") return Ok(PathMapView(controller_.state(), Query(request, "source")));
-  if (view == "stream") return OpenStream();
-  if (view == "openapi.json") return Ok(std::string(FindPageFile("/openapi.json")->text));
-  if (view == "links") return Ok(LinksView(controller_));
-  if (view == "agents") return Ok(AgentsView(controller_));
-  if (view == "predict") return Ok(PredictView(controller_));
-  if (view == "intents") return Ok(IntentsView(controller_));
-  if (view == "policies") return Ok(PoliciesView(controller_));
-  if (view == "events" || view == "plans") {
-    const auto since = Number(request, "since");
-    if (!since) return Failed(since.error());
-    return Ok(view == "events" ? EventsView(controller_, since->value_or(0))
-                               : PlansView(controller_, since->value_or(0)));
-  }
-  if (view == "flows/explain") {
-    Result<std::string> explained = ExplainView(controller_, Query(request, "flow"));
-    return explained ? Ok(std::move(*explained)) : Failed(explained.error());
-  }
-  return NoSuchPath(request);
 }
 
 void OperatorApi::HandleAudit(const HttpRequest& request, io::HttpServer::Respond respond) {
@@ -214,50 +322,30 @@ void OperatorApi::HandleAudit(const HttpRequest& request, io::HttpServer::Respon
 }
 
 void OperatorApi::HandlePost(const HttpRequest& request, io::HttpServer::Respond respond) {
-  if (!request.path.starts_with(kPrefix)) return respond(NoSuchPath(request));
-  const std::string_view action = std::string_view(request.path).substr(kPrefix.size());
-  const std::string_view kind = action.substr(0, action.find('/'));
-  const auto verb = ParseIntentAction(action.substr(std::min(kind.size() + 1, action.size())));
-  Result<OperatorRequest> asked = ParseRequest(request, controller_.WallNow());
+  if (request.path == kReload) return respond(reload_());
+  if (request.path == kLinkReports) {
+    return respond(OkOrFailed(TakeLinkReports(controller_, request.body)));
+  }
+  const auto actions = Actions();
+  const auto action = std::find_if(actions.begin(), actions.end(),
+                                   [&](const Action& one) { return one.path == request.path; });
+  if (action == actions.end()) return respond(NoSuchPath(request));
+  Act(controller_, *action, request, std::move(respond));
+}
+
+void OperatorApi::Act(Controller& controller, const Action& action, const HttpRequest& request,
+                      io::HttpServer::Respond respond) {
+  Result<OperatorRequest> asked = ParseRequest(request, controller.WallNow());
   if (!asked) return respond(Failed(asked.error()));
-  const ActionDone done = [respond, dry_run = asked->dry_run](const auto& outcome) {
-    respond(outcome ? Ok(OutcomeView(*outcome, dry_run)) : Failed(outcome.error()));
-  };
-  if (action == "links/report") {
-    Result<std::string> taken = TakeLinkReports(controller_, request.body);
-    return respond(taken ? Ok(std::move(*taken)) : Failed(taken.error()));
+  if (asked->until && !action.takes_until) {
+    return respond(Failed({ErrorCode::kInvalidArgument,
+                           fmt::format("{} takes no time: it has no end", action.path)}));
   }
-  const std::string id = Query(request, "id");
-  if (kind == "links" && verb) return controller_.ChangeLink(id, *verb, std::move(*asked), done);
-  if (kind == "nodes" && verb) return controller_.ChangeNode(id, *verb, std::move(*asked), done);
-  if (action == "jobs/weight") {
-    const auto weight = Number(request, "weight");
-    if (!weight) return respond(Failed(weight.error()));
-    return controller_.ChangeWeight(id, weight->value_or(0), std::move(*asked), done);
-  }
-  if (action == "policies/set") {
-    return controller_.ChangePolicy(id, Query(request, "value"), std::move(*asked), done);
-  }
-  if (action == "policies/reset") {
-    return controller_.ChangePolicy(id, std::nullopt, std::move(*asked), done);
-  }
-  if (asked->until) {
-    return respond(Failed(
-        {ErrorCode::kInvalidArgument, fmt::format("{} takes no time: it has no end", action)}));
-  }
-  if (action == "jobs/stop") return controller_.StopJob(id, std::move(*asked), done);
-  if (action == "jobs/start") {
-    Result<JobSpec> spec = ParseJobRequest(request.body);
-    if (!spec) return respond(Failed(spec.error()));
-    return controller_.StartJob(std::move(*spec), std::move(*asked), done);
-  }
-  if (action == "recompute") return controller_.Recompute(std::move(*asked), done);
-  if (action == "rollback") {
-    const auto revision = Number(request, "to");
-    if (!revision) return respond(Failed(revision.error()));
-    return controller_.RollBack(*revision, std::move(*asked), done);
-  }
-  respond(NoSuchPath(request));
+  const bool dry_run = asked->dry_run;
+  action.act(controller, request, std::move(*asked),
+             [respond = std::move(respond), dry_run](const auto& outcome) {
+               respond(outcome ? Ok(OutcomeView(*outcome, dry_run)) : Failed(outcome.error()));
+             });
 }
 
 }  // namespace espalier::controller

@@ -1,10 +1,15 @@
 #pragma once
 
+#include <functional>
+#include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "common/base/metrics.h"
 #include "common/io/http.h"
 #include "controller/api/live_feed.h"
+#include "controller/api/route.h"
 #include "controller/controller.h"
 
 namespace espalier::controller {
@@ -24,19 +29,46 @@ namespace espalier::controller {
 // Thread safety: the controller's loop thread.
 class OperatorApi {
  public:
-  OperatorApi(Controller& controller, const Metrics& metrics)
-      : controller_(controller), metrics_(metrics), feed_(controller) {}
+  // reload: has the daemon read its configuration and keys again, and says what came of it.
+  using Reload = std::function<io::HttpResponse()>;
+
+  OperatorApi(Controller& controller, Metrics& metrics, Reload reload)
+      : controller_(controller),
+        metrics_(metrics),
+        reload_(std::move(reload)),
+        feed_(controller, metrics) {}
+
   void Handle(const io::HttpRequest& request, io::HttpServer::Respond respond);
+  // All that it answers, but for the files that the page at / is made of.
+  static std::vector<Route> Routes();
 
  private:
+  // What is asked by GET, by its path.
+  struct View {
+    std::string_view path;
+    io::HttpResponse (*answer)(OperatorApi& api, const io::HttpRequest& request);
+  };
+  static std::span<const View> Views();
+  // What is asked by POST and moves flows, by its path.
+  struct Action {
+    std::string_view path;
+    bool takes_until;
+    void (*act)(Controller& controller, const io::HttpRequest& request, OperatorRequest asked,
+                ActionDone done);
+  };
+  static std::span<const Action> Actions();
+
   io::HttpResponse HandleGet(const io::HttpRequest& request);
-  io::HttpResponse HandleView(const io::HttpRequest& request, std::string_view view);
+  io::HttpResponse ShowMetrics();
   io::HttpResponse OpenStream();
   void HandleAudit(const io::HttpRequest& request, io::HttpServer::Respond respond);
   void HandlePost(const io::HttpRequest& request, io::HttpServer::Respond respond);
+  static void Act(Controller& controller, const Action& action, const io::HttpRequest& request,
+                  io::HttpServer::Respond respond);
 
   Controller& controller_;
   const Metrics& metrics_;
+  const Reload reload_;
   LiveFeed feed_;
 };
 

@@ -36,10 +36,6 @@ std::string TimeOf(const Controller& controller, TimePoint time) {
                         std::chrono::duration_cast<WallTime::duration>(controller.Now() - time));
 }
 
-std::int64_t Most(const std::vector<std::int64_t>& counts) {
-  return counts.empty() ? 0 : std::ranges::max(counts);
-}
-
 void WriteLoads(JsonWriter& json, const LoadSummary& loads) {
   json.Key("max_load").String(loads.max_load.ToString());
   json.Key("lower_bound").String(loads.lower_bound.ToString());
@@ -94,13 +90,13 @@ void WriteMove(JsonWriter& json, const Move& move) {
 
 std::string StatusView(Controller& controller) {
   State& state = controller.state();
+  return LiveStatus(state, FlowCensus::Take(state), Summarize(state));
+}
+
+std::string LiveStatus(const State& state, const FlowCensus& census, const LoadSummary& loads) {
   std::int64_t connected = 0;
   for (std::size_t i = 0; i < state.agents.size(); ++i) {
     connected += state.agents.At(AgentId(static_cast<std::int32_t>(i))).peer ? 1 : 0;
-  }
-  std::map<std::string_view, std::int64_t> by_status;
-  for (const FlowSlot slot : state.flows.All()) {
-    ++by_status[FlowStatusName(state.flows.At(slot).status)];
   }
   JsonWriter json;
   json.BeginObject();
@@ -109,17 +105,16 @@ std::string StatusView(Controller& controller) {
   json.Key("revision").Integer(static_cast<std::int64_t>(state.revision));
   json.Key("epoch").Integer(static_cast<std::int64_t>(state.epoch));
   json.Key("agents_connected").Integer(connected);
-  json.Key("flows").Integer(static_cast<std::int64_t>(state.flows.size()));
+  json.Key("flows").Integer(census.flows());
   json.Key("flows_by_status").BeginObject();
   for (const auto status : {FlowStatus::kNew, FlowStatus::kAdopting, FlowStatus::kLearning,
                             FlowStatus::kRouted, FlowStatus::kLocal, FlowStatus::kUnroutable}) {
-    json.Key(FlowStatusName(status)).Integer(by_status[FlowStatusName(status)]);
+    json.Key(FlowStatusName(status)).Integer(census.Of(status));
   }
   json.EndObject();
-  json.Key("unacknowledged_flows")
-      .Integer(static_cast<std::int64_t>(controller.UnacknowledgedFlows()));
-  json.Key("max_link_flows").Integer(Most(state.CountPaths()));
-  WriteLoads(json, Summarize(state));
+  json.Key("unacknowledged_flows").Integer(census.unacknowledged());
+  json.Key("max_link_flows").Integer(census.max_link_flows());
+  WriteLoads(json, loads);
   json.Key("path_map_pairs").Integer(static_cast<std::int64_t>(state.path_map.KeyCount()));
   json.Key("path_map_ports").Integer(static_cast<std::int64_t>(state.path_map.PortCount()));
   json.Key("failed_links").Integer(static_cast<std::int64_t>(state.intents.failed_links.size()));
@@ -145,14 +140,14 @@ std::string FlowsView(Controller& controller) {
 
 std::string LinksView(Controller& controller) {
   State& state = controller.state();
-  const LinkTraffic traffic = MeasureLinks(state);
+  const FlowCensus census = FlowCensus::Take(state);
   JsonWriter json;
   json.BeginObject();
   json.Key("version").Integer(state.topology.version());
-  json.Key("max_link_flows").Integer(Most(traffic.paths));
+  json.Key("max_link_flows").Integer(census.max_link_flows());
   json.Key("links").BeginArray();
   for (std::size_t i = 0; i < state.topology.links().size(); ++i) {
-    WriteLink(json, state, LinkId(static_cast<std::int32_t>(i)), traffic);
+    WriteLink(json, state, LinkId(static_cast<std::int32_t>(i)), census.traffic());
   }
   json.EndArray().EndObject();
   return json.Text();

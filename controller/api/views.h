@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "controller/api/flow_census.h"
 #include "controller/controller.h"
+#include "controller/load_summary.h"
 
 namespace espalier::controller {
 
@@ -17,7 +19,8 @@ std::string AgentsView(Controller& controller);
 // What was pushed after `since`, oldest first: flow, port and the path that it takes.
 std::string PlansView(Controller& controller, std::uint64_t since);
 std::string EventsView(Controller& controller, std::uint64_t since);
-// The same for the live feed: one agent, some events.
+// The same for the live feed: the status of flows that are counted, one agent, some events.
+std::string LiveStatus(const State& state, const FlowCensus& census, const LoadSummary& loads);
 std::string LiveAgent(const State& state, AgentId id);
 std::string LiveEvents(const Controller& controller, std::span<const HistoryEvent> events);
 // Why a flow is on its path: what every path of its pair carries, and what the map knows.

@@ -57,13 +57,16 @@ function ofNode(app, node) {
 function ofFlow(app, told) {
   const flow = app.model.flows.get(told.flow);
   if (!flow) return [h("h2", {}, told.flow), tag("ended")];
-  const paths = h("div", {}, h("p", { class: "muted" }, "…"));
-  explain(flow.flow, paths);
+  // The controller is asked again only where the flow is steered otherwise, not for its rate.
+  if (app.explained?.flow !== flow) {
+    app.explained = { flow, element: h("div", {}, h("p", { class: "muted" }, "…")) };
+    explain(flow.flow, app.explained.element);
+  }
   return [
     h("h2", {}, flow.flow), tag(flow.status.toLowerCase(), statusKind(flow.status)), " ", flow.acknowledged ? null : tag("not acknowledged", "warn"),
     h("h3", {}, "Why"), h("p", {}, why(flow)),
     h("h3", {}, "Flow"), row("Job", flow.job), row("From", flow.source), row("To", flow.destination), row("Rate", rate(flow.rate)), row("Source port", flow.ports || "its own"),
-    h("h3", {}, "Paths of its pair"), paths,
+    h("h3", {}, "Paths of its pair"), app.explained.element,
   ];
 }
 

@@ -40,20 +40,29 @@ export class Model {
     this.change = Number(update.change);
     for (const name of update.ended ?? []) this.flows.delete(name);
     for (const flow of update.flows ?? []) this.flows.set(flow.flow, this.#prepare(flow));
+    for (const told of update.rates ?? []) {
+      const flow = this.flows.get(told.flow);
+      if (flow) flow.rate = told.achieved_bps;
+    }
     for (const told of update.links ?? []) this.#takeLink(told);
     for (const agent of update.agents ?? []) this.agents.set(agent.name, agent);
     if (update.jobs) this.jobs = update.jobs;
     if (update.status) this.status = update.status;
     if (update.events) this.events = this.events.concat(update.events).slice(-2000);
-    return new Set(Object.keys(update).concat(update.ended ? ["flows"] : []));
+    return new Set(Object.keys(update).concat(update.ended || update.rates ? ["flows"] : []));
   }
 
   #prepare(flow) {
     flow.rate = Number(flow.achieved_bps);
     flow.ports = flow.paths.map((path) => path.source_port || "·").join(" ");
     flow.via = flow.paths.map((path) => this.viaOf(path)).filter(Boolean).join(" + ");
-    flow.text = `${flow.flow} ${flow.job} ${flow.source} ${flow.destination} ${flow.via} ${flow.status}`.toLowerCase();
     return flow;
+  }
+
+  // What a filter looks through; made when one does.
+  textOf(flow) {
+    flow.text ??= `${flow.flow} ${flow.job} ${flow.source} ${flow.destination} ${flow.via} ${flow.status}`.toLowerCase();
+    return flow.text;
   }
 
   // The switches between the leaves.

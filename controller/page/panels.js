@@ -91,7 +91,7 @@ class FlowsPanel {
     const only = this.only.value;
     const rows = [];
     for (const flow of this.app.model.flows.values()) {
-      if ((only === "all" || flow.status === only) && words.every((word) => flow.text.includes(word))) rows.push(flow);
+      if ((only === "all" || flow.status === only) && words.every((word) => this.app.model.textOf(flow).includes(word))) rows.push(flow);
     }
     this.shown.textContent = `${rows.length.toLocaleString("en")} of ${count(this.count, "flow")}`;
     this.table.picked = this.app.picked?.kind === "flow" ? this.app.picked.item.flow : null;

@@ -4,7 +4,7 @@ import { AskingPanel } from "./asking_panel.js";
 import { ask } from "./model.js";
 import { Table } from "./table.js";
 
-const everyRank = -1;
+const all = -1;
 
 export const statusTag = (status) => tag(status.toLowerCase(), { READY: "good", STUCK: "bad" }[status] ?? "warn");
 
@@ -35,7 +35,7 @@ export function plannedOn(model, edges, rateOf) {
 export class TreesPanel extends AskingPanel {
   constructor(app) {
     super();
-    Object.assign(this, { app, title: "Trees", parts: [], every: 2000, forests: [], job: null, rank: everyRank, plan: null });
+    Object.assign(this, { app, title: "Trees", parts: [], every: 2000, forests: [], job: null, rank: all, root: all, tree: all, plan: null });
     this.table = new Table([
       { title: "From", width: "minmax(110px,1fr)", text: (edge) => this.#nameOf(edge.from) },
       { title: "To", width: "minmax(110px,1fr)", text: (edge) => this.#nameOf(edge.to) },
@@ -47,8 +47,12 @@ export class TreesPanel extends AskingPanel {
       { title: "Listens on", width: "100px", right: true, text: (edge) => edge.destination_port, sort: (edge) => edge.destination_port },
     ], { label: "Edges of the trees", key: (edge) => `${edge.from} ${edge.to} ${edge.channel}`, empty: "No plan is in force." });
     this.list = h("div", {});
-    this.ranks = h("select", { id: "tree-rank", onchange: () => this.#choose(this.job, Number(this.ranks.value)).catch(() => this.update()) });
-    this.side = h("div", {}, this.list, h("label", { class: "muted", for: "tree-rank" }, "Edges of "), this.ranks);
+    const choice = (id, label, name) => {
+      const select = h("select", { id, onchange: () => this.#narrow(name, Number(select.value)) });
+      this[`${name}s`] = select;
+      return h("div", { class: "row" }, h("label", { class: "muted", for: id }, label), select);
+    };
+    this.side = h("div", {}, this.list, choice("tree-root", "Trees with root", "root"), choice("tree-one", "Tree", "tree"), choice("tree-rank", "Edges of", "rank"));
     this.none = h("p", { class: "none muted" }, "There is no job with trees. One begins with: espalier job start NAME --ranks h0,h1,…");
     this.split = h("div", { class: "split" }, this.side, h("div", {}, this.table.element));
     this.element = h("div", { class: "panel" }, this.none, this.split);
@@ -61,9 +65,9 @@ export class TreesPanel extends AskingPanel {
     this.none.hidden = forests.length > 0;
     this.split.hidden = forests.length === 0;
     if (!forests.some((forest) => forest.job === this.job)) {
-      await this.#choose(forests[0]?.job ?? null, everyRank, false);
+      await this.#choose(forests[0]?.job ?? null, false);
     } else if (this.forest.plan !== this.plan.plan) {
-      await this.#choose(this.job, this.rank, this.app.picked?.kind === "forest");
+      await this.#choose(this.job, this.app.picked?.kind === "forest");
     }
     this.#refreshPicked();
     this.#showJobs();
@@ -80,27 +84,64 @@ export class TreesPanel extends AskingPanel {
 
   get forest() { return this.forests.find((forest) => forest.job === this.job); }
   #nameOf(rank) { return this.forest?.ranks[rank] ?? `rank ${rank}`; }
-  #rateOf(edge) { return this.plan.chunks > 0 ? (1e9 * this.forest.algbw_gbps * edge.chunks) / this.plan.chunks : 0; }
+  get one() { return this.plan?.trees[this.tree]; }
+  #rateOf(edge) {
+    if (this.one) return 1e9 * this.forest.algbw_gbps * this.#shareOf(this.one);
+    return this.plan.chunks > 0 ? (1e9 * this.forest.algbw_gbps * edge.chunks) / this.plan.chunks : 0;
+  }
+  // How much of the data goes over a tree: all trees of its direction share it evenly.
+  #shareOf(tree) {
+    const others = this.plan.trees.filter((other) => other.towards_root === tree.towards_root);
+    return tree.count / others.reduce((sum, other) => sum + other.count, 0);
+  }
+  #describe(tree) {
+    return `${this.#nameOf(tree.root)} ${tree.towards_root ? "⇠ adds up" : "⇢ hands out"}, height ${tree.height}${tree.count > 1 ? `, ${tree.count} alike` : ""}`;
+  }
 
-  // Shows these edges in the table, and in the picture where that is asked for.
-  async #choose(job, rank, isDrawn = true) {
+  async #choose(job, isDrawn = true) {
     const plan = job === null ? null : await ask("GET", "/api/v1/forests/plan", { job });
-    Object.assign(this, { job, rank, plan });
-    const edges = (plan?.edges ?? []).filter((edge) => rank === everyRank || edge.from === rank || edge.to === rank);
-    this.#showRanks();
+    Object.assign(this, { job, plan, rank: all, root: all, tree: all });
+    this.#showChoices();
     this.#showJobs();
+    this.#showEdges(isDrawn);
+  }
+
+  // A root leaves its trees to choose from; a tree or rank leaves its edges.
+  #narrow(name, value) {
+    this[name] = value;
+    if (name === "root") this.tree = all;
+    this.#showChoices();
+    this.#showEdges(true);
+  }
+
+  #treesOfRoot() {
+    return (this.plan?.trees ?? []).filter((tree) => this.root === all || tree.root === this.root);
+  }
+
+  // In the table, and in the picture where that is asked for.
+  #showEdges(isDrawn) {
+    const inTrees = new Set(this.one ? this.one.edges : this.#treesOfRoot().flatMap((tree) => tree.edges));
+    const edges = (this.plan?.edges ?? []).filter((edge, at) => inTrees.has(at) && (this.rank === all || edge.from === this.rank || edge.to === this.rank));
     this.table.show(edges);
-    if (!isDrawn) return;
+    if (!isDrawn || !this.forest) return;
     this.app.pick("forest", {
-      forest: this.forest, edges, rank: rank === everyRank ? null : this.#nameOf(rank),
+      forest: this.forest, edges, rank: this.rank === all ? null : this.#nameOf(this.rank),
+      root: this.root === all ? null : this.#nameOf(this.root), tree: this.one ? this.#describe(this.one) : null,
       planned: plannedOn(this.app.model, edges, (edge) => this.#rateOf(edge)),
     });
   }
 
-  #showRanks() {
+  #showChoices() {
     const ranks = this.forest?.ranks ?? [];
-    this.ranks.replaceChildren(h("option", { value: everyRank }, "all ranks"), ...ranks.map((name, rank) => h("option", { value: rank }, name)));
-    this.ranks.value = String(this.rank);
+    const trees = this.#treesOfRoot();
+    const fill = (name, everything, entries) => {
+      this[`${name}s`].replaceChildren(h("option", { value: all }, everything), ...entries.map(([value, text]) => h("option", { value }, text)));
+      this[`${name}s`].value = String(this[name]);
+    };
+    const roots = [...new Set((this.plan?.trees ?? []).map((tree) => tree.root))].sort((a, b) => a - b);
+    fill("root", "any root", roots.map((root) => [root, this.#nameOf(root)]));
+    fill("tree", `all ${count(trees.length, "tree")}`, trees.map((tree) => [tree.id, this.#describe(tree)]));
+    fill("rank", "all ranks", ranks.map((name, rank) => [rank, name]));
   }
 
   #showJobs() {
@@ -112,7 +153,7 @@ export class TreesPanel extends AskingPanel {
   #row(forest) {
     const row = h("button", {
       type: "button", class: "job forest", "aria-pressed": forest.job === this.job,
-      onclick: () => this.#choose(forest.job, forest.job === this.job ? this.rank : everyRank).catch(() => this.update()),
+      onclick: () => (forest.job === this.job ? this.#showEdges(true) : this.#choose(forest.job).catch(() => this.update())),
     },
     h("div", { class: "name" }, forest.job, " ", statusTag(forest.status)),
     h("div", { class: "label" }, `${forest.collective}, ${count(forest.rank_count, "rank")}, ${count(forest.trees_per_rank, "tree")} each, ${count(forest.edges, "edge")}`),
@@ -127,7 +168,7 @@ const rateAgainstBound = (forest) => (forest.bound_gbps > 0
   ? `${rate(1e9 * forest.algbw_gbps)}, ${Math.floor((100 * forest.algbw_gbps) / forest.bound_gbps + 1e-6)} % of what is possible` : "no plan yet");
 
 // Beside the picture.
-export function ofForest(app, { forest, edges, rank, planned }) {
+export function ofForest(app, { forest, edges, rank, root, tree, planned }) {
   const row = (name, value) => h("div", { class: "row" }, h("span", { class: "muted" }, name), h("span", {}, value));
   const busiest = [...planned].flatMap(([link, ways]) => ways.map((bps, way) => ({ link, way, bps }))).sort((a, b) => b.bps - a.bps)[0];
   return [
@@ -135,7 +176,7 @@ export function ofForest(app, { forest, edges, rank, planned }) {
     h("h3", {}, "Forest"), row("Collective", forest.collective), row("Ranks", String(forest.rank_count)), row("Trees of a rank", String(forest.trees_per_rank)),
     row("Edges", `${forest.edges}, ${forest.edges_over_fabric} between leaves`), row("Rate", rateAgainstBound(forest)),
     forest.expected_seconds > 0 ? row("Takes", seconds(forest.expected_seconds)) : null,
-    h("h3", {}, "In the picture"), row("Edges", rank === null ? `all ${edges.length}` : `${edges.length} from and to ${rank}`),
+    h("h3", {}, "In the picture"), tree ? row("Tree", tree) : root ? row("Trees", `those with root ${root}`) : null, row("Edges", rank === null ? `all ${edges.length}` : `${edges.length} from and to ${rank}`),
     busiest ? row("Most on one link", h("button", { type: "button", class: "link", onclick: () => app.pick("link", busiest.link) }, `${rate(busiest.bps)} on ${busiest.link.id}`)) : null,
     h("h3", {}, "Reported"), row("Collectives done", String(forest.collectives_done)), forest.collectives_done ? row("The last took", seconds(forest.last_seconds)) : null,
     forest.unacknowledged_ranks.length ? row("Not acknowledged", count(forest.unacknowledged_ranks.length, "rank")) : null,

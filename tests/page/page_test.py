@@ -167,6 +167,13 @@ class PageTest(unittest.TestCase):
         self.page.click("#confirm")
         self.page.wait("!document.getElementById('dialog').open")
 
+    def choose(self, select, value):
+        self.page.run(f"""(() => {{
+          const select = document.getElementById('{select}');
+          select.value = {value};
+          select.dispatchEvent(new Event('change'));
+        }})()""")
+
     def pixels_of_accent(self):
         """How much of the picture has the colour that planned edges are drawn in."""
         return self.page.run("""(() => {
@@ -252,11 +259,7 @@ class PageTest(unittest.TestCase):
                        f"'all {len(plan['edges'])}')")
         self.cluster.wait(lambda: self.pixels_of_accent() > before + 200, "arrows are drawn")
         # One rank's edges only, over the spines of the plan.
-        self.page.run("""(() => {
-          const ranks = document.getElementById('tree-rank');
-          ranks.value = 1;
-          ranks.dispatchEvent(new Event('change'));
-        })()""")
+        self.choose("tree-rank", 1)
         own = [edge for edge in plan["edges"] if 1 in (edge["from"], edge["to"])]
         self.page.wait(f"document.getElementById('details').textContent.includes("
                        f"'{len(own)} from and to h5')")
@@ -268,6 +271,26 @@ class PageTest(unittest.TestCase):
             {(edge["from"], edge["to"], edge["channel"], edge["via"], str(edge["source_port"]))
              for edge in own})
         self.assertTrue(all(row[4].endswith("bit/s") for row in cells), cells)
+        # One tree: job, root, tree.
+        self.choose("tree-rank", -1)
+        self.choose("tree-root", 2)
+        own = [tree for tree in plan["trees"] if tree["root"] == 2]
+        offered = self.page.run("[...document.getElementById('tree-one').options]"
+                                ".map(one => Number(one.value))")
+        self.assertEqual(offered, [-1] + [tree["id"] for tree in own])
+        self.assertEqual({tree["towards_root"] for tree in own}, {False, True})
+        for tree in own[:1] + own[-1:]:
+            self.choose("tree-one", tree["id"])
+            edges = [plan["edges"][edge] for edge in tree["edges"]]
+            self.assertGreaterEqual(len(edges), 3)
+            self.page.wait(f"{rows}.length === {len(edges)}")
+            cells = self.page.run(
+                f"{rows}.map(line => [...line.children].map(one => one.textContent))")
+            self.assertEqual({(ranks.index(row[0]), ranks.index(row[1]), row[3]) for row in cells},
+                             {(edge["from"], edge["to"], edge["via"]) for edge in edges})
+            self.page.wait(f"document.getElementById('details').textContent"
+                           f".includes('height {tree['height']}')")
+        self.cluster.wait(lambda: self.pixels_of_accent() > before, "the tree is drawn")
         self.assertEqual(self.page.run("document.title"), "Espalier")
         self.assertEqual(self.page.problems, [])
 

@@ -114,10 +114,10 @@ class Counting : public HttpStream {
     ++living_;
   }
   ~Counting() override { --living_; }
-  std::string Next() override {
+  std::shared_ptr<const std::string> Next() override {
     std::string piece = std::to_string(next_++) + " ";
     piece.resize(std::max(piece.size(), piece_bytes_), '.');
-    return piece;
+    return std::make_shared<const std::string>(std::move(piece));
   }
 
  private:
@@ -401,7 +401,7 @@ TEST(Http, AsksAStreamForNoMoreThanItsClientTakes) {
    public:
     Watched(std::atomic<int>& living, std::atomic<int>& pieces)
         : Counting(living, kPieceBytes), pieces_(pieces) {}
-    std::string Next() override {
+    std::shared_ptr<const std::string> Next() override {
       ++pieces_;
       return Counting::Next();
     }

@@ -1,11 +1,16 @@
 // The description of the API is what the API does, and the live feed tells what the views tell.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "common/identity/access_tokens.h"
+#include "controller/api/http_guard.h"
 #include "controller/api/operator_api.h"
 #include "tests/controller/api/json_schema.h"
 #include "tests/controller/cluster.h"
@@ -15,11 +20,28 @@ namespace {
 
 using io::JsonValue;
 
+constexpr const char* kToken = "esp_token";
 constexpr fabric::LeafSpineOptions kShape{.spines = 2, .leaves = 2, .hosts_per_leaf = 2};
 
 class LiveApiTest : public testing::Test {
  protected:
-  LiveApiTest() : cluster_(kShape), api_(cluster_.controller(), metrics_) {
+  static ControllerOptions Options() {
+    ControllerOptions options;
+    options.fabric_hashes_protocol = false;  // what UDP probes learn holds for TCP
+    return options;
+  }
+  LiveApiTest()
+      : cluster_(kShape, Options()),
+        api_(cluster_.controller(), metrics_,
+             [] { return io::HttpResponse{.body = "{\"reloaded\": true}\n"}; }),
+        guard_(
+            tokens_, [] { return WallTime{}; }, [](const auto&, const auto&) {},
+            [this](const io::HttpRequest& request, io::HttpServer::Respond respond) {
+              api_.Handle(request, std::move(respond));
+            }) {
+    const Result<void> added = tokens_.Add(
+        {.name = "ada", .role = identity::Role::kViewer, .sha256 = identity::HashToken(kToken)});
+    EXPECT_TRUE(added.has_value());
     cluster_.ConnectAll();
     cluster_.Open(0, {{.id = 5, .to = 2, .job = "A"}});
     cluster_.Open(1, {{.id = 6, .to = 3, .job = "B"}});
@@ -28,16 +50,17 @@ class LiveApiTest : public testing::Test {
 
   io::HttpResponse Call(const std::string& method, const std::string& path,
                         std::map<std::string, std::string> query = {},
-                        std::map<std::string, std::string> headers = {}) {
+                        std::map<std::string, std::string> headers = {},
+                        const std::string& body = "") {
     std::optional<io::HttpResponse> answer;
-    api_.Handle({.method = method,
-                 .path = path,
-                 .query = std::move(query),
-                 .body = {},
-                 .headers = std::move(headers),
-                 .from_unix_socket = true,
-                 .peer = "user ada"},
-                [&](io::HttpResponse response) { answer = std::move(response); });
+    guard_.Handle({.method = method,
+                   .path = path,
+                   .query = std::move(query),
+                   .body = body,
+                   .headers = std::move(headers),
+                   .from_unix_socket = true,
+                   .peer = "user ada"},
+                  [&](io::HttpResponse response) { answer = std::move(response); });
     cluster_.Settle();
     EXPECT_TRUE(answer.has_value()) << path;
     return answer.value_or(io::HttpResponse{});
@@ -55,11 +78,18 @@ class LiveApiTest : public testing::Test {
     JsonValue data;
   };
   Event Take(io::HttpStream& stream) {
-    const std::string piece = stream.Next();
+    const auto next = stream.Next();
+    if (!next) return {};
+    const std::string& piece = *next;
     const std::size_t data = piece.find("\ndata: ");
     if (!piece.starts_with("event: ") || data == std::string::npos) return {};
     EXPECT_TRUE(piece.ends_with("}\n\n"));
     return {piece.substr(7, piece.find('\n') - 7), Parse(piece.substr(data + 7))};
+  }
+  int Count(const std::string& counter) {
+    const std::string text = metrics_.Text();
+    const std::size_t at = text.find("\n" + counter + " ");
+    return at == std::string::npos ? -1 : std::stoi(text.substr(at + counter.size() + 2));
   }
   std::shared_ptr<io::HttpStream> Connect() { return Call("GET", "/api/v1/stream").stream; }
   void Refresh() { cluster_.Advance(std::chrono::milliseconds(600)); }
@@ -67,6 +97,8 @@ class LiveApiTest : public testing::Test {
   Metrics metrics_;
   Cluster cluster_;
   OperatorApi api_;
+  identity::AccessTokens tokens_;
+  HttpGuard guard_;
 };
 
 std::set<std::string> Names(const JsonValue& data, const char* part, const char* key) {
@@ -101,12 +133,50 @@ TEST_F(LiveApiTest, EveryRouteOfTheDescriptionAnswersAsItSays) {
       EXPECT_EQ(Violation(description, *content.Find("schema"), Parse(answer.body), path), "");
       if (path.find("restore") == std::string::npos && path.find("undrain") == std::string::npos &&
           path.find("rollback") == std::string::npos && path.find("reset") == std::string::npos &&
-          path.find("jobs/") == std::string::npos && path.find("forests/") == std::string::npos) {
+          path.find("jobs/") == std::string::npos && path.find("forests/") == std::string::npos &&
+          path != "/api/v1/login") {
         EXPECT_EQ(answer.status, 200) << path << " " << answer.body;
       }
     }
   }
-  EXPECT_GE(routes, 32);
+  EXPECT_GE(routes, 42);
+}
+
+TEST_F(LiveApiTest, EveryRouteIsInTheDescriptionAndNoOther) {
+  const auto lower = [](std::string_view method) {
+    return std::string(method == "GET" ? "get" : "post");
+  };
+  std::set<std::pair<std::string, std::string>> answered;
+  for (const auto& routes : {OperatorApi::Routes(), HttpGuard::Routes()}) {
+    for (const Route& route : routes) {
+      EXPECT_TRUE(answered.emplace(std::string(route.path), lower(route.method)).second)
+          << route.path;
+    }
+  }
+  std::set<std::pair<std::string, std::string>> described;
+  const JsonValue description = Description();
+  for (const auto& [path, methods] : description.Find("paths")->members) {
+    for (const auto& [method, operation] : methods.members) described.emplace(path, method);
+  }
+  EXPECT_EQ(answered, described);
+}
+
+TEST_F(LiveApiTest, LoggingInIsAsTheDescriptionSays) {
+  const JsonValue description = Description();
+  const auto expect = [&](const io::HttpResponse& answer, const std::string& schema) {
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    const JsonValue* const found = description.Find("components")->Find("schemas")->Find(schema);
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(Violation(description, *found, Parse(answer.body), schema), "");
+  };
+  EXPECT_EQ(Call("POST", "/api/v1/login", {}, {}, "esp_wrong").status, 401);
+  const io::HttpResponse in = Call("POST", "/api/v1/login", {}, {}, kToken);
+  expect(in, "Login");
+  EXPECT_TRUE(std::any_of(in.headers.begin(), in.headers.end(),
+                          [](const auto& header) { return header.first == "Set-Cookie"; }));
+  expect(Call("GET", "/api/v1/session"), "Session");
+  expect(Call("POST", "/api/v1/reload"), "Reloaded");
+  expect(Call("POST", "/api/v1/logout"), "LoggedOut");
 }
 
 TEST_F(LiveApiTest, DoneActionsAndTheirTracesAreAsTheDescriptionSays) {
@@ -158,7 +228,22 @@ TEST_F(LiveApiTest, JobsOnForestsAreAsTheDescriptionSays) {
   const std::string forests = Call("GET", "/api/v1/forests").body;
   expect(forests, "Forests");
   EXPECT_EQ(Names(Parse(forests), "forests", "job"), (std::set<std::string>{"train"}));
-  expect(Call("GET", "/api/v1/forests/plan", {{"job", "train"}}).body, "ForestPlan");
+  cluster_.Advance(std::chrono::seconds(1));  // the ports of its edges are learned
+  const std::string plan = Call("GET", "/api/v1/forests/plan", {{"job", "train"}}).body;
+  expect(plan, "ForestPlan");
+  // Every rank is the root of trees both ways; all edges belong to trees.
+  const JsonValue told = Parse(plan);
+  std::set<std::pair<std::string, bool>> roots;
+  std::set<std::size_t> edges;
+  for (const JsonValue& tree : told.Find("trees")->items) {
+    roots.emplace(tree.Find("root")->text, tree.Find("towards_root")->boolean);
+    EXPECT_EQ(tree.Find("height")->text, "1");
+    for (const JsonValue& edge : tree.Find("edges")->items) edges.insert(std::stoul(edge.text));
+  }
+  EXPECT_EQ(roots.size(), 4U);
+  ASSERT_FALSE(edges.empty());
+  ASSERT_EQ(edges.size(), told.Find("edges")->items.size());
+  EXPECT_EQ(*edges.rbegin() + 1, edges.size());
   expect(Call("GET", "/api/v1/intents").body, "Intents");
   expect(Call("GET", "/api/v1/flows").body, "Flows");
   EXPECT_EQ(post("/api/v1/jobs/stop", "train").status, 200);
@@ -178,7 +263,7 @@ TEST_F(LiveApiTest, StreamsASnapshotAndThenOnlyWhatChanges) {
   EXPECT_EQ(whole.data.Find("agents")->items.size(), 4U);
   EXPECT_NE(whole.data.Find("status"), nullptr);
   Refresh();
-  EXPECT_EQ(stream->Next(), "") << "nothing has changed";
+  EXPECT_EQ(stream->Next(), nullptr) << "nothing has changed";
 
   cluster_.End(0, 5);
   cluster_.Open(2, {{.id = 7, .to = 0, .job = "A"}});
@@ -190,7 +275,7 @@ TEST_F(LiveApiTest, StreamsASnapshotAndThenOnlyWhatChanges) {
   ASSERT_EQ(update.data.Find("ended")->items.size(), 1U);
   EXPECT_EQ(update.data.Find("ended")->items[0].text, "h0:5");
   EXPECT_LE(update.data.Find("links")->items.size(), 4U);
-  EXPECT_EQ(stream->Next(), "");
+  EXPECT_EQ(stream->Next(), nullptr);
 }
 
 TEST_F(LiveApiTest, TellsOfFailuresAsTheyHappen) {
@@ -211,22 +296,113 @@ TEST_F(LiveApiTest, TellsOfFailuresAsTheyHappen) {
   EXPECT_EQ(update.data.Find("flows")->items[0].Find("reason")->text, "PATH_DEAD");
 }
 
-TEST_F(LiveApiTest, ASlowClientIsGivenTheSumOfWhatItMissed) {
-  const auto slow = Connect();
-  Take(*slow);
-  for (std::uint64_t id = 10; id < 30; ++id) {
+TEST_F(LiveApiTest, EachChangeIsWrittenDownOnceForAllWhoReadIt) {
+  constexpr int kChanges = 10;
+  std::vector<std::shared_ptr<io::HttpStream>> streams;
+  for (std::size_t i = 0; i < LiveFeed::kMostClients; ++i) streams.push_back(Connect());
+  for (const auto& stream : streams) EXPECT_EQ(Take(*stream).name, "snapshot");
+  std::vector<std::vector<const std::string*>> taken(streams.size());
+  std::vector<std::shared_ptr<const std::string>> alive;  // so that no address is used again
+  for (int i = 0; i < kChanges; ++i) {
+    cluster_.Open(0, {{.id = 10U + static_cast<std::uint64_t>(i), .to = 2, .job = "A"}});
+    Refresh();
+    for (std::size_t client = 0; client < streams.size(); ++client) {
+      while (auto piece = streams[client]->Next()) {
+        EXPECT_TRUE(piece->starts_with("event: update\n"));
+        taken[client].push_back(piece.get());
+        alive.push_back(std::move(piece));
+      }
+    }
+  }
+  for (const auto& of_client : taken) EXPECT_EQ(of_client, taken.front());
+  const int changes = static_cast<int>(taken.front().size());
+  EXPECT_GE(changes, kChanges);
+  EXPECT_EQ(Count("espalier_controller_feed_updates_total"), changes);
+  EXPECT_EQ(Count("espalier_controller_feed_snapshots_total"), 1);
+  EXPECT_EQ(Count("espalier_controller_feed_pieces_total"),
+            static_cast<int>(LiveFeed::kMostClients) * (changes + 1));
+}
+
+TEST_F(LiveApiTest, ASlowClientCatchesUpOrIsGivenTheWholeState) {
+  const auto behind = Connect();
+  const auto far_behind = Connect();
+  Take(*behind);
+  Take(*far_behind);
+  const auto change = [&](std::uint64_t id) {
     cluster_.Open(0, {{.id = id, .to = 2, .job = "A"}});
     Refresh();
     cluster_.End(0, id);
     Refresh();
+  };
+  for (std::uint64_t id = 10; id < 15; ++id) change(id);
+  std::set<std::string> open;
+  for (Event update = Take(*behind); !update.name.empty(); update = Take(*behind)) {
+    EXPECT_EQ(update.name, "update");
+    if (const JsonValue* ended = update.data.Find("ended")) {
+      for (const JsonValue& name : ended->items) EXPECT_EQ(open.erase(name.text), 1U);
+    }
+    open.merge(Names(update.data, "flows", "flow"));
   }
+  EXPECT_TRUE(open.empty());
+  for (std::uint64_t id = 20; id < 20 + LiveJournal::kMostUpdates; ++id) change(id);
   cluster_.Open(0, {{.id = 99, .to = 2, .job = "A"}});
   Refresh();
-  const Event update = Take(*slow);
-  EXPECT_EQ(update.name, "update");
-  EXPECT_EQ(Names(update.data, "flows", "flow"), (std::set<std::string>{"h0:99"}));
-  EXPECT_EQ(update.data.Find("ended")->items.size(), 20U);
-  EXPECT_EQ(slow->Next(), "");
+  const Event whole = Take(*far_behind);
+  EXPECT_EQ(whole.name, "snapshot");
+  EXPECT_EQ(Names(whole.data, "flows", "flow"), (std::set<std::string>{"h0:5", "h1:6", "h0:99"}));
+  EXPECT_EQ(far_behind->Next(), nullptr);
+}
+
+TEST_F(LiveApiTest, ManyNewcomersAreGivenOneWholeStateAndWhatCameSince) {
+  const auto first = Connect();
+  EXPECT_EQ(Take(*first).name, "snapshot");
+  cluster_.Open(0, {{.id = 10, .to = 2, .job = "A"}});
+  Refresh();
+  const auto second = Connect();
+  EXPECT_EQ(Take(*second).name, "snapshot");
+  const Event since = Take(*second);
+  EXPECT_EQ(since.name, "update");
+  EXPECT_EQ(Names(since.data, "flows", "flow").count("h0:10"), 1U);
+  EXPECT_EQ(second->Next(), nullptr);
+  EXPECT_EQ(Count("espalier_controller_feed_snapshots_total"), 1);
+}
+
+TEST_F(LiveApiTest, WhoeverComesAfterAPauseSeesThePresent) {
+  Take(*Connect());
+  Refresh();  // nobody looks any more
+  cluster_.End(0, 5);
+  cluster_.Open(2, {{.id = 7, .to = 0, .job = "A"}});
+  cluster_.Settle();
+  const auto stream = Connect();
+  const Event whole = Take(*stream);
+  EXPECT_EQ(whole.name, "snapshot");
+  EXPECT_EQ(Names(whole.data, "flows", "flow"), (std::set<std::string>{"h1:6", "h2:7"}));
+}
+
+TEST_F(LiveApiTest, TellsOfARateAloneInAFewWords) {
+  const JsonValue description = Description();
+  const auto stream = Connect();
+  Take(*stream);
+  const auto progress = [&](std::uint64_t bps) {
+    wire::FlowReport report;
+    report.progress = {{.id = wire::LocalFlowId(5), .achieved_bps = bps}};
+    cluster_.Report(0, report);
+    cluster_.Settle();
+    Refresh();
+    return Take(*stream);
+  };
+  const Event update = progress(50'000'000'000);
+  EXPECT_EQ(
+      Violation(description, *description.Find("components")->Find("schemas")->Find("LiveUpdate"),
+                update.data, "update"),
+      "");
+  EXPECT_EQ(update.data.Find("flows"), nullptr);
+  ASSERT_NE(update.data.Find("rates"), nullptr);
+  ASSERT_EQ(update.data.Find("rates")->items.size(), 1U);
+  EXPECT_EQ(update.data.Find("rates")->items[0].Find("flow")->text, "h0:5");
+  const double told = std::stod(update.data.Find("rates")->items[0].Find("achieved_bps")->text);
+  EXPECT_NEAR(told, 50e9, 50e9 / 8);
+  EXPECT_EQ(progress(50'100'000'000).data.Find("rates"), nullptr) << "nearly the same";
 }
 
 TEST_F(LiveApiTest, LimitsStreamsAndForgetsThoseThatLeft) {
@@ -240,10 +416,10 @@ TEST_F(LiveApiTest, LimitsStreamsAndForgetsThoseThatLeft) {
 TEST_F(LiveApiTest, AStreamOutlivesItsFeed) {
   std::shared_ptr<io::HttpStream> stream;
   {
-    LiveFeed feed(cluster_.controller());
+    LiveFeed feed(cluster_.controller(), metrics_);
     stream = feed.Connect();
   }
-  EXPECT_EQ(stream->Next(), "");
+  EXPECT_EQ(stream->Next(), nullptr);
 }
 
 TEST_F(LiveApiTest, PagesOfOtherSitesCannotAct) {

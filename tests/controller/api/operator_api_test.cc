@@ -14,7 +14,8 @@ constexpr fabric::LeafSpineOptions kShape{.spines = 2, .leaves = 2, .hosts_per_l
 
 class OperatorApiTest : public testing::Test {
  protected:
-  OperatorApiTest() : cluster_(kShape), api_(cluster_.controller(), metrics_) {
+  OperatorApiTest()
+      : cluster_(kShape), api_(cluster_.controller(), metrics_, [] { return io::HttpResponse{}; }) {
     cluster_.ConnectAll();
     cluster_.Open(0, {{.id = 5, .to = 2, .job = "A"}});
     cluster_.Open(1, {{.id = 6, .to = 3, .job = "A"}});

@@ -21,7 +21,7 @@ class OperatorCommandsTest : public testing::Test {
  protected:
   OperatorCommandsTest()
       : cluster_({.spines = 2, .leaves = 2, .hosts_per_leaf = 2}),
-        api_(cluster_.controller(), metrics_) {
+        api_(cluster_.controller(), metrics_, [] { return io::HttpResponse{}; }) {
     cluster_.ConnectAll();
     cluster_.Open(0, {{.id = 5, .to = 2, .job = "A"}});
     cluster_.Settle();

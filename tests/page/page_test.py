@@ -29,16 +29,16 @@ TOKEN = "esp_of_the_page"
 
 
 class Cluster:
-    """A controller and simulated hosts, 4 spines, 4 leaves, 4 hosts a leaf, two jobs."""
+    """A controller and, where there are jobs, simulated hosts."""
 
-    def __init__(self, controller, hosts):
+    def __init__(self, controller, hosts, spines=4, leaves=4, hosts_per_leaf=4, jobs=2):
         self._controller = controller
         self.folder = tempfile.mkdtemp(prefix="espalier-page-")
         with socket.socket() as probe:  # a port that is free now
             probe.bind(("127.0.0.1", 0))
             self.address = f"http://127.0.0.1:{probe.getsockname()[1]}"
         topology = os.path.join(self.folder, "topology.json")
-        shape = ["--spines=4", "--leaves=4", "--hosts-per-leaf=4",
+        shape = [f"--spines={spines}", f"--leaves={leaves}", f"--hosts-per-leaf={hosts_per_leaf}",
                  f"--first-spine={HOSTILE_SPINE}"]
         subprocess.run([hosts, *shape, f"--write-topology={topology}"], check=True)
         bus = f"ipc://{self.folder}/bus"
@@ -54,9 +54,11 @@ class Cluster:
             json.dump({"tokens": tokens}, file)
         self.process = None
         self.start_controller()
-        self._hosts = subprocess.Popen(
-            [hosts, *shape, f"--controller={bus}", "--jobs=2", "--flows=2", "--round-seconds=2",
-             f"--first-job={HOSTILE_JOB}"])
+        self._hosts = None
+        if jobs > 0:
+            self._hosts = subprocess.Popen(
+                [hosts, *shape, f"--controller={bus}", f"--jobs={jobs}", "--flows=2",
+                 "--round-seconds=2", f"--first-job={HOSTILE_JOB}"])
 
     def start_controller(self):
         self.process = subprocess.Popen(
@@ -67,8 +69,9 @@ class Cluster:
         self.process.wait()
 
     def close(self):
-        self._hosts.kill()
-        self._hosts.wait()
+        if self._hosts is not None:
+            self._hosts.kill()
+            self._hosts.wait()
         self.kill_controller()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -174,19 +177,19 @@ class PageTest(unittest.TestCase):
           select.dispatchEvent(new Event('change'));
         }})()""")
 
-    def pixels_of_accent(self):
-        """How much of the picture has the colour that planned edges are drawn in."""
-        return self.page.run("""(() => {
+    def pixels_of(self, colour):
+        """How much of the picture has a colour of the style: planned edges have accent."""
+        return self.page.run("((name) => {" """
           const canvas = document.getElementById('fabric');
-          const accent = getComputedStyle(document.documentElement).getPropertyValue('--accent');
-          const wanted = [1, 3, 5].map(at => parseInt(accent.trim().slice(at, at + 2), 16));
+          const style = getComputedStyle(document.documentElement).getPropertyValue(name);
+          const wanted = [1, 3, 5].map(at => parseInt(style.trim().slice(at, at + 2), 16));
           const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
           let found = 0;
           for (let i = 0; i < data.length; i += 4) {
             if (wanted.every((part, at) => data[i + at] === part)) ++found;
           }
           return found;
-        })()""")
+        })""" + f"('--{colour}')")
 
     def test_draws_the_fabric(self):
         colours = self.page.wait("""(() => {
@@ -200,6 +203,24 @@ class PageTest(unittest.TestCase):
         })()""")
         self.assertGreater(colours, 8)
         self.page.wait("document.getElementById('pace').textContent.startsWith('First picture')")
+        self.assertEqual(self.page.problems, [])
+
+    def test_draws_a_large_fabric(self):
+        large = Cluster(*binaries, spines=32, leaves=64, hosts_per_leaf=32, jobs=0)
+        self.addCleanup(large.close)
+        large.wait(lambda: large.get("status"), "it answers")
+        self.page.open(large.address + "/")
+        self.log_in()
+        self.page.wait("document.getElementById('tab-links').textContent.includes('4,096')")
+        self.page.wait("document.getElementById('pace').textContent.startsWith('First picture')")
+        self.cluster.wait(lambda: self.pixels_of("muted") > 500, "its switches are drawn")
+        self.page.key("f")
+        self.page.key("ArrowRight")
+        self.page.wait("document.querySelector('#details h2').textContent === 'leaf0'")
+        self.page.key("ArrowLeft")
+        self.page.wait("document.querySelector('#details h2').textContent === 'leaf63'")
+        self.page.key("ArrowUp")
+        self.page.wait("document.querySelector('#details h2').textContent === 'spine31'")
         self.assertEqual(self.page.problems, [])
 
     def test_follows_the_flows(self):
@@ -251,13 +272,13 @@ class PageTest(unittest.TestCase):
                                        " ?? document.querySelector('.split .table')"
                                        ".getAttribute('aria-rowcount')"), str(len(plan["edges"])))
         self.assertIn(HOSTILE_TREES, self.page.text(".forest"))
-        before = self.pixels_of_accent()
+        before = self.pixels_of("accent")
         self.page.click(".forest")
         self.page.wait(f"document.querySelector('#details h2').textContent === "
                        f"{json.dumps(HOSTILE_TREES)}")
         self.page.wait(f"document.getElementById('details').textContent.includes("
                        f"'all {len(plan['edges'])}')")
-        self.cluster.wait(lambda: self.pixels_of_accent() > before + 200, "arrows are drawn")
+        self.cluster.wait(lambda: self.pixels_of("accent") > before + 200, "arrows are drawn")
         # One rank's edges only, over the spines of the plan.
         self.choose("tree-rank", 1)
         own = [edge for edge in plan["edges"] if 1 in (edge["from"], edge["to"])]
@@ -290,7 +311,7 @@ class PageTest(unittest.TestCase):
                              {(edge["from"], edge["to"], edge["via"]) for edge in edges})
             self.page.wait(f"document.getElementById('details').textContent"
                            f".includes('height {tree['height']}')")
-        self.cluster.wait(lambda: self.pixels_of_accent() > before, "the tree is drawn")
+        self.cluster.wait(lambda: self.pixels_of("accent") > before, "the tree is drawn")
         self.assertEqual(self.page.run("document.title"), "Espalier")
         self.assertEqual(self.page.problems, [])
 
@@ -323,9 +344,11 @@ class PageTest(unittest.TestCase):
         self.page.click("#cancel")
         self.page.wait("!document.getElementById('dialog').open")
         self.assertEqual(self.cluster.state_of(LINK), "UP")
+        failed = self.pixels_of("failed")
         self.act("fail", "dirty optics")
         self.confirm()
         self.assertEqual(self.cluster.state_of(LINK), "DOWN")
+        self.cluster.wait(lambda: self.pixels_of("failed") > failed + 50, "it is marked")
         self.page.wait("/failed/.test(document.getElementById('details').textContent)")
         self.page.wait("/dirty optics/.test(document.getElementById('details').textContent)")
         self.assertEqual(self.cluster.get("audit")["audit"][-1]["reason"], "dirty optics")
@@ -345,8 +368,10 @@ class PageTest(unittest.TestCase):
         self.page.key("ArrowRight")
         self.page.key("ArrowUp")
         self.page.wait("document.querySelector('#details h2').textContent === 'spine1'")
+        drained = self.pixels_of("drained")
         self.act("drain")
         self.confirm()
+        self.cluster.wait(lambda: self.pixels_of("drained") > drained + 50, "it is marked")
         self.assertEqual(self.cluster.state_of("leaf1--spine1"), "DRAINED")
         self.page.wait("/drained/.test(document.getElementById('details').textContent)")
         self.open_panel("intents-and-audit")

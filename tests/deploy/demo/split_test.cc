@@ -58,8 +58,7 @@ class SplitTest : public testing::Test {
     }
   }
   void StartDaemons(const std::string& controller_fields) {
-    auto daemons =
-        LabDaemons::Start(*lab_, ESPALIER_PROGRAMS, folder_.path(), controller_fields);
+    auto daemons = LabDaemons::Start(*lab_, ESPALIER_PROGRAMS, folder_.path(), controller_fields);
     ASSERT_TRUE(daemons.has_value()) << daemons.error().message;
     daemons_.emplace(std::move(*daemons));
   }

@@ -20,7 +20,8 @@ LastEdges::LastEdges(const SenderPorts& ports, PortTrees& trees)
     : ports_(ports),
       trees_(trees),
       max_trees_(2 * trees.TreeCountOf()),
-      first_tree_(trees.RankCount() + 1, 0) {
+      first_tree_(trees.RankCount() + 1, 0),
+      looks_left_(static_cast<std::int64_t>(trees.TreeCountOf() * trees.RankCount()) + 1'000'000) {
   for (std::uint32_t t = 0; t < trees.TreeCountOf(); ++t) {
     ++first_tree_[trees.RootOf(t) + std::size_t{1}];
   }
@@ -32,10 +33,10 @@ bool LastEdges::PlaceAll(std::vector<Edge> edges, const Control& control) {
     ListRoomy();
     const std::size_t before = edges.size();
     const auto is_placed = [&](const Edge& edge) {
-      return !control.IsCancelled() && Place(edge, kMoves);
+      return looks_left_ > 0 && !control.IsCancelled() && Place(edge, kMoves);
     };
     edges.erase(std::remove_if(edges.begin(), edges.end(), is_placed), edges.end());
-    if (control.IsCancelled()) return false;
+    if (control.IsCancelled() || (looks_left_ <= 0 && !edges.empty())) return false;
     if (edges.size() == before && !DivideTrees(edges)) return false;
   }
   return true;
@@ -63,7 +64,7 @@ bool LastEdges::DivideTrees(std::vector<Edge>& edges) {
 }
 
 // Of the ranks that could send.
-std::int64_t LastEdges::MostRoom(const Edge& edge) const {
+std::int64_t LastEdges::MostRoom(const Edge& edge) {
   std::int64_t most = 0;
   for (const Rank rank : RoomySenders(edge)) {
     if (const auto candidate = FindCandidate(edge, rank)) {
@@ -124,7 +125,8 @@ bool LastEdges::PlaceInRoom(const Edge& edge) {
 
 // The port by which the rank could send, with room or without, if the tree has it and not below
 // the edge.
-std::optional<LastEdges::Candidate> LastEdges::FindCandidate(const Edge& edge, Rank rank) const {
+std::optional<LastEdges::Candidate> LastEdges::FindCandidate(const Edge& edge, Rank rank) {
+  --looks_left_;
   if (!trees_.IsAttached({edge.tree, rank})) return std::nullopt;
   const SenderPort& in = trees_.InOf(edge);
   const auto out = ports_.FindOut(rank, in.hub);

@@ -22,7 +22,8 @@ class LastEdges {
   // All must stay alive.
   LastEdges(const SenderPorts& ports, PortTrees& trees);
 
-  // True if all found one. Deterministic. Ends early when cancelled.
+  // True if all found one. Deterministic. Ends early when cancelled, and after as many looks as
+  // the trees have edges, and a million.
   bool PlaceAll(std::vector<PortTrees::Edge> edges, const Control& control);
 
  private:
@@ -34,12 +35,12 @@ class LastEdges {
   };
 
   bool DivideTrees(std::vector<Edge>& edges);
-  std::int64_t MostRoom(const Edge& edge) const;
+  std::int64_t MostRoom(const Edge& edge);
   void ListRoomy();
   bool Place(const Edge& edge, int more_moves);
   bool PlaceInRoom(const Edge& edge);
   std::span<const Rank> RoomySenders(const Edge& edge) const;
-  std::optional<Candidate> FindCandidate(const Edge& edge, Rank rank) const;
+  std::optional<Candidate> FindCandidate(const Edge& edge, Rank rank);
   std::int32_t FullArc(const Edge& edge, const Sender& sender) const;
   bool TakeFromOther(const Edge& edge, const Sender& sender, int more_moves);
   bool TakeOnDirectLink(const Edge& edge, const Sender& sender, std::int32_t arc, int more_moves);
@@ -55,6 +56,7 @@ class LastEdges {
   std::vector<std::uint32_t> first_tree_;  // by root
   std::vector<Rank> roomy_;                // ranks that had room somewhere
   std::size_t turn_ = 0;
+  std::int64_t looks_left_;
 };
 
 }  // namespace espalier::forest

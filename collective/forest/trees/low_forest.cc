@@ -56,6 +56,19 @@ std::int32_t GreatestDistance(const Problem& problem, const TreeCount& count) {
   return greatest;
 }
 
+Result<Forest> BuildLargeForest(const Problem& problem, const TreeCount& count,
+                                std::int64_t height_steps, const Control& control) {
+  control.Report("height", 0);
+  if (height_steps > 0) {
+    if (auto grown = GrowTrees(problem, count, control)) return std::move(*grown);
+  }
+  auto forest = BuildGeneralForest(problem, count, {}, control);
+  if (!forest || height_steps == 0) return forest;
+  control.Report("height", 0);
+  RegrowTrees(problem, count, *forest, control);
+  return forest;
+}
+
 }  // namespace
 
 Result<Forest> BuildLowForest(const Problem& problem, const TreeCount& count,
@@ -63,11 +76,9 @@ Result<Forest> BuildLowForest(const Problem& problem, const TreeCount& count,
   const std::int32_t distance = GreatestDistance(problem, count);
   const std::int32_t low_enough = distance * 3 / 2;
   if (problem.rank_count > kSmall) {
-    auto forest = BuildGeneralForest(problem, count, {}, control);
-    if (!forest || height_steps == 0) return forest;
-    control.Report("height", 0);
-    RegrowTrees(problem, count, *forest, control);
-    if (problem.rank_count <= kMedium && ComputeHeights(*forest).max > low_enough) {
+    auto forest = BuildLargeForest(problem, count, height_steps, control);
+    if (!forest || height_steps == 0 || problem.rank_count > kMedium) return forest;
+    if (ComputeHeights(*forest).max > low_enough) {
       LowerTrees(problem, count, {.steps = height_steps}, *forest, control);
     }
     return forest;

@@ -25,6 +25,35 @@ PortTrees::PortTrees(const Problem& problem, const TreeCount& count, const Fores
   out_.assign(in_.size(), 0);
 }
 
+PortTrees::PortTrees(const Problem& problem, const TreeCount& count, const SenderPorts& ports)
+    : problem_(problem),
+      ports_(ports),
+      ranks_(static_cast<std::size_t>(problem.rank_count)),
+      left_(count.capacity) {
+  // Single trees fit best. Of many, some classes a root, as memory allows.
+  constexpr std::int64_t kMaxEdges = std::int64_t{1} << 26;
+  const auto square = static_cast<std::int64_t>(ranks_ * ranks_);
+  const std::int64_t classes = std::clamp<std::int64_t>(kMaxEdges / square, 1, 16);
+  for (std::size_t root = 0; root < ranks_; ++root) {
+    std::int64_t trees = problem.weight[root] * count.trees_per_weight;
+    for (std::int64_t left = std::min(trees, classes); left > 0; --left) {
+      roots_.push_back(static_cast<Rank>(root));
+      counts_.push_back(trees / left);
+      trees -= counts_.back();
+    }
+  }
+  in_.assign(roots_.size() * ranks_, 0);
+  for (std::size_t r = 0; r < ranks_; ++r) {
+    const auto in = ports.FindIn(static_cast<Rank>(r), static_cast<std::int32_t>(r));
+    ESPALIER_CHECK(in.has_value(), "rank {} has no direct link", r);
+    for (std::size_t t = 0; t < roots_.size(); ++t) {
+      in_[t * ranks_ + r] = static_cast<std::uint8_t>(*in);
+    }
+  }
+  parents_.assign(in_.size(), kNoRank);
+  out_.assign(in_.size(), 0);
+}
+
 // The units of a logical arc are handed out class by class, route by route (Forest). A class is
 // divided where one of its edges comes to the end of a route.
 void PortTrees::Read(const Forest& forest) {
@@ -120,14 +149,13 @@ std::uint32_t PortTrees::Divide(std::uint32_t tree, std::int64_t count) {
   return others;
 }
 
-Forest PortTrees::Collect(const Forest& original) && {
+Forest PortTrees::Collect(const TreeCount& count) && {
   Forest forest;
-  forest.method = original.method;
-  forest.rank_count = original.rank_count;
-  forest.trees_per_weight = original.trees_per_weight;
-  forest.scale = original.scale;
-  forest.inverse_rate = original.inverse_rate;
-  forest.fallbacks = original.fallbacks;
+  forest.method = Method::kGeneral;
+  forest.rank_count = problem_.rank_count;
+  forest.trees_per_weight = count.trees_per_weight;
+  forest.scale = count.scale;
+  forest.inverse_rate = count.inverse_rate;
   std::vector<std::uint32_t> order(roots_.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});
   const auto by_root = [this](std::uint32_t x, std::uint32_t y) { return roots_[x] < roots_[y]; };

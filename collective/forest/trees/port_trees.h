@@ -33,6 +33,9 @@ class PortTrees {
   PortTrees(const Problem& problem, const TreeCount& count, const Forest& forest,
             const SenderPorts& ports);
 
+  // The trees of `count` on a network without switches, without edges.
+  PortTrees(const Problem& problem, const TreeCount& count, const SenderPorts& ports);
+
   std::uint32_t TreeCountOf() const { return static_cast<std::uint32_t>(roots_.size()); }
   std::size_t RankCount() const { return ranks_; }
   Rank RootOf(std::uint32_t tree) const { return roots_[tree]; }
@@ -66,8 +69,8 @@ class PortTrees {
   // Leaves `count` trees in the class and puts the others into a new one, which is returned.
   std::uint32_t Divide(std::uint32_t tree, std::int64_t count);
 
-  // All edges have senders: as a forest again, with the k, scale and method of `original`.
-  Forest Collect(const Forest& original) &&;
+  // All edges have senders: as a forest again.
+  Forest Collect(const TreeCount& count) &&;
 
  private:
   // A tree's edge into some rank.

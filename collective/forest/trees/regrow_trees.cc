@@ -28,13 +28,24 @@ bool Grow(const Problem& problem, const SenderPorts& ports, PortTrees& trees,
 
 }  // namespace
 
+std::optional<Forest> GrowTrees(const Problem& problem, const TreeCount& count,
+                                const Control& control) {
+  if (problem.node_count != problem.rank_count) return std::nullopt;
+  const auto ports = SenderPorts::Find(problem, count, {});
+  if (!ports) return std::nullopt;
+  PortTrees trees(problem, count, *ports);
+  if (!Grow(problem, *ports, trees, control)) return std::nullopt;
+  return std::move(trees).Collect(count);
+}
+
 bool RegrowTrees(const Problem& problem, const TreeCount& count, Forest& forest,
                  const Control& control) {
   const auto ports = SenderPorts::Find(problem, count, forest);
   if (!ports) return false;
   PortTrees trees(problem, count, forest, *ports);
   if (!Grow(problem, *ports, trees, control)) return false;
-  Forest grown = std::move(trees).Collect(forest);
+  Forest grown = std::move(trees).Collect(count);
+  grown.fallbacks = forest.fallbacks;
   const Heights heights = ComputeHeights(grown);
   const Heights before = ComputeHeights(forest);
   if (std::pair(heights.max, heights.mean) >= std::pair(before.max, before.mean)) return false;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "collective/forest/bound/optimality.h"
 #include "collective/forest/control.h"
 #include "collective/forest/forest.h"
@@ -25,5 +27,11 @@ namespace espalier::forest {
 // (forest_bench --general). Memory: 6 bytes an edge.
 bool RegrowTrees(const Problem& problem, const TreeCount& count, Forest& forest,
                  const Control& control = {});
+
+// The same where there are no switches, so that nothing has to be known of where trees enter: grows
+// a forest from nothing. None where growth gets stuck, where there are switches or more ways than
+// SenderPorts holds, and when cancelled.
+std::optional<Forest> GrowTrees(const Problem& problem, const TreeCount& count,
+                                const Control& control = {});
 
 }  // namespace espalier::forest

@@ -80,6 +80,7 @@ std::optional<std::pair<Rank, Rank>> CountUsesInto(const Forest& forest, std::si
       }
     }
     for (; arc < uses.size() && routes.To(arc) < end; ++arc) {
+      if (routes.From(arc) >= static_cast<std::size_t>(forest.rank_count)) continue;  // no rank
       Count& entry = trees[routes.From(arc) * kBlock + (routes.To(arc) - begin)];
       uses[arc] = static_cast<std::int64_t>(std::exchange(entry, 0));
     }

@@ -96,11 +96,9 @@ Plan FlowPlanner::Repair(const files::PreviousPlan& previous, const MoveBudget& 
   std::vector<controller::LivePaths::Way> ways;
   std::vector<controller::LivePaths::Way> placed_anew;
   Assignment assignment;
-  assignment.first.push_back(0);
+  assignment.Clear(commodities_);
   for (std::size_t i = 0; i < commodities_.size(); ++i) {
     const Commodity& commodity = commodities_[i];
-    assignment.first.push_back(assignment.first.back() + commodity.ways);
-    assignment.paths.resize(assignment.first.back(), controller::kNoPath);
     if (commodity.source == commodity.destination) continue;
     const std::vector<std::int32_t> kept = KeptPaths(i, previous);
     for (const std::int32_t path : kept) {

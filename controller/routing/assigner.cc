@@ -25,21 +25,6 @@ struct Ratio {
 
 }  // namespace
 
-void Assigner::Start(std::span<const Commodity> commodities) {
-  result_.first.resize(commodities.size() + 1);
-  std::uint64_t ways = 0;
-  for (std::size_t i = 0; i < commodities.size(); ++i) {
-    ESPALIER_CHECK(commodities[i].ways >= 1 && commodities[i].ways <= kMaxWays, "ways={}",
-                   commodities[i].ways);
-    result_.first[i] = static_cast<std::uint32_t>(ways);
-    ways += commodities[i].ways;
-  }
-  ESPALIER_CHECK(ways <= kMaxAllWays, "ways of all commodities={}, at most {}", ways, kMaxAllWays);
-  result_.first[commodities.size()] = static_cast<std::uint32_t>(ways);
-  result_.paths.assign(ways, kNoPath);
-  result_.max_load = result_.lower_bound = {};
-}
-
 std::int32_t Assigner::ChooseLeastLoaded(const Commodity& commodity) {
   const CandidatePaths& paths = view_.Candidates(commodity.source, commodity.destination);
   std::int32_t best = kNoPath;
@@ -100,7 +85,7 @@ void Assigner::AssignGreedily(std::span<const Commodity> commodities,
 }
 
 const Assignment& Assigner::Greedy(std::span<const Commodity> commodities) {
-  Start(commodities);
+  result_.Clear(commodities);
   AssignGreedily(commodities, {});
   result_.lower_bound = ComputeLowerBound(view_, commodities);
   return result_;
@@ -109,7 +94,7 @@ const Assignment& Assigner::Greedy(std::span<const Commodity> commodities) {
 const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
                                     const AssignOptions& options) {
   std::int64_t steps = options.step_budget;
-  Start(commodities);
+  result_.Clear(commodities);
   if (!equitable_.Assign(commodities, result_)) {
     AssignGreedily(commodities, {});
     result_.lower_bound = ComputeLowerBound(view_, commodities);

@@ -54,7 +54,6 @@ class Assigner {
                             const AssignOptions& options = {});
 
  private:
-  void Start(std::span<const Commodity> commodities);
   // In the order of these indices; empty: as they come.
   void AssignGreedily(std::span<const Commodity> commodities, std::span<const std::uint32_t> order);
   std::int32_t ChooseLeastLoaded(const Commodity& commodity);

@@ -24,6 +24,24 @@ Wide GreatestCommonDivisor(Wide a, Wide b) {
 
 }  // namespace
 
+std::uint32_t WayNumbers::Take(std::uint32_t ways) {
+  ESPALIER_CHECK(ways >= 1 && ways <= kMaxWays, "ways={}", ways);
+  const std::uint64_t first = taken_;
+  taken_ += ways;
+  ESPALIER_CHECK(taken_ <= kMaxAllWays, "ways of all commodities={}, at most {}", taken_,
+                 kMaxAllWays);
+  return static_cast<std::uint32_t>(first);
+}
+
+void Assignment::Clear(std::span<const Commodity> commodities) {
+  first.resize(commodities.size() + 1);
+  WayNumbers numbers;
+  for (std::size_t i = 0; i < commodities.size(); ++i) first[i] = numbers.Take(commodities[i].ways);
+  first[commodities.size()] = static_cast<std::uint32_t>(numbers.taken());
+  paths.assign(numbers.taken(), kNoPath);
+  max_load = lower_bound = {};
+}
+
 std::vector<std::uint32_t> PaperOrder(std::span<const Commodity> commodities) {
   const auto by_leaves = [&](std::uint32_t a, std::uint32_t b) {
     return std::pair(commodities[a].source, commodities[a].destination) <

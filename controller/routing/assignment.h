@@ -27,6 +27,19 @@ constexpr std::uint32_t kMaxWays = 16;
 constexpr std::uint64_t kMaxAllWays =
     0xFFFF'FFFF;  // of one assignment: they are numbered by 32 bits
 
+// Numbers the ways of an assignment, one commodity after the other. A commodity of none or more
+// than kMaxWays, and more than kMaxAllWays in all, is a broken invariant.
+class WayNumbers {
+ public:
+  explicit WayNumbers(std::uint64_t taken = 0) : taken_(taken) {}
+  // The number of the first of so many.
+  std::uint32_t Take(std::uint32_t ways);
+  std::uint64_t taken() const { return taken_; }
+
+ private:
+  std::uint64_t taken_;
+};
+
 // The order in which the paper's authors feed their greedy: commodities grouped by their leaves,
 // the groups by falling size and then by source and destination. Returns indices. O(n log n).
 std::vector<std::uint32_t> PaperOrder(std::span<const Commodity> commodities);
@@ -55,6 +68,8 @@ struct Assignment {
   Load max_load;     // of the most loaded switch-to-switch direction
   Load lower_bound;  // no assignment of these commodities (with these ways) has a lower max_load
 
+  // All ways of these commodities (see WayNumbers), none with a path; keeps its memory.
+  void Clear(std::span<const Commodity> commodities);
   std::span<const std::int32_t> PathsOf(std::size_t commodity) const {
     return std::span(paths).subspan(first[commodity], first[commodity + 1] - first[commodity]);
   }

@@ -56,9 +56,9 @@ class Occupancy {
   // Puts it on a path (an index as in FabricView::Candidates), or on none (-1).
   void Place(Way way, std::int32_t path);
   void Pin(Way way, bool pinned) { ways_[way].pinned = pinned; }
-  // It has begun: moving it costs its bytes in flight. Of several ways on a link a chain takes the
-  // cheapest, one that is not live first; of several chains, the cheapest of about the least
-  // length.
+  // It has begun: moving it costs its bytes in flight. Of the first few ways on a link a chain
+  // takes the cheapest, one that is not live first; of several chains, the cheapest of about the
+  // least length.
   void SetLive(Way way) { ways_[way].live = true; }
   // What it puts on each link of its path from now on.
   void SetShare(Way way, std::int64_t share);

@@ -8,12 +8,16 @@
 
 namespace espalier::controller {
 Occupancy::Way Occupancy::CheapestOn(std::uint32_t link, std::int64_t share) const {
+  // What is in flight of a way is mostly far away in memory; the first few are choice enough.
+  constexpr int kMostCompared = 8;
   Way best = kNone;
   std::int64_t least = 0;
+  int compared = 0;
   const auto on = WaysOn(link);
   for (const Way way : on) {
     const WayState& state = ways_[way];
     if (state.pinned || state.share != share || state.walk == walk_) continue;
+    if (++compared > kMostCompared) break;
     const std::int64_t cost = on.size() == 1 ? 0 : CostOf(way);
     if (best != kNone && cost >= least) continue;
     best = way;

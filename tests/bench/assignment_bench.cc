@@ -401,6 +401,56 @@ void MeasureLivePaths(const Input& input) {
       jobs.Minimum() / full.Minimum(), loss.Minimum(), lost);
 }
 
+// One flow ends, and one starts between two hosts that have none: a fiftieth of all hosts has none.
+void MeasureOneForAnother(std::uint32_t leaves, std::uint32_t hosts, std::uint32_t spines) {
+  const Input input = Permutation("", leaves, hosts, spines, 0.98);
+  std::vector<std::uint32_t> free_senders;
+  std::vector<std::uint32_t> free_receivers;
+  std::vector<std::uint32_t> sends(leaves);
+  std::vector<std::uint32_t> receives(leaves);
+  for (const BipartiteEdge& edge : input.edges) {
+    ++sends[edge.left];
+    ++receives[edge.right];
+  }
+  for (std::uint32_t leaf = 0; leaf < leaves; ++leaf) {
+    for (std::uint32_t host = sends[leaf]; host < hosts; ++host) free_senders.push_back(leaf);
+    for (std::uint32_t host = receives[leaf]; host < hosts; ++host) free_receivers.push_back(leaf);
+  }
+  LiveFabric live(input);
+  std::mt19937 random(1);
+  const auto count = input.edges.size();
+  const int rounds = static_cast<int>(std::clamp<std::size_t>(400'000'000 / count, 5'000, 50'000));
+  Times starts;
+  Times ends;
+  std::size_t chains = 0;
+  std::size_t moved = 0;
+  for (int i = 0; i < rounds; ++i) {
+    const std::size_t flow = random() % count;
+    Commodity& commodity = live.flows()[flow];
+    ends.Measure([&] { live.Stop(flow); });
+    free_senders.push_back(commodity.source);
+    free_receivers.push_back(commodity.destination);
+    do {
+      std::swap(free_senders.back(), free_senders[random() % free_senders.size()]);
+      std::swap(free_receivers.back(), free_receivers[random() % free_receivers.size()]);
+    } while (free_senders.back() == free_receivers.back());
+    commodity.source = free_senders.back();
+    commodity.destination = free_receivers.back();
+    free_senders.pop_back();
+    free_receivers.pop_back();
+    std::size_t others = 0;
+    starts.Measure([&] { others = live.Start(flow); });
+    chains += others > 0 ? 1 : 0;
+    moved += others;
+  }
+  live.ExpectOptimum();
+  fmt::print("{:7} {:5} {:4} | {:5.2f} {:5.2f} {:7.2f} | {:4.2f} {:5.2f} | {:5.2f} {:5.2f}\n",
+             count, leaves, spines, starts.Median(), starts.Quantile(0.9), starts.Quantile(0.99),
+             static_cast<double>(chains) / static_cast<double>(rounds),
+             static_cast<double>(moved) / static_cast<double>(std::max<std::size_t>(chains, 1)),
+             ends.Median(), ends.Quantile(0.99));
+}
+
 }  // namespace
 
 int main() {
@@ -425,5 +475,11 @@ int main() {
                              TwoJobs(512, 64, 64, 16), TwoJobs(1'024, 128, 128, 8)}) {
     MeasureLivePaths(input);
   }
+  fmt::print("\n{:>7} {:>5} {:>4} | {:>19} | {:>10} | {:>11}\n", "live", "leaf", "spin",
+             "start: p50 p90 p99", "moved: of", "end: p50 p99");
+  MeasureOneForAnother(64, 32, 32);
+  MeasureOneForAnother(256, 32, 32);
+  MeasureOneForAnother(512, 64, 64);
+  MeasureOneForAnother(1'024, 128, 128);
   return 0;
 }

@@ -50,11 +50,7 @@ class UsablePaths {
 
 Assignment Unassigned(std::span<const Commodity> commodities) {
   Assignment assignment;
-  assignment.first.push_back(0);
-  for (const Commodity& commodity : commodities) {
-    assignment.first.push_back(assignment.first.back() + commodity.ways);
-  }
-  assignment.paths.assign(assignment.first.back(), kNoPath);
+  assignment.Clear(commodities);
   return assignment;
 }
 

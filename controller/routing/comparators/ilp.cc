@@ -58,6 +58,7 @@ std::vector<std::string_view> SplitWords(std::string_view line) {
 
 IlpProgram::IlpProgram(FabricView& view, std::span<const Commodity> commodities)
     : view_(view), commodities_(commodities.begin(), commodities.end()) {
+  unassigned_.Clear(commodities_);
   FindGroups();
   if (!groups_.empty()) WriteText();
 }
@@ -142,12 +143,7 @@ Result<Assignment> IlpProgram::ReadSolution(std::string_view solution) const {
                         groups_[group].paths[path]);
   }
 
-  Assignment assignment;
-  assignment.first.push_back(0);
-  for (const Commodity& commodity : commodities_) {
-    assignment.first.push_back(assignment.first.back() + commodity.ways);
-  }
-  assignment.paths.assign(assignment.first.back(), kNoPath);
+  Assignment assignment = unassigned_;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const Group& group = groups_[g];
     if (taken[g].size() != group.commodities.size() * group.ways) {

@@ -42,6 +42,7 @@ class IlpProgram {
 
   FabricView& view_;
   std::vector<Commodity> commodities_;
+  Assignment unassigned_;
   std::vector<Group> groups_;
   std::string text_;
 };

@@ -362,6 +362,13 @@ TEST_F(Assign, NamesThePlaceOfEveryError) {
   }
 }
 
+TEST_F(Assign, RefusesMoreFlowsThanItTakesAndNamesTheLimit) {
+  std::string flows = kHeader;
+  for (int i = 0; i <= 1'000'000; ++i) flows += std::to_string(i) + ",j,h0,h2,\n";
+  const std::string error = ErrorOf(flows);
+  EXPECT_TRUE(error.starts_with("1000002:1: more than 1000000 flows")) << error;
+}
+
 TEST_F(Assign, TellsBadUsageFromBadInput) {
   const std::string topology = " --topology " + Path("fabric.json");
   const std::string flows = " --flows " + Write("good.csv", kFourFlows);

@@ -183,6 +183,25 @@ TEST(AssignerOptimal, SplitsToWithinOneShareOfTheFraction) {
   }
 }
 
+// As many ways as 32 bits can number, without the memory that they would take.
+TEST(WayNumbersDeathTest, EndWithWhat32BitsCanNumber) {
+  WayNumbers last(kMaxAllWays - 20);
+  EXPECT_EQ(last.Take(16), 0xFFFF'FFFFU - 20);
+  EXPECT_EQ(last.Take(4), 0xFFFF'FFFFU - 4);
+  EXPECT_EQ(last.taken(), kMaxAllWays);
+  EXPECT_DEATH(last.Take(1), "ways of all commodities=4294967296, at most 4294967295");
+}
+
+TEST(WayNumbersDeathTest, AreOfAtLeastOneAndAtMostSixteenWays) {
+  Fabric fabric(*fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 1}));
+  Assigner assigner(fabric.view);
+  for (const std::uint32_t ways : {0U, kMaxWays + 1}) {
+    const Commodities flows = {{.source = 0, .destination = 1, .ways = ways}};
+    EXPECT_DEATH(assigner.Optimal(flows), "ways=");
+    EXPECT_DEATH(assigner.Greedy(flows), "ways=");
+  }
+}
+
 TEST(AssignerOptimal, TakesFlowsOfDifferentWays) {
   std::mt19937 random(5);
   auto fabric = Fabric::LeafSpine(4, 5);

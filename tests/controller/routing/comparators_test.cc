@@ -43,6 +43,17 @@ Assignment SolveIlp(Fabric& fabric, const Commodities& flows) {
   return assignment.value_or(Assignment{});
 }
 
+TEST(ComparatorsDeathTest, RefuseWaysAsTheAssignersDo) {
+  Fabric fabric(*fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 1}));
+  for (const std::uint32_t ways : {0U, kMaxWays + 1}) {
+    const Commodities flows = {{.source = 0, .destination = 1, .ways = ways}};
+    const std::vector<std::uint64_t> keys = {1};
+    EXPECT_DEATH(AssignByHash(fabric.view, flows, keys, 1), "ways=");
+    EXPECT_DEATH(AssignByAnnealing(fabric.view, flows, {}), "ways=");
+    EXPECT_DEATH(IlpProgram(fabric.view, flows), "ways=");
+  }
+}
+
 TEST(Ilp, IsTheOptimumOfBruteForce) {
   std::mt19937 random(1);
   for (int round = 0; round < 24; ++round) {

@@ -321,7 +321,10 @@ PortInUse Agent::PortOf(const FlowSample& sample) const {
   // A program takes its port at the next message; what it will use is what counts.
   const wire::PathSet* const set = ports_.Find(sample.id);
   const std::uint16_t port = set == nullptr ? sample.source_port : set->paths.front().source_port;
-  return {.port = port, .steered = ports_.IsSteered(sample.id, port)};
+  PortInUse in_use{.port = port, .steered = ports_.IsSteered(sample.id, port), .path_ports = {}};
+  if (set == nullptr || (set->paths.size() < 2 && in_use.steered)) return in_use;
+  for (const wire::FlowPath& path : set->paths) in_use.path_ports.push_back(path.source_port);
+  return in_use;
 }
 
 }  // namespace espalier::agent

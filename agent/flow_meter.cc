@@ -12,6 +12,23 @@ std::uint64_t BitsPerSecondOver(std::uint64_t bytes, Duration span) {
   return static_cast<std::uint64_t>(std::min(kMost, 8.0 * static_cast<double>(bytes) / seconds));
 }
 
+std::vector<PortProgress> MergePorts(const std::vector<PortProgress>& parts) {
+  std::vector<PortProgress> merged;
+  for (const PortProgress& part : parts) {
+    const auto same = std::find_if(merged.begin(), merged.end(), [&](const PortProgress& other) {
+      return other.source_port == part.source_port;
+    });
+    if (same == merged.end()) {
+      merged.push_back(part);
+      continue;
+    }
+    same->outstanding_bytes += part.outstanding_bytes;
+    same->sent_bytes += part.sent_bytes;
+    same->retries += part.retries;
+  }
+  return merged;
+}
+
 bool HasBacklog(const FlowSample& sample) {
   return sample.remaining_bytes > 0 || sample.outstanding_bytes > 0;
 }
@@ -37,12 +54,34 @@ std::span<const FlowMeasure> FlowMeter::Measure(TimePoint now, std::span<const F
                       .window_sent = sample.sent_bytes,
                       .last_progress = now,
                       .progress_sent = sample.sent_bytes,
-                      .progress_retries = sample.retries});
+                      .progress_retries = sample.retries,
+                      .ports = {}});
     }
     measures_.push_back(MeasureOne(now, sample, kept.back()));
   }
   elephants_ = std::move(kept);
   return measures_;
+}
+
+std::vector<PortMeasure> FlowMeter::MeasurePorts(TimePoint now, const FlowSample& sample,
+                                                 History& history) {
+  std::vector<PortMeasure> measures;
+  std::vector<History::Port> ports;
+  for (const PortProgress& progress : MergePorts(sample.ports)) {
+    const auto before = std::find_if(
+        history.ports.begin(), history.ports.end(),
+        [&](const History::Port& port) { return port.source_port == progress.source_port; });
+    History::Port port = before != history.ports.end() ? *before : History::Port{};
+    const bool moves = before == history.ports.end() || progress.outstanding_bytes == 0 ||
+                       progress.sent_bytes > port.progress_sent;
+    if (moves) port = {progress.source_port, now, progress.sent_bytes, progress.retries};
+    measures.push_back({.source_port = port.source_port,
+                        .without_progress = now - port.last_progress,
+                        .retries_grew = progress.retries > port.progress_retries});
+    ports.push_back(port);
+  }
+  history.ports = std::move(ports);
+  return measures;
 }
 
 FlowMeasure FlowMeter::MeasureOne(TimePoint now, const FlowSample& sample, History& history) const {
@@ -66,7 +105,8 @@ FlowMeasure FlowMeter::MeasureOne(TimePoint now, const FlowSample& sample, Histo
                       .achieved_bps = history.achieved_bps,
                       .busy = history.busy,
                       .without_progress = now - history.last_progress,
-                      .retries_grew = sample.retries > history.progress_retries};
+                      .retries_grew = sample.retries > history.progress_retries,
+                      .ports = MeasurePorts(now, sample, history)};
   if (!backlog) {
     measure.state = wire::FlowState::kIdle;
   } else if (measure.without_progress >= options_.stalled_after) {

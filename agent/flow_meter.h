@@ -19,6 +19,13 @@ struct FlowMeterOptions {
   Duration rate_window = std::chrono::milliseconds(100);
 };
 
+// How the parts of a split flow that have this port fare.
+struct PortMeasure {
+  std::uint16_t source_port = 0;
+  Duration without_progress{};  // since it has something outstanding; zero where it has nothing
+  bool retries_grew = false;    // since it last made progress
+};
+
 // How one elephant fares.
 struct FlowMeasure {
   const FlowSample* sample = nullptr;  // valid as long as the samples that were measured
@@ -27,6 +34,7 @@ struct FlowMeasure {
   bool busy = false;               // it had something to send all through that window
   Duration without_progress{};     // since it has something to send; zero where it has nothing
   bool retries_grew = false;       // since it last made progress
+  std::vector<PortMeasure> ports;  // those of the sample, each once
 };
 
 // Tells elephants from mice and measures them, by comparing what a FlowSource says at different
@@ -51,8 +59,17 @@ class FlowMeter {
     TimePoint last_progress;  // or when it last had nothing to send
     std::uint64_t progress_sent = 0;
     std::uint32_t progress_retries = 0;
+    struct Port {
+      std::uint16_t source_port = 0;
+      TimePoint last_progress;  // likewise
+      std::uint64_t progress_sent = 0;
+      std::uint32_t progress_retries = 0;
+    };
+    std::vector<Port> ports;
   };
 
+  static std::vector<PortMeasure> MeasurePorts(TimePoint now, const FlowSample& sample,
+                                               History& history);
   FlowMeasure MeasureOne(TimePoint now, const FlowSample& sample, History& history) const;
 
   const FlowMeterOptions options_;

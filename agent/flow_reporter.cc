@@ -26,11 +26,12 @@ class ReportBuilder {
                             .max_paths = sample.max_paths,
                             .movable = sample.movable,
                             .source_port = port.port,
-                            .steered = port.steered};
+                            .steered = port.steered,
+                            .path_ports = std::move(port.path_ports)};
     opened.age_us = static_cast<std::uint64_t>(std::max<std::int64_t>(
         0,
         std::chrono::duration_cast<std::chrono::microseconds>(now_ - sample.first_seen).count()));
-    report.opened.push_back(opened);
+    report.opened.push_back(std::move(opened));
   }
 
   // A flow's opening and first progress share a row's place, and so a message.

@@ -25,6 +25,8 @@ struct FlowReporterOptions {
 struct PortInUse {
   std::uint16_t port = 0;
   bool steered = false;  // a controller chose it
+  // Where it is split, or the agent drew its port: of all its paths, in order.
+  std::vector<std::uint16_t> path_ports;
 };
 
 // Turns measures into reports: what was opened and ended since the last report, and what has

@@ -4,12 +4,22 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "common/base/event_loop.h"
 #include "common/base/ip_address.h"
 #include "proto/messages.h"
 
 namespace espalier::agent {
+
+// One of the connections or queue pairs that a flow is split over, known by its port; several may
+// have the same.
+struct PortProgress {
+  std::uint16_t source_port = 0;
+  std::uint64_t outstanding_bytes = 0;
+  std::uint64_t sent_bytes = 0;  // since it had this port
+  std::uint32_t retries = 0;     // likewise
+};
 
 // One flow of this host, as its source sees it now.
 struct FlowSample {
@@ -31,6 +41,8 @@ struct FlowSample {
   std::uint64_t sent_bytes = 0;  // since it was opened; rates are differences of it
   std::uint32_t retries = 0;     // since it was opened
   std::uint32_t rtt_us = 0;      // 0 unknown
+  // Of a flow that is split, where the source sees its parts; else empty.
+  std::vector<PortProgress> ports;
 };
 
 // Where an agent learns of the flows of its host: queue pairs, sockets, announcements by the

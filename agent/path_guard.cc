@@ -54,7 +54,8 @@ void PathGuard::Judge(const FlowMeasure& flow) {
   const FlowSample& sample = *flow.sample;
   const wire::PathSet* const plan = ports_.Find(sample.id);
   const double planned = plan != nullptr ? static_cast<double>(plan->max_rate_bps) : 0;
-  const bool stuck = flow.without_progress >= options_.dead_after;
+  std::vector<PortMeasure> stuck_ports = StuckPorts(flow);
+  const bool stuck = flow.without_progress >= options_.dead_after || !stuck_ports.empty();
   const bool slow =
       flow.busy && static_cast<double>(flow.achieved_bps) < options_.slow_fraction * planned;
   auto known = watches_.find(sample.id);
@@ -67,6 +68,7 @@ void PathGuard::Judge(const FlowMeasure& flow) {
   watch.achieved_bps = flow.achieved_bps;
   watch.stuck = stuck;
   watch.retries_grew = flow.retries_grew;
+  watch.stuck_ports = std::move(stuck_ports);
   if (stuck) {
     if (sample.movable && !watch.checking && loop_.Now() >= watch.next_check &&
         checks_ < options_.max_checks) {
@@ -79,10 +81,28 @@ void PathGuard::Judge(const FlowMeasure& flow) {
   if (!slow && !watch.checking) watches_.erase(known);
 }
 
+std::vector<PortMeasure> PathGuard::StuckPorts(const FlowMeasure& flow) const {
+  std::vector<PortMeasure> stuck;
+  if (flow.ports.empty()) return stuck;
+  const std::vector<std::uint16_t> own_ports = OwnPorts(*flow.sample);
+  for (const PortMeasure& port : flow.ports) {
+    if (port.without_progress < options_.dead_after) continue;
+    if (Contains(own_ports, port.source_port)) stuck.push_back(port);
+  }
+  return stuck;
+}
+
 void PathGuard::SetVerdict(Watch& watch, wire::PathVerdict verdict) {
   if (watch.verdict == verdict) return;
   watch.verdict = verdict;
   news_.flows.push_back(Health(watch));
+}
+
+void PathGuard::TellPath(const Watch& watch, std::uint32_t path_id, std::uint16_t port) {
+  wire::FlowHealth health = Health(watch);
+  health.path_id = path_id;
+  health.source_port = port;
+  news_.flows.push_back(health);
 }
 
 wire::FlowHealth PathGuard::Health(const Watch& watch) const {
@@ -126,7 +146,9 @@ std::uint16_t PathGuard::DrawPort(const IpAddress& destination,
 void PathGuard::StartCheck(wire::LocalFlowId flow, Watch& watch) {
   watch.checking = true;
   ++checks_;
-  watch.own_ports = OwnPorts(watch.sample);
+  watch.own_ports =
+      watch.stuck_ports.empty() ? OwnPorts(watch.sample) : std::vector<std::uint16_t>();
+  for (const PortMeasure& port : watch.stuck_ports) watch.own_ports.push_back(port.source_port);
   watch.candidates.clear();
   watch.answered.clear();
   wire::ProbeOrder order{.source = watch.sample.source,
@@ -170,10 +192,21 @@ void PathGuard::EndCheck(Watch& watch) {
     if (!Contains(watch.answered, port)) dead.push_back(port);
   }
   const bool probes_say_so = !dead.empty() && !watch.answered.empty();
-  if (!probes_say_so && !watch.retries_grew) return;
-  if (!probes_say_so) dead = watch.own_ports;  // all that is known is that none carries anything
+  if (!probes_say_so) dead = RetryingPorts(watch);
+  if (dead.empty()) return;
   Redraw(watch, dead);
   watch.interval = std::min(2 * watch.interval, options_.max_redraw_interval);
+}
+
+std::vector<std::uint16_t> PathGuard::RetryingPorts(const Watch& watch) {
+  std::vector<std::uint16_t> retrying;
+  for (const PortMeasure& port : watch.stuck_ports) {
+    const bool was_asked = Contains(watch.own_ports, port.source_port);
+    if (port.retries_grew && was_asked) retrying.push_back(port.source_port);
+  }
+  // Of a flow as a whole all that is known is that none of its paths carries anything.
+  if (watch.stuck_ports.empty() && watch.retries_grew) return watch.own_ports;
+  return retrying;
 }
 
 void PathGuard::Redraw(Watch& watch, const std::vector<std::uint16_t>& dead) {
@@ -212,16 +245,15 @@ void PathGuard::Redraw(Watch& watch, const std::vector<std::uint16_t>& dead) {
   if (const Result<void> applied = ports_.Redraw(set); !applied) {
     Log(LogLevel::kWarning, "event=redraw_failed flow={} cause=\"{}\"", set.flow.value(),
         applied.error().message);
-    SetVerdict(watch, wire::PathVerdict::kDead);
+    if (watch.verdict == wire::PathVerdict::kDead) return;
+    watch.verdict = wire::PathVerdict::kDead;
+    for (const auto& [path, port] : left) TellPath(watch, path.path_id, path.source_port);
     return;
   }
   redraws_.Add();
   watch.verdict = wire::PathVerdict::kRedrawn;
   for (const auto& [path, port] : left) {
-    wire::FlowHealth health = Health(watch);
-    health.path_id = path.path_id;
-    health.source_port = port;
-    news_.flows.push_back(health);
+    TellPath(watch, path.path_id, port);
     Log(LogLevel::kInfo, "event=path_redrawn flow={} port={} left_port={}", set.flow.value(), port,
         path.source_port);
   }

@@ -38,6 +38,9 @@ struct PathGuardOptions {
 // port, one whose probe was answered if there is one, and so on until it makes progress. A path of
 // which nobody says anything is left alone: networks may drop or limit answers.
 //
+// A flow that is split is checked as soon as one of its parts makes no progress, where its source
+// sees the parts; only those that stand still are then asked about and leave their ports.
+//
 // Verdicts are handed on when they change; a redraw every time.
 // Thread safety: the agent's loop thread.
 class PathGuard {
@@ -58,6 +61,7 @@ class PathGuard {
     std::uint64_t achieved_bps = 0;
     bool stuck = false;
     bool retries_grew = false;
+    std::vector<PortMeasure> stuck_ports;  // the parts that stand still, where they are known
     bool checking = false;
     std::vector<std::uint16_t> own_ports;   // of the check at hand
     std::vector<std::uint16_t> candidates;  // likewise
@@ -68,11 +72,17 @@ class PathGuard {
   };
 
   void Judge(const FlowMeasure& flow);
+  // The parts that stand still, of those on paths in force.
+  std::vector<PortMeasure> StuckPorts(const FlowMeasure& flow) const;
   void SetVerdict(Watch& watch, wire::PathVerdict verdict);
   void StartCheck(wire::LocalFlowId flow, Watch& watch);
   void HandleAnswers(wire::LocalFlowId flow, const wire::ProbeReport& report);
   void EndCheck(Watch& watch);
+  // Those that the transport says are dead.
+  static std::vector<std::uint16_t> RetryingPorts(const Watch& watch);
   void Redraw(Watch& watch, const std::vector<std::uint16_t>& dead);
+  // News of one of its paths.
+  void TellPath(const Watch& watch, std::uint32_t path_id, std::uint16_t port);
   std::vector<std::uint16_t> OwnPorts(const FlowSample& sample) const;
   std::uint16_t DrawPort(const IpAddress& destination, const std::vector<std::uint16_t>& without);
   wire::FlowHealth Health(const Watch& watch) const;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -46,6 +47,8 @@ struct OperatorRequest {
   std::string reason;
   std::optional<WallTime> until;  // what is failed or drained is so until then
   bool dry_run = false;           // only tell
+  // Of a recompute: how many bytes in flight it may move in all.
+  std::int64_t max_moved_bytes = std::numeric_limits<std::int64_t>::max();
 };
 
 enum class IntentAction { kFail, kRestore, kDrain, kUndrain };
@@ -196,7 +199,7 @@ class Controller {
   void FinishOperation(Result<ActionOutcome> outcome);
   AuditEntry AuditOf(const Operation& operation) const;
   ActionOutcome Apply(const Intents& changed, const LoadSummary& before);
-  ActionOutcome Reassign(bool dry_run);
+  ActionOutcome Reassign(const OperatorRequest& request);
   Result<Intents> ChangedIntents(const std::string& id, bool is_link, IntentAction action,
                                  const OperatorRequest& request) const;
   // `until` is to come, and only with what can have an end.

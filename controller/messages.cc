@@ -57,6 +57,13 @@ JobRounds::Ends EndsOf(State& state, const Flow& flow) {
   return ends;
 }
 
+// The ports of a flow's paths that an earlier controller chose, or its agent, in order.
+std::vector<std::uint16_t> SteeredPorts(const wire::OpenedFlow& opened) {
+  if (!opened.path_ports.empty()) return opened.path_ports;
+  if (opened.steered) return {opened.source_port};
+  return {};
+}
+
 }  // namespace
 
 void Controller::HandleMessage(PeerId peer, std::string_view bytes) {
@@ -247,9 +254,10 @@ std::vector<FlowSlot> Controller::OpenFlows(AgentId id, const wire::FlowReport& 
     flow.movable = opened.movable;
     flow.reported = loop_.Now();
     flow.started = flow.reported - std::chrono::microseconds(opened.age_us);
-    const bool steered = agent.steered_before && !agent.reported && opened.steered;
+    const bool was_steered = agent.steered_before && !agent.reported;
     slots.push_back(state_.flows.Open(std::move(flow)));
-    placement_.Admit(slots.back(), steered);
+    placement_.Admit(slots.back(),
+                     was_steered ? SteeredPorts(opened) : std::vector<std::uint16_t>{});
   }
   if (refused > 0) {
     state_.history.Record(loop_.Now(), "flows_refused",

@@ -165,7 +165,7 @@ void Controller::TellDryRun(const Operation& operation) {
     if (!changed) return operation.done(Propagate(changed));
     outcome = WouldDo(*changed);
   } else {
-    outcome = Reassign(/*dry_run=*/true);
+    outcome = Reassign(operation.request);
   }
   outcome.version = state_.topology.version();
   outcome.revision = state_.revision;
@@ -214,7 +214,7 @@ void Controller::HandleCommit(Result<Committed> committed, const std::optional<I
   if (!committed) return FinishOperation(Propagate(committed));
   state_.revision = committed->revision;
   ActionOutcome outcome =
-      changed ? Apply(*changed, operations_.front().before) : Reassign(/*dry_run=*/false);
+      changed ? Apply(*changed, operations_.front().before) : Reassign(operations_.front().request);
   outcome.version = state_.topology.version();
   outcome.revision = state_.revision;
   const Operation& operation = operations_.front();
@@ -240,12 +240,13 @@ void Controller::HandleCommit(Result<Committed> committed, const std::optional<I
       });
 }
 
-ActionOutcome Controller::Reassign(bool dry_run) {
+ActionOutcome Controller::Reassign(const OperatorRequest& request) {
   const TimePoint start = loop_.Now();
-  Placement::Recomputation recomputed = placement_.Recompute(state_.intents.weights, dry_run);
+  Placement::Recomputation recomputed =
+      placement_.Recompute(state_.intents.weights, request.dry_run, request.max_moved_bytes);
   recompute_seconds_.ObserveSeconds(SecondsSince(start));
   ActionOutcome outcome;
-  if (!dry_run) {
+  if (!request.dry_run) {
     recomputations_.Add();
     outcome.forests = jobs_.PlanAllAnew();  // on what the flows leave now
   }

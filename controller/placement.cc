@@ -24,7 +24,7 @@ Placement::Placement(State& state, PathLearner& learner, const ControllerOptions
       assigner_(state.view),
       rates_(state.view) {}
 
-void Placement::Admit(FlowSlot slot, bool steered) {
+void Placement::Admit(FlowSlot slot, std::span<const std::uint16_t> steered_ports) {
   Flow& flow = state_.flows.At(slot);
   const auto source = state_.topology.FindNic(flow.source_address);
   const auto destination = state_.topology.FindNic(flow.destination_address);
@@ -49,14 +49,19 @@ void Placement::Admit(FlowSlot slot, bool steered) {
   const std::size_t most = std::min<std::size_t>(kMaxWays, state_.PathsOf(flow).size());
   flow.ways.resize(std::clamp<std::size_t>(flow.max_paths, 1, std::max<std::size_t>(most, 1)));
   state_.by_key[flow.key].insert(slot);
-  if (steered && flow.own_port != 0 && state_.ports.Take(flow.key, flow.own_port)) {
-    flow.ways[0].port = flow.own_port;
-    flow.ways[0].adopting = true;
-    SetStatus(slot, FlowStatus::kAdopting);
-    if (!Adopt(slot)) learner_.Verify(flow.key, flow.own_port);
-    return;
+  bool any = false;
+  for (std::size_t i = 0; i < std::min(flow.ways.size(), steered_ports.size()); ++i) {
+    const std::uint16_t port = steered_ports[i];
+    if (port == 0 || !state_.ports.Take(flow.key, port)) continue;
+    flow.ways[i].port = port;
+    flow.ways[i].adopting = true;
+    any = true;
   }
-  SetStatus(slot, FlowStatus::kNew);
+  SetStatus(slot, any ? FlowStatus::kAdopting : FlowStatus::kNew);
+  if (!any || Adopt(slot)) return;
+  for (const FlowWay& way : flow.ways) {
+    if (way.adopting) learner_.Verify(flow.key, way.port);
+  }
 }
 
 void Placement::Release(FlowSlot slot) {
@@ -273,11 +278,15 @@ Placement::Placed Placement::PlaceNew(Foresight& foresight, std::size_t most_mov
 bool Placement::Adopt(FlowSlot slot) {
   Flow& flow = state_.flows.At(slot);
   bool lacks_paths = false;
+  bool is_complete = true;
   for (std::uint32_t i = 0; i < flow.ways.size(); ++i) {
     FlowWay& way = flow.ways[i];
     if (way.adopting) {
       const auto entry = state_.path_map.Find(flow.key, way.port);
-      if (!entry || entry->trust == fabric::PortTrust::kReverify) return false;
+      if (!entry || entry->trust == fabric::PortTrust::kReverify) {
+        is_complete = false;
+        continue;
+      }
       const fabric::Path& path = state_.PathsOf(flow)[entry->path.Index()];
       way.adopting = false;
       way.port_path = entry->path;
@@ -290,8 +299,9 @@ bool Placement::Adopt(FlowSlot slot) {
     }
     lacks_paths = lacks_paths || !state_.PathOf(way);
   }
-  state_.MarkDirty(flow);
   SetLive(flow);
+  if (!is_complete) return false;
+  state_.MarkDirty(flow);
   SetStatus(slot, lacks_paths ? FlowStatus::kNew : FlowStatus::kRouted);
   return true;
 }

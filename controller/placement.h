@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <set>
 #include <span>
@@ -22,6 +24,7 @@ struct FlowMove {
   std::string job;
   std::string from;  // State::Via; "" = ECMP
   std::string to;
+  std::int64_t bytes_in_flight = 0;  // of its ways that move, by the last report
 };
 
 // Decides paths and ports of every flow. New flows and those whose path broke are placed one by one
@@ -36,9 +39,10 @@ class Placement {
  public:
   Placement(State& state, PathLearner& learner, const ControllerOptions& options);
 
-  // A flow was just opened: finds its ends and whether it needs paths; `steered` by an earlier
-  // controller: keep its path if a probe can tell which it is.
-  void Admit(FlowSlot slot, bool steered);
+  // A flow was just opened: finds its ends and whether it needs paths. `steered_ports`: what an
+  // earlier controller gave it (or its agent drew), in the order of its paths (0: unknown); it
+  // keeps those paths that a probe can tell.
+  void Admit(FlowSlot slot, std::span<const std::uint16_t> steered_ports);
   // The flow ends: gives back paths and ports.
   void Release(FlowSlot slot);
 
@@ -77,8 +81,11 @@ class Placement {
   };
   // Assigns all flows anew, from an empty fabric, by the algorithm of the options, and moves those
   // whose path differs, where that lowers the maximum load or (at the same load) makes the slower
-  // jobs faster, by these weights; else nothing moves. With dry_run only tells.
-  Recomputation Recompute(const IntentById& weights, bool dry_run);
+  // jobs faster, by these weights; else nothing moves. Of assignments that are as good the one with
+  // fewer bytes in flight to move, and never more than `max_moved_bytes` of them: where all anew
+  // would take more, what there is is repaired as far as that goes. With dry_run only tells.
+  Recomputation Recompute(const IntentById& weights, bool dry_run,
+                          std::int64_t max_moved_bytes = std::numeric_limits<std::int64_t>::max());
 
   // The agent left a dead path by itself and draws its own port: finds out where it is now.
   void HandleRedraw(FlowSlot slot, std::uint32_t left_path, std::uint16_t port);
@@ -109,6 +116,8 @@ class Placement {
   void ChoosePorts(FlowSlot slot, wire::PathReason reason);
   // Its paths are decided: ports for them, or back to ECMP where there is none.
   void Settle(FlowSlot slot, wire::PathReason reason);
+  // Takes over the paths of its ways that are being adopted, where their ports' are known; whether
+  // all are.
   bool Adopt(FlowSlot slot);
 
   // Moves (controller/placement_moves.cc).
@@ -117,6 +126,19 @@ class Placement {
   void GiveUpUnusable(Flow& flow);
   FlowMove DescribeMove(FlowSlot slot, std::string from);
   Assignment AssignAnew(const Elephants& elephants, std::span<const std::uint32_t> job_weights);
+  // What is there, with links above what they need to bear relieved.
+  Assignment Repair(const Elephants& elephants, const Assignment& present,
+                    std::int64_t max_moved_bytes);
+  // The better of these two that moves no more bytes than it may.
+  Assignment ChooseAnew(const Elephants& elephants, std::span<const std::uint32_t> job_weights,
+                        const Assignment& present, std::int64_t max_moved_bytes);
+  std::int64_t BytesInFlight(FlowSlot slot) const;
+  std::int64_t MovedBytes(const Elephants& elephants, std::size_t index, const Assignment& from,
+                          const Assignment& to) const;
+  std::int64_t MovedBytes(const Elephants& elephants, const Assignment& from,
+                          const Assignment& to) const;
+  // Spines that are alike change places, so that what has most in flight keeps its own.
+  void KeepSpines(const Elephants& elephants, const Assignment& present, Assignment& anew) const;
   // The ways of a flow are alike: those whose path it has already keep it.
   static void KeepWays(const Assignment& present, Assignment& anew);
   bool IsWorthMoving(const Elephants& elephants, std::span<const std::uint32_t> job_weights,

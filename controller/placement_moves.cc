@@ -13,7 +13,12 @@ using wire::PathReason;
 
 FlowMove Placement::DescribeMove(FlowSlot slot, std::string from) {
   const Flow& flow = state_.flows.At(slot);
-  return {state_.FlowName(flow), state_.flows.JobName(flow.job), std::move(from), state_.Via(flow)};
+  return {state_.FlowName(flow), state_.flows.JobName(flow.job), std::move(from), state_.Via(flow),
+          BytesInFlight(slot)};
+}
+
+std::int64_t Placement::BytesInFlight(FlowSlot slot) const {
+  return static_cast<std::int64_t>(state_.flows.ActivityOf(slot).outstanding_bytes);
 }
 
 bool Placement::IsOnBrokenPath(const Flow& flow, const fabric::Topology& topology) {
@@ -152,7 +157,7 @@ std::vector<FlowMove> Placement::TryLinkChange(const fabric::Topology& trial) {
       if (index >= 0) paths.push_back(index);
     }
     moves.push_back({state_.FlowName(flow), state_.flows.JobName(flow.job), state_.Via(flow),
-                     state_.Via(flow, paths)});
+                     state_.Via(flow, paths), BytesInFlight(slot)});
   }
   return moves;
 }
@@ -187,6 +192,105 @@ void Placement::KeepWays(const Assignment& present, Assignment& anew) {
   }
 }
 
+std::int64_t Placement::MovedBytes(const Elephants& elephants, std::size_t index,
+                                   const Assignment& from, const Assignment& to) const {
+  const auto before = from.PathsOf(index);
+  const auto after = to.PathsOf(index);
+  std::int64_t moving = 0;
+  for (std::size_t way = 0; way < before.size(); ++way) moving += before[way] != after[way] ? 1 : 0;
+  return BytesInFlight(elephants.slots[index]) * moving / static_cast<std::int64_t>(before.size());
+}
+
+std::int64_t Placement::MovedBytes(const Elephants& elephants, const Assignment& from,
+                                   const Assignment& to) const {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
+    bytes += MovedBytes(elephants, i, from, to);
+  }
+  return bytes;
+}
+
+void Placement::KeepSpines(const Elephants& elephants, const Assignment& present,
+                           Assignment& anew) const {
+  const auto& clos = state_.view.clos();
+  const bool are_alike = clos && clos->all_known && clos->equal_rates &&
+                         clos->up_live == clos->up_known && clos->down_live == clos->down_known;
+  const bool all_can_move = std::ranges::all_of(
+      elephants.slots, [&](FlowSlot slot) { return state_.flows.At(slot).movable; });
+  if (!are_alike || !all_can_move) return;
+  // What stays where it is if a spine of the new assignment becomes one of the present one; flows
+  // count where nothing is in flight.
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> kept;
+  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
+    const auto before = present.PathsOf(i);
+    const auto after = anew.PathsOf(i);
+    const auto ways = static_cast<std::int64_t>(after.size());
+    for (std::size_t way = 0; way < after.size(); ++way) {
+      kept[{after[way], before[way]}] += 1 + BytesInFlight(elephants.slots[i]) / ways;
+    }
+  }
+  std::vector<std::pair<std::int64_t, std::pair<std::int32_t, std::int32_t>>> most;
+  for (const auto& [spines, bytes] : kept) most.emplace_back(-bytes, spines);
+  std::sort(most.begin(), most.end());
+  std::vector<std::int32_t> becomes(clos->spines, kNoPath);
+  std::vector<bool> is_taken(clos->spines);
+  const auto take = [&](std::int32_t from, std::int32_t to) {
+    becomes[static_cast<std::size_t>(from)] = to;
+    is_taken[static_cast<std::size_t>(to)] = true;
+  };
+  for (const auto& [bytes, spines] : most) {
+    const auto [from, to] = spines;
+    const bool are_free = becomes[static_cast<std::size_t>(from)] == kNoPath &&
+                          !is_taken[static_cast<std::size_t>(to)];
+    if (are_free) take(from, to);
+  }
+  std::int32_t next = 0;
+  for (std::int32_t spine = 0; spine < static_cast<std::int32_t>(clos->spines); ++spine) {
+    if (becomes[static_cast<std::size_t>(spine)] != kNoPath) continue;
+    while (is_taken[static_cast<std::size_t>(next)]) ++next;
+    take(spine, next);
+  }
+  for (std::int32_t& path : anew.paths) path = becomes[static_cast<std::size_t>(path)];
+}
+
+Assignment Placement::Repair(const Elephants& elephants, const Assignment& present,
+                             std::int64_t max_moved_bytes) {
+  constexpr std::int64_t kSteps = 2'000'000;  // about 20 ms
+  std::vector<std::int64_t> bytes;            // by way
+  LivePaths live(state_.view, [&bytes](LivePaths::Way way) { return bytes[way]; });
+  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
+    const Commodity& commodity = elephants.commodities[i];
+    for (const std::int32_t path : present.PathsOf(i)) {
+      const auto way =
+          live.Add(commodity.source, commodity.destination, kLoadUnit / commodity.ways);
+      bytes.push_back(BytesInFlight(elephants.slots[i]) / commodity.ways);
+      live.Place(way, path);
+      live.SetLive(way);
+      live.Pin(way, !state_.flows.At(elephants.slots[i]).movable);
+    }
+  }
+  live.Rebalance(
+      {.max_moves = bytes.size(), .max_moved_bytes = max_moved_bytes, .step_budget = kSteps});
+  Assignment repaired = present;
+  for (LivePaths::Way way = 0; way < bytes.size(); ++way) repaired.paths[way] = live.PathOf(way);
+  repaired.max_load = live.MaxLoad();
+  return repaired;
+}
+
+Assignment Placement::ChooseAnew(const Elephants& elephants,
+                                 std::span<const std::uint32_t> job_weights,
+                                 const Assignment& present, std::int64_t max_moved_bytes) {
+  Assignment anew = AssignAnew(elephants, job_weights);
+  KeepSpines(elephants, present, anew);
+  KeepWays(present, anew);
+  Assignment repaired = Repair(elephants, present, max_moved_bytes);
+  const bool may_be = MovedBytes(elephants, present, anew) <= max_moved_bytes;
+  const bool is_asked_for = options_.algorithm == Algorithm::kGreedy;
+  const bool takes_anew =
+      may_be && (is_asked_for || IsWorthMoving(elephants, job_weights, repaired, anew));
+  return takes_anew ? anew : repaired;
+}
+
 bool Placement::IsWorthMoving(const Elephants& elephants,
                               std::span<const std::uint32_t> job_weights, const Assignment& from,
                               const Assignment& to) {
@@ -199,15 +303,15 @@ bool Placement::IsWorthMoving(const Elephants& elephants,
   return IsBetter(score(to), present);
 }
 
-Placement::Recomputation Placement::Recompute(const IntentById& weights, bool dry_run) {
+Placement::Recomputation Placement::Recompute(const IntentById& weights, bool dry_run,
+                                              std::int64_t max_moved_bytes) {
   std::vector<FlowSlot> slots = state_.flows.All();
   std::erase_if(slots, [&](FlowSlot slot) { return !state_.HasPaths(state_.flows.At(slot)); });
   const Elephants elephants = DescribeElephants(state_, InOrder(std::move(slots)));
   const Assignment present = CurrentPaths(state_, elephants);
   const Load bound = ComputeLowerBound(state_.view, elephants.commodities);
   const std::vector<std::uint32_t> job_weights = WeightsOf(state_.flows.jobs(), weights);
-  Assignment anew = AssignAnew(elephants, job_weights);
-  KeepWays(present, anew);
+  const Assignment anew = ChooseAnew(elephants, job_weights, present, max_moved_bytes);
 
   Recomputation result{.before = {present.max_load, bound}, .after = {present.max_load, bound}};
   if (!IsWorthMoving(elephants, job_weights, present, anew)) return result;
@@ -218,6 +322,7 @@ Placement::Recomputation Placement::Recompute(const IntentById& weights, bool dr
     Flow& flow = state_.flows.At(slot);
     FlowMove move = DescribeMove(slot, state_.Via(flow));
     move.to = state_.Via(flow, anew.PathsOf(i));
+    move.bytes_in_flight = MovedBytes(elephants, i, present, anew);
     result.moves.push_back(std::move(move));
     if (dry_run) continue;
     for (std::size_t way = 0; way < flow.ways.size(); ++way) {

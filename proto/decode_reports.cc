@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "proto/bodies.h"
 #include "proto/convert.h"
@@ -36,6 +37,9 @@ void CheckOpened(const v1::FlowReport& report, Rules& rules) {
   rules.SameLength("flow_report.opened.age_us", from.age_us_size(), id, n);
   rules.SameLength("flow_report.opened.source_port", from.source_port_size(), id, n);
   rules.SameLength("flow_report.opened.steered", from.steered_size(), id, n);
+  if (from.path_count_size() != 0) {
+    rules.SameLength("flow_report.opened.path_count", from.path_count_size(), id, n);
+  }
   if (!rules.ok()) return;
   rules.Unique(id, Column(from.id()));
   rules.Indexes("flow_report.opened.job", Column(from.job()), "jobs", report.jobs_size());
@@ -51,6 +55,12 @@ void CheckOpened(const v1::FlowReport& report, Rules& rules) {
   rules.InRange("flow_report.opened.max_paths", Column(from.max_paths()), 1, kMaxPathsPerFlow);
   rules.InRange("flow_report.opened.age_us", Column(from.age_us()), 0, kMaxDurationUs);
   rules.InRange("flow_report.opened.source_port", Column(from.source_port()), 0, kMaxPort);
+  rules.InRange("flow_report.opened.path_count", Column(from.path_count()), 0, kMaxPathsPerFlow);
+  rules.InRange("flow_report.opened.path_port", Column(from.path_port()), 0, kMaxPort);
+  const std::uint64_t paths =
+      std::accumulate(from.path_count().begin(), from.path_count().end(), std::uint64_t{0});
+  rules.InRange("flow_report.opened.path_port (entries)", Size(from.path_port_size()), paths,
+                paths);
 }
 
 void DecodeOpened(const v1::FlowReport& report, Rules& rules, std::vector<OpenedFlow>& to) {
@@ -58,6 +68,7 @@ void DecodeOpened(const v1::FlowReport& report, Rules& rules, std::vector<Opened
   if (!rules.ok()) return;
   const v1::OpenedFlows& from = report.opened();
   to.resize(Size(from.id_size()));
+  auto next_port = from.path_port().begin();
   for (int i = 0; i < from.id_size(); ++i) {
     to[Size(i)] = OpenedFlow{
         .id = LocalFlowId(from.id(i)),
@@ -73,7 +84,12 @@ void DecodeOpened(const v1::FlowReport& report, Rules& rules, std::vector<Opened
         .age_us = from.age_us(i),
         .source_port = static_cast<std::uint16_t>(from.source_port(i)),
         .steered = from.steered(i),
+        .path_ports = {},
     };
+    if (from.path_count_size() == 0) continue;
+    for (std::uint32_t left = from.path_count(i); left > 0; --left) {
+      to[Size(i)].path_ports.push_back(static_cast<std::uint16_t>(*next_port++));
+    }
   }
 }
 

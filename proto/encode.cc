@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <functional>
 #include <type_traits>
 #include <unordered_map>
@@ -39,6 +40,15 @@ void FillColumn(const std::vector<Row>& rows, Member member, Column* column) {
 template <typename Value, typename Column>
 void FillColumn(const std::vector<Value>& values, Column* column) {
   FillColumn(values, std::identity(), column);
+}
+
+void FillPathPorts(const std::vector<OpenedFlow>& from, v1::OpenedFlows& to) {
+  const auto is_split = [](const OpenedFlow& flow) { return !flow.path_ports.empty(); };
+  if (std::none_of(from.begin(), from.end(), is_split)) return;
+  for (const OpenedFlow& flow : from) {
+    to.add_path_count(static_cast<std::uint32_t>(flow.path_ports.size()));
+    to.mutable_path_port()->Add(flow.path_ports.begin(), flow.path_ports.end());
+  }
 }
 
 void EncodeBody(const Hello& from, v1::Hello& to) {
@@ -92,6 +102,7 @@ void EncodeBody(const FlowReport& from, v1::FlowReport& to) {
     FillColumn(from.opened, &OpenedFlow::age_us, opened.mutable_age_us());
     FillColumn(from.opened, &OpenedFlow::source_port, opened.mutable_source_port());
     FillColumn(from.opened, &OpenedFlow::steered, opened.mutable_steered());
+    FillPathPorts(from.opened, opened);
   }
   if (!from.progress.empty()) {
     v1::FlowProgress& progress = *to.mutable_progress();

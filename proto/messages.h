@@ -76,6 +76,8 @@ struct OpenedFlow {
   std::uint64_t age_us = 0;
   std::uint16_t source_port = 0;
   bool steered = false;
+  // Where it is split, or the agent drew its port: of each path in force, in order; 0: unknown.
+  std::vector<std::uint16_t> path_ports;
   bool operator==(const OpenedFlow&) const = default;
 };
 

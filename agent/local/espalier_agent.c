@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -27,6 +29,7 @@ struct espalier_agent {
   int socket;
   uint32_t client;
   struct espalier_local_memory* memory;
+  size_t memory_bytes;   /* less than all with an older agent */
   pthread_mutex_t mutex; /* guards what follows */
   int gone;
   uint32_t last_serial;
@@ -98,6 +101,8 @@ int espalier_agent_connect(const char* socket_path, espalier_agent** agent) {
   const struct espalier_local_hello hello = {ESPALIER_LOCAL_VERSION};
   struct espalier_local_welcome welcome;
   espalier_agent* made;
+  struct stat file;
+  size_t bytes = sizeof(struct espalier_local_memory);
   void* mapped;
   int memory;
   int fd = open_socket(socket_path);
@@ -111,18 +116,21 @@ int espalier_agent_connect(const char* socket_path, espalier_agent** agent) {
     close(fd);
     return memory;
   }
-  mapped = mmap(NULL, sizeof(struct espalier_local_memory), PROT_READ | PROT_WRITE, MAP_SHARED,
-                memory, 0);
+  if (fstat(memory, &file) != 0 || (size_t)file.st_size < bytes) {
+    bytes = offsetof(struct espalier_local_memory, paths);
+  }
+  mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
   close(memory);
   made = mapped == MAP_FAILED ? NULL : calloc(1, sizeof(*made));
   if (made == NULL) {
-    if (mapped != MAP_FAILED) munmap(mapped, sizeof(struct espalier_local_memory));
+    if (mapped != MAP_FAILED) munmap(mapped, bytes);
     close(fd);
     return -ENOMEM;
   }
   made->socket = fd;
   made->client = welcome.client;
   made->memory = mapped;
+  made->memory_bytes = bytes;
   pthread_mutex_init(&made->mutex, NULL);
   *agent = made;
   return 0;
@@ -133,7 +141,7 @@ void espalier_agent_close(espalier_agent* agent) {
   if (agent == NULL) return;
   close(agent->socket); /* the agent ends our flows when it sees that */
   for (i = 0; i < ESPALIER_LOCAL_SLOTS; ++i) free(agent->flows[i]);
-  munmap(agent->memory, sizeof(*agent->memory));
+  munmap(agent->memory, agent->memory_bytes);
   pthread_mutex_destroy(&agent->mutex);
   free(agent);
 }
@@ -209,9 +217,14 @@ static int take_slot(espalier_agent* agent, espalier_flow* flow) {
   return 0;
 }
 
+static int has_path_progress(const espalier_agent* agent) {
+  return agent->memory_bytes == sizeof(*agent->memory);
+}
+
 int espalier_flow_open(espalier_agent* agent, const struct espalier_flow_desc* desc,
                        espalier_flow** flow) {
   espalier_flow* made;
+  uint32_t path;
   int status;
   if (!is_valid(desc)) return -EINVAL;
   made = calloc(1, sizeof(*made));
@@ -222,6 +235,9 @@ int espalier_flow_open(espalier_agent* agent, const struct espalier_flow_desc* d
     made->slot->flow = *desc;
     espalier_flow_progress(made, desc->remaining_bytes, 0, 0, desc->source_port);
     espalier_flow_transport(made, 0, 0);
+    for (path = 0; path < ESPALIER_MAX_PATHS; ++path) {
+      espalier_flow_path_progress(made, path, 0, 0, 0, 0);
+    }
     __atomic_store_n(&made->slot->owner, made->serial, __ATOMIC_RELEASE);
   }
   pthread_mutex_unlock(&agent->mutex);
@@ -246,6 +262,18 @@ void espalier_flow_progress(espalier_flow* flow, uint64_t remaining_bytes,
 void espalier_flow_transport(espalier_flow* flow, uint32_t retries, uint32_t rtt_us) {
   __atomic_store_n(&flow->slot->retries, retries, __ATOMIC_RELAXED);
   __atomic_store_n(&flow->slot->rtt_us, rtt_us, __ATOMIC_RELAXED);
+}
+
+void espalier_flow_path_progress(espalier_flow* flow, uint32_t path, uint16_t source_port,
+                                 uint64_t outstanding_bytes, uint64_t sent_bytes,
+                                 uint32_t retries) {
+  struct espalier_local_path* part;
+  if (!has_path_progress(flow->agent) || path >= ESPALIER_MAX_PATHS) return;
+  part = &flow->agent->memory->paths[flow->index][path];
+  __atomic_store_n(&part->outstanding_bytes, outstanding_bytes, __ATOMIC_RELAXED);
+  __atomic_store_n(&part->sent_bytes, sent_bytes, __ATOMIC_RELAXED);
+  __atomic_store_n(&part->retries, retries, __ATOMIC_RELAXED);
+  __atomic_store_n(&part->source_port, source_port, __ATOMIC_RELAXED);
 }
 
 uint64_t espalier_flow_version(const espalier_flow* flow) {

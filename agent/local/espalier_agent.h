@@ -91,6 +91,13 @@ ESPALIER_API void espalier_flow_progress(espalier_flow* flow, uint64_t remaining
  * smoothed round-trip time (0 unknown). The agent leaves a path whose retries grow without
  * progress. */
 ESPALIER_API void espalier_flow_transport(espalier_flow* flow, uint32_t retries, uint32_t rtt_us);
+/* How the connection or queue pair `path` (0..ESPALIER_MAX_PATHS-1) of a split flow fares: its port
+ * (0: there is none any more), and of what goes out from that port what is not acknowledged, what
+ * was, and retransmissions. Optional: with it the agent sees when one path of several is dead, and
+ * only that one is left. Nothing with an agent that is older than this call. */
+ESPALIER_API void espalier_flow_path_progress(espalier_flow* flow, uint32_t path,
+                                              uint16_t source_port, uint64_t outstanding_bytes,
+                                              uint64_t sent_bytes, uint32_t retries);
 /* One load: has anything changed? */
 ESPALIER_API uint64_t espalier_flow_version(const espalier_flow* flow);
 ESPALIER_API void espalier_flow_paths(const espalier_flow* flow, struct espalier_path_set* paths);

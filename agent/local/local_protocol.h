@@ -74,9 +74,20 @@ struct espalier_local_slot {
   uint8_t paths_padding[32];
 };
 
+/* One connection of a split flow; written by the client, 0 as port where there is none. */
+struct espalier_local_path {
+  uint64_t outstanding_bytes;
+  uint64_t sent_bytes;
+  uint32_t retries;
+  uint32_t source_port;
+};
+
 struct espalier_local_memory {
   struct espalier_local_header header;
   struct espalier_local_slot slots[ESPALIER_LOCAL_SLOTS];
+  /* By slot. Came after the first release: the file of an older agent ends before it, and an older
+   * client does not map it. */
+  struct espalier_local_path paths[ESPALIER_LOCAL_SLOTS][ESPALIER_MAX_PATHS];
 };
 
 #ifdef __cplusplus
@@ -88,6 +99,7 @@ ESPALIER_LOCAL_ASSERT(sizeof(struct espalier_flow_desc) == 120);
 ESPALIER_LOCAL_ASSERT(sizeof(union espalier_local_paths) == 8 * ESPALIER_LOCAL_PATH_WORDS);
 ESPALIER_LOCAL_ASSERT(sizeof(struct espalier_local_header) == 64);
 ESPALIER_LOCAL_ASSERT(sizeof(struct espalier_local_slot) == 320);
+ESPALIER_LOCAL_ASSERT(sizeof(struct espalier_local_path) == 24);
 
 /* Writes the words under the sequence lock. One writer at a time. Release stores in place of a
  * fence: whoever sees a new word also sees the odd sequence before it. */

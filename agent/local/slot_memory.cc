@@ -80,6 +80,20 @@ SlotMemory::Progress SlotMemory::ReadProgress(std::uint32_t slot) const {
           .rtt_us = LoadRelaxed(from.rtt_us)};
 }
 
+std::vector<PortProgress> SlotMemory::ReadPorts(std::uint32_t slot) const {
+  ESPALIER_CHECK(slot < ESPALIER_LOCAL_SLOTS, "slot={}", slot);
+  std::vector<PortProgress> ports;
+  for (const espalier_local_path& from : memory_->paths[slot]) {
+    const auto source_port = static_cast<std::uint16_t>(LoadRelaxed(from.source_port));
+    if (source_port == 0) continue;
+    ports.push_back({.source_port = source_port,
+                     .outstanding_bytes = LoadBytes(from.outstanding_bytes),
+                     .sent_bytes = LoadBytes(from.sent_bytes),
+                     .retries = LoadRelaxed(from.retries)});
+  }
+  return ports;
+}
+
 espalier_flow_desc SlotMemory::ReadDescription(std::uint32_t slot) const {
   espalier_flow_desc copy;
   std::memcpy(&copy, &Slot(slot).flow, sizeof(copy));

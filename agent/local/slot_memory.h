@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "agent/flow_source.h"
 #include "agent/local/local_protocol.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
@@ -35,6 +36,8 @@ class SlotMemory {
   std::uint32_t UsedSlots() const;
   std::uint32_t Owner(std::uint32_t slot) const;
   Progress ReadProgress(std::uint32_t slot) const;
+  // Of the connections of a split flow: those that the client tells of.
+  std::vector<PortProgress> ReadPorts(std::uint32_t slot) const;
   espalier_flow_desc ReadDescription(std::uint32_t slot) const;
   // At most ESPALIER_MAX_PATHS paths. Nobody else may be writing path sets.
   void WritePaths(std::uint32_t slot, std::uint32_t serial, const wire::PathSet& paths);

@@ -27,7 +27,8 @@ QueuePairFlows::QueuePairFlows(EventLoop& loop, Metrics& metrics)
 QueuePairFlows::Handle QueuePairFlows::Add(QueuePairFlow flow) {
   ESPALIER_CHECK(!flow.members.empty() && flow.members.size() <= UINT8_MAX);
   const wire::LocalFlowId id{++last_id_};
-  Entry entry = {.first_seen = loop_.Now(), .traffic = std::make_unique<QueuePairTraffic>()};
+  Entry entry = {.first_seen = loop_.Now(),
+                 .traffic = std::make_unique<QueuePairTraffic[]>(flow.members.size())};
   for (QueuePairFlow::Member& member : flow.members) {
     if (member.port == 0 && CanChange(member)) member.port = member.path->OwnPort();
     const std::uint16_t port = member.port;
@@ -35,7 +36,7 @@ QueuePairFlows::Handle QueuePairFlows::Add(QueuePairFlow flow) {
   }
   flow.members.clear();
   entry.flow = std::move(flow);
-  const Handle handle = {.id = id, .traffic = entry.traffic.get()};
+  const Handle handle = {.id = id, .traffic = {entry.traffic.get(), entry.members.size()}};
   entries_.emplace(id, std::move(entry));
   TellChange();
   return handle;
@@ -49,30 +50,45 @@ void QueuePairFlows::TellChange() {
   if (on_change_) loop_.Post(on_change_);
 }
 
-std::span<const FlowSample> QueuePairFlows::Flows() {
-  samples_.clear();
-  for (const auto& [id, entry] : entries_) {
-    const QueuePairTraffic& traffic = *entry.traffic;
+FlowSample QueuePairFlows::Describe(wire::LocalFlowId id, const Entry& entry) {
+  const Member& first = entry.members.front();
+  FlowSample sample{.id = id,
+                    .job = entry.flow.job,
+                    .source = entry.flow.source,
+                    .destination = entry.flow.destination,
+                    .source_port = first.port,
+                    .local_qpn = first.local_number,
+                    .remote_qpn = first.remote_number,
+                    .max_paths = static_cast<std::uint8_t>(entry.members.size()),
+                    .movable = std::any_of(entry.members.begin(), entry.members.end(), CanChange),
+                    .first_seen = entry.first_seen,
+                    .ports = {}};
+  std::uint64_t announced = 0;
+  std::uint64_t all_posted = 0;
+  for (std::size_t i = 0; i < entry.members.size(); ++i) {
+    const QueuePairTraffic& traffic = entry.traffic[i];
     // Completions first: what they are of has been posted before.
     const std::uint64_t completed = traffic.completed();
     const std::uint64_t posted = std::max(traffic.posted(), completed);
-    const Member& first = entry.members.front();
-    samples_.push_back(
-        {.id = id,
-         .job = entry.flow.job,
-         .source = entry.flow.source,
-         .destination = entry.flow.destination,
-         .source_port = first.port,
-         .local_qpn = first.local_number,
-         .remote_qpn = first.remote_number,
-         .max_paths = static_cast<std::uint8_t>(entry.members.size()),
-         .movable = std::any_of(entry.members.begin(), entry.members.end(), CanChange),
-         .first_seen = entry.first_seen,
-         .remaining_bytes = std::max(traffic.announced(), posted) - posted,
-         .outstanding_bytes = posted - completed,
-         .sent_bytes = completed,
-         .retries = traffic.retries()});
+    announced += traffic.announced();
+    all_posted += posted;
+    const std::uint32_t retries = traffic.retries();
+    sample.outstanding_bytes += posted - completed;
+    sample.sent_bytes += completed;
+    sample.retries += retries;
+    if (entry.members.size() < 2) continue;
+    sample.ports.push_back({.source_port = entry.members[i].port,
+                            .outstanding_bytes = posted - completed,
+                            .sent_bytes = completed,
+                            .retries = retries});
   }
+  sample.remaining_bytes = std::max(announced, all_posted) - all_posted;
+  return sample;
+}
+
+std::span<const FlowSample> QueuePairFlows::Flows() {
+  samples_.clear();
+  for (const auto& [id, entry] : entries_) samples_.push_back(Describe(id, entry));
   return samples_;
 }
 

@@ -67,10 +67,11 @@ class QueuePairFlows : public FlowSource, public FlowActuator {
  public:
   QueuePairFlows(EventLoop& loop, Metrics& metrics);
 
-  // The traffic is valid until Remove.
+  // The traffic of each queue pair, in their order; valid until Remove. What is announced of the
+  // flow as a whole may be so to any of them.
   struct Handle {
     wire::LocalFlowId id;
-    QueuePairTraffic* traffic = nullptr;
+    std::span<QueuePairTraffic> traffic;
   };
   Handle Add(QueuePairFlow flow);
   // The queue pairs may end afterwards. One that is not there is ignored.
@@ -92,8 +93,10 @@ class QueuePairFlows : public FlowSource, public FlowActuator {
     QueuePairFlow flow;  // but for its members
     std::vector<Member> members;
     TimePoint first_seen;
-    std::unique_ptr<QueuePairTraffic> traffic;
+    std::unique_ptr<QueuePairTraffic[]> traffic;  // by member
   };
+
+  static FlowSample Describe(wire::LocalFlowId id, const Entry& entry);
 
   void TellChange();
   void Want(Member& member, std::uint16_t port);

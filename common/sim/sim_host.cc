@@ -70,15 +70,24 @@ wire::LocalFlowId SimHost::Open(Traffic traffic) {
   flow.job = std::move(traffic.job);
   flow.own_port = traffic.source_port;
   flow.opened = loop_.Now();
-  const fabric::FlowTuple tuple{.source = address_,
-                                .destination = traffic.destination,
-                                .source_port = traffic.source_port,
-                                .destination_port = wire::kRoceV2Port};
-  flow.id = fabric_.Start(tuple, traffic.bytes, [this, local, done = std::move(traffic.done)] {
-    if (!flows_.contains(local)) return;  // closed while this was on its way
+  flow.parts_left = traffic.paths;
+  const std::uint64_t share = traffic.bytes / traffic.paths;
+  const auto part_done = [this, local, done = std::move(traffic.done)] {
+    const auto found = flows_.find(local);
+    // Closed while this was on its way, or others are not done.
+    if (found == flows_.end() || --found->second.parts_left > 0) return;
     Close(local);
     if (done) done();
-  });
+  };
+  for (std::uint8_t i = 0; i < traffic.paths; ++i) {
+    const fabric::FlowTuple tuple{
+        .source = address_,
+        .destination = traffic.destination,
+        .source_port = static_cast<std::uint16_t>(traffic.source_port + i),
+        .destination_port = wire::kRoceV2Port};
+    const std::uint64_t bytes = i == 0 ? traffic.bytes - (traffic.paths - 1U) * share : share;
+    flow.parts.push_back(fabric_.Start(tuple, bytes, part_done));
+  }
   flows_.emplace(local, std::move(flow));
   PostChange();
   return local;
@@ -87,7 +96,7 @@ wire::LocalFlowId SimHost::Open(Traffic traffic) {
 void SimHost::Close(wire::LocalFlowId flow) {
   const auto found = flows_.find(flow);
   if (found == flows_.end()) return;
-  fabric_.Stop(found->second.id);
+  for (const SimFlowId part : found->second.parts) fabric_.Stop(part);
   flows_.erase(found);
   PostChange();
 }
@@ -101,17 +110,24 @@ void SimHost::PostChange() {
 std::span<const agent::FlowSample> SimHost::Flows() {
   samples_.clear();
   for (const auto& [local, flow] : flows_) {
-    const SimFabric::Progress progress = fabric_.ProgressOf(flow.id);
-    const fabric::FlowTuple& tuple = fabric_.TupleOf(flow.id);
+    const fabric::FlowTuple& tuple = fabric_.TupleOf(flow.parts.front());
     agent::FlowSample& sample = samples_.emplace_back();
     sample.id = local;
     sample.job = flow.job;
     sample.source = tuple.source;
     sample.destination = tuple.destination;
     sample.source_port = tuple.source_port;
+    sample.max_paths = static_cast<std::uint8_t>(flow.parts.size());
     sample.first_seen = flow.opened;
-    sample.remaining_bytes = progress.remaining_bytes;
-    sample.sent_bytes = progress.sent_bytes;
+    for (const SimFlowId part : flow.parts) {
+      const SimFabric::Progress progress = fabric_.ProgressOf(part);
+      sample.remaining_bytes += progress.remaining_bytes;
+      sample.sent_bytes += progress.sent_bytes;
+      if (flow.parts.size() < 2) continue;
+      sample.ports.push_back({.source_port = fabric_.TupleOf(part).source_port,
+                              .outstanding_bytes = progress.remaining_bytes,
+                              .sent_bytes = progress.sent_bytes});
+    }
   }
   return samples_;
 }
@@ -123,7 +139,10 @@ Result<void> SimHost::Apply(const wire::PathSet& paths) {
   if (found == flows_.end()) {
     return Fail(ErrorCode::kNotFound, fmt::format("flow {} has ended", paths.flow.value()));
   }
-  fabric_.SetSourcePort(found->second.id, paths.paths.front().source_port);
+  const std::vector<SimFlowId>& parts = found->second.parts;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    fabric_.SetSourcePort(parts[i], paths.paths[i % paths.paths.size()].source_port);
+  }
   return {};
 }
 
@@ -132,7 +151,10 @@ Result<void> SimHost::Clear(wire::LocalFlowId flow) {
   if (found == flows_.end()) {
     return Fail(ErrorCode::kNotFound, fmt::format("flow {} has ended", flow.value()));
   }
-  fabric_.SetSourcePort(found->second.id, found->second.own_port);
+  const Flow& own = found->second;
+  for (std::size_t i = 0; i < own.parts.size(); ++i) {
+    fabric_.SetSourcePort(own.parts[i], static_cast<std::uint16_t>(own.own_port + i));
+  }
   return {};
 }
 

@@ -20,7 +20,8 @@ namespace espalier::sim {
 // A host on a simulated fabric, with one NIC: its traffic, and what an agent on it sees and does.
 // The traffic goes on without an agent, and whatever becomes of one.
 //
-// A flow takes a new port at once. Probes are answered by every switch and host that they reach
+// A flow takes a new port at once; where it is split, path i of a set goes to connection i, and
+// around. Probes are answered by every switch and host that they reach
 // (there are no ICMP limits), after 5 us a hop and way; one that is dropped is answered by nobody.
 // Thread safety: the loop's thread. Fabric and loop must outlive it.
 class SimHost : public agent::FlowSource, public agent::FlowActuator, public agent::ProbeSocket {
@@ -32,6 +33,7 @@ class SimHost : public agent::FlowSource, public agent::FlowActuator, public age
     std::uint64_t bytes = 0;
     std::string job;
     std::uint16_t source_port = 0xC000;  // which it has without an agent
+    std::uint8_t paths = 1;              // over so many connections, an equal part each
     std::function<void()> done;          // posted; the flow has ended by then
   };
   wire::LocalFlowId Open(Traffic traffic);
@@ -40,7 +42,11 @@ class SimHost : public agent::FlowSource, public agent::FlowActuator, public age
 
   const IpAddress& address() const { return address_; }
   bool IsOpen(wire::LocalFlowId flow) const { return flows_.contains(flow); }
-  SimFlowId FabricFlow(wire::LocalFlowId flow) const { return flows_.at(flow).id; }
+  SimFlowId FabricFlow(wire::LocalFlowId flow) const { return flows_.at(flow).parts.front(); }
+  // One a connection.
+  const std::vector<SimFlowId>& FabricFlows(wire::LocalFlowId flow) const {
+    return flows_.at(flow).parts;
+  }
 
   // agent::FlowSource
   std::span<const agent::FlowSample> Flows() override;
@@ -54,7 +60,8 @@ class SimHost : public agent::FlowSource, public agent::FlowActuator, public age
 
  private:
   struct Flow {
-    SimFlowId id;
+    std::vector<SimFlowId> parts;
+    std::size_t parts_left = 0;  // not done
     std::string job;
     std::uint16_t own_port = 0;
     TimePoint opened;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -164,7 +165,12 @@ void ResetPolicy(Controller& controller, const HttpRequest& request, OperatorReq
   controller.ChangePolicy(Query(request, "id"), std::nullopt, std::move(asked), std::move(done));
 }
 
-void Recompute(Controller& controller, const HttpRequest&, OperatorRequest asked, ActionDone done) {
+void Recompute(Controller& controller, const HttpRequest& request, OperatorRequest asked,
+               ActionDone done) {
+  const auto bytes = Number(request, "move_bytes");
+  if (!bytes) return done(Propagate(bytes));
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  asked.max_moved_bytes = static_cast<std::int64_t>(std::min(bytes->value_or(kMost), kMost));
   controller.Recompute(std::move(asked), std::move(done));
 }
 

@@ -366,6 +366,9 @@ std::string OutcomeView(const ActionOutcome& outcome, bool dry_run) {
   json.Key("version").Integer(outcome.version);
   json.Key("revision").Integer(static_cast<std::int64_t>(outcome.revision));
   json.Key("moved").Integer(static_cast<std::int64_t>(outcome.moves.size()));
+  std::int64_t moved_bytes = 0;
+  for (const FlowMove& move : outcome.moves) moved_bytes += move.bytes_in_flight;
+  json.Key("moved_bytes").Integer(moved_bytes);
   json.Key("forests").Integer(static_cast<std::int64_t>(outcome.forests));
   json.Key("max_load_before").String(outcome.before.max_load.ToString());
   WriteLoads(json, outcome.after);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -72,6 +73,8 @@ void AddRecompute(CLI::App& app, const SessionPtr& session) {
   CLI::App* command = AddCommand(app, session, "recompute", "Assign all flows anew");
   command->add_flag("--dry-run", session->dry_run, "Only tell which flows would move");
   command->add_option("--reason", session->reason, "Kept in the audit log");
+  command->add_option("--move-bytes", session->move_bytes,
+                      "How many bytes in flight it may move in all");
   command->callback([session] { Act(*session, "recompute"); });
 }
 

@@ -70,8 +70,10 @@ void PrintMoves(const Session& session, const io::JsonValue& answer) {
   }
   const io::JsonValue* moved = answer.Find("moved");
   const io::JsonValue* version = answer.Find("version");
-  fmt::print("{} {} flows (topology version {})\n", session.dry_run ? "would move" : "moved",
-             moved != nullptr ? moved->text : "?", version != nullptr ? version->text : "?");
+  const io::JsonValue* bytes = answer.Find("moved_bytes");
+  fmt::print("{} {} flows with {} bytes in flight (topology version {})\n",
+             session.dry_run ? "would move" : "moved", moved != nullptr ? moved->text : "?",
+             bytes != nullptr ? bytes->text : "?", version != nullptr ? version->text : "?");
   if (const io::JsonValue* forests = answer.Find("forests"); forests && forests->text != "0") {
     fmt::print("makes {} forests anew (`espalier job list`)\n", forests->text);
   }
@@ -148,6 +150,7 @@ void Act(Session& session, const std::string& action) {
     target += (action == "rollback" ? "&to=" : "&id=") + UrlEncode(session.id);
   }
   if (!session.reason.empty()) target += "&reason=" + UrlEncode(session.reason);
+  if (session.move_bytes) target += fmt::format("&move_bytes={}", *session.move_bytes);
   if (!session.until.empty()) target += "&until=" + UrlEncode(session.until);
   const auto answer = Ask(session, "POST", target);
   if (answer && !session.json) PrintMoves(session, *answer);

@@ -25,6 +25,7 @@ struct Session {
   std::string reason;
   std::string until;
   std::string id;
+  std::optional<std::uint64_t> move_bytes;
   int& exit_code;
 };
 using SessionPtr = std::shared_ptr<Session>;

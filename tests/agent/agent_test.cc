@@ -160,6 +160,22 @@ TEST_F(AgentTest, ControllerThatDiesAndReturnsMovesNothing) {
   EXPECT_EQ(PortOf(1), 50'000);
 }
 
+TEST_F(AgentTest, ReturningControllerHearsOfAllPathsOfASplitFlow) {
+  Sync();
+  Open(1);
+  Open(2);
+  wire::PathSet split = Set(1, 50'000);
+  split.paths.push_back({.source_port = 50'007, .path_id = 3, .encoding = {}});
+  Push(Difference(3, 1, {split, Set(2, 50'001)}));
+  Step(10 * kSecond);
+  bus_.sent.clear();
+  Welcome(kController);
+  const auto report = bus_.Take<wire::FlowReport>().at(0);
+  ASSERT_THAT(report.opened, SizeIs(2));
+  EXPECT_THAT(report.opened[0].path_ports, ::testing::ElementsAre(50'000, 50'007));
+  EXPECT_THAT(report.opened[1].path_ports, ::testing::IsEmpty());
+}
+
 TEST_F(AgentTest, LostPushIsNoticedByTheNextHeartbeat) {
   Sync();
   Open(1);

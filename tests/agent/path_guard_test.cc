@@ -125,6 +125,20 @@ TEST_F(PathGuardTest, WorksWithoutAController) {
   EXPECT_THAT(Health(), IsEmpty());
 }
 
+TEST_F(PathGuardTest, AControllerThatComesBackHearsOfThePortThatWasDrawn) {
+  StuckFlow(50'000);
+  probes_.dead_ports = {50'000};
+  Step(5 * kSecond);
+  const std::uint16_t drawn = PortOf(1);
+  ASSERT_NE(drawn, 50'000);
+  bus_.sent.clear();
+  Welcome(kController);
+  const auto reports = bus_.Take<wire::FlowReport>();
+  ASSERT_THAT(reports, SizeIs(1));
+  EXPECT_FALSE(reports[0].opened.at(0).steered);
+  EXPECT_THAT(reports[0].opened[0].path_ports, ::testing::ElementsAre(drawn));
+}
+
 TEST_F(PathGuardTest, FlowThatCannotMoveStays) {
   Sync();
   Open(1).movable = false;
@@ -161,6 +175,113 @@ TEST_F(PathGuardTest, OnlyTheDeadPathsOfASplitFlowAreReplaced) {
   ASSERT_THAT(health, SizeIs(1));
   EXPECT_EQ(health[0].path_id, 9u);
   EXPECT_EQ(health[0].source_port, now.paths[1].source_port);
+}
+
+class SplitFlowTest : public PathGuardTest {
+ protected:
+  // A flow over three paths, all of which have something outstanding.
+  void StartSplit() {
+    Sync();
+    Open(1, std::uint64_t{1} << 40);
+    wire::PathSet set = Set(1, kPorts[0]);
+    set.paths.push_back({.source_port = kPorts[1], .path_id = 8, .encoding = {}});
+    set.paths.push_back({.source_port = kPorts[2], .path_id = 9, .encoding = {}});
+    Push(Difference(1, 1, {set}));
+    for (const std::uint16_t port : kPorts) {
+      Flow().ports.push_back({.source_port = port, .outstanding_bytes = 1'000'000});
+    }
+    bus_.sent.clear();
+  }
+  FlowSample& Flow() { return source_.flows.at(wire::LocalFlowId(1)); }
+  // All parts but these make progress.
+  void Run(Duration span, const std::set<std::uint16_t>& stuck) {
+    for (Duration done{}; done < span; done += 10 * kMs) {
+      for (PortProgress& port : Flow().ports) {
+        if (stuck.contains(port.source_port)) continue;
+        port.sent_bytes += 1000;
+        Flow().sent_bytes += 1000;
+      }
+      Live(10 * kMs);
+      // Connections take the ports in force.
+      for (std::size_t i = 0; i < 3; ++i) {
+        const std::uint16_t now = actuator_.last.at(wire::LocalFlowId(1)).paths[i].source_port;
+        if (Flow().ports[i].source_port == now) continue;
+        Flow().ports[i] = {.source_port = now, .outstanding_bytes = 1'000'000};
+      }
+    }
+  }
+  std::vector<std::uint16_t> Ports() {
+    std::vector<std::uint16_t> ports;
+    for (const PortProgress& port : Flow().ports) ports.push_back(port.source_port);
+    return ports;
+  }
+
+  static constexpr std::uint16_t kPorts[] = {50'000, 50'001, 50'002};
+};
+
+TEST_F(SplitFlowTest, LeavesTheOnePathThatIsDeadWhileOthersGoOn) {
+  StartSplit();
+  probes_.dead_ports = {50'001};
+  Run(kSecond, {50'001});
+  const auto ports = Ports();
+  EXPECT_EQ(ports[0], 50'000);
+  EXPECT_NE(ports[1], 50'001);
+  EXPECT_EQ(ports[2], 50'002);
+  const auto health = Health();
+  ASSERT_THAT(health, SizeIs(2));
+  EXPECT_EQ(health[0].verdict, PathVerdict::kRedrawn);
+  EXPECT_EQ(health[0].path_id, 8u);
+  EXPECT_EQ(health[0].source_port, ports[1]);
+  EXPECT_EQ(health[1].verdict, PathVerdict::kGood);  // there is progress again
+  for (const Probe& probe : probes_.sent) {
+    EXPECT_NE(probe.source_port, 50'000);
+    EXPECT_NE(probe.source_port, 50'002);
+  }
+}
+
+TEST_F(SplitFlowTest, RetriesOfThatPartAreEnoughWhereNobodyAnswers) {
+  StartSplit();
+  probes_.answers = false;
+  Run(2 * kSecond, {50'002});
+  EXPECT_EQ(Ports()[2], 50'002);  // silence proves nothing
+  ++Flow().ports[0].retries;      // nor do the retries of a part that goes on
+  ++Flow().retries;
+  Run(2 * kSecond, {50'002});
+  EXPECT_EQ(Ports()[2], 50'002);
+  ++Flow().ports[2].retries;
+  Run(6 * kSecond, {50'002});
+  EXPECT_NE(Ports()[2], 50'002);
+  EXPECT_EQ(Ports()[0], 50'000);
+  EXPECT_EQ(Ports()[1], 50'001);
+}
+
+TEST_F(SplitFlowTest, APartThatHasNothingToSendIsNotStuck) {
+  StartSplit();
+  Flow().ports[1].outstanding_bytes = 0;
+  probes_.dead_ports = {50'001};
+  Run(2 * kSecond, {50'001});
+  EXPECT_EQ(Ports()[1], 50'001);
+  EXPECT_THAT(probes_.sent, IsEmpty());
+}
+
+TEST_F(SplitFlowTest, APathThatCannotBeLeftIsReportedByItsOwnNumber) {
+  StartSplit();
+  probes_.dead_ports = {50'002};
+  actuator_.refused = {wire::LocalFlowId(1)};
+  Run(2 * kSecond, {50'002});
+  const auto health = Health();
+  ASSERT_THAT(health, SizeIs(1));
+  EXPECT_EQ(health[0].verdict, PathVerdict::kDead);
+  EXPECT_EQ(health[0].path_id, 9u);
+  EXPECT_EQ(health[0].source_port, 50'002);
+}
+
+// A connection on a port that is not in force any more drains, or is its program's to cut off.
+TEST_F(SplitFlowTest, PartsOnPortsOfThePastAreNotLookedAt) {
+  StartSplit();
+  Flow().ports.push_back({.source_port = 49'999, .outstanding_bytes = 1});
+  Run(2 * kSecond, {49'999});
+  EXPECT_THAT(probes_.sent, IsEmpty());
 }
 
 TEST_F(PathGuardTest, ControllersNextPushOverrides) {

@@ -43,7 +43,7 @@ class World {
     flow.protocol = wire::kProtocolUdp;
     flow.key.destination_port = wire::kRoceV2Port;
     const FlowSlot slot = state_.flows.Open(std::move(flow));
-    placement_.Admit(slot, false);
+    placement_.Admit(slot, {});
     return slot;
   }
   void Close(FlowSlot slot) {

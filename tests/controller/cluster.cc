@@ -162,6 +162,7 @@ wire::FlowReport Cluster::Opening(const Cluster& cluster, int from,
     opened.steered = flow.steered;
     opened.max_paths = flow.max_paths;
     opened.movable = flow.movable;
+    opened.path_ports = flow.path_ports;
     report.progress.push_back({.id = opened.id, .remaining_bytes = 1 << 30});
   }
   return report;

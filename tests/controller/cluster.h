@@ -61,6 +61,7 @@ class Cluster : private Bus {
     bool steered = false;
     std::uint8_t max_paths = 1;
     bool movable = true;
+    std::vector<std::uint16_t> path_ports = {};
   };
   static wire::FlowReport Opening(const Cluster& cluster, int from,
                                   const std::vector<NewFlow>& flows, bool full = false);

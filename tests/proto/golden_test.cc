@@ -79,5 +79,14 @@ TEST(Golden, BytesOfTheFirstVersionAreRead) {
   EXPECT_TRUE(std::get<RankPlan>((*decoded)->body) == expected);
 }
 
+TEST(Golden, FlowReportsOfTheFirstVersionAreRead) {
+  Decoder decoder;
+  const auto decoded = decoder.Decode(FromHex(ReadGolden("flow_report_1_0")));
+  ASSERT_TRUE(decoded.has_value()) << decoded.error().message;
+  FlowReport expected = std::get<FlowReport>(MakeExamples()[3].body);
+  expected.opened[0].path_ports.clear();
+  EXPECT_TRUE(std::get<FlowReport>((*decoded)->body) == expected);
+}
+
 }  // namespace
 }  // namespace espalier::wire

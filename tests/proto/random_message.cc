@@ -123,7 +123,9 @@ OpenedFlow Generator::MakeOpened(LocalFlowId id, const FlowReport& report) {
           .movable = Bool(),
           .age_us = Number(0, kYearUs),
           .source_port = Number<std::uint16_t>(0, 65'535),
-          .steered = Bool()};
+          .steered = Bool(),
+          .path_ports = List(Bool() ? 0 : Number<std::size_t>(0, 16),
+                             [&] { return Number<std::uint16_t>(0, 65'535); })};
 }
 
 void Generator::Fill(FlowReport& to) {

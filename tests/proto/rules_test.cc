@@ -158,7 +158,13 @@ TEST(Rules, OfOpenedFlows) {
       {"opened.max_paths[1]: 0 is not in 1..64", [](Pb& m) { m.set_max_paths(1, 0); }},
       {"opened.max_paths[1]: 65 is", [](Pb& m) { m.set_max_paths(1, 65); }},
       {"opened.age_us[0]: 92", [](Pb& m) { m.set_age_us(0, kHuge); }},
-      {"opened.source_port[1]: 65536 is", [](Pb& m) { m.set_source_port(1, 65536); }}};
+      {"opened.source_port[1]: 65536 is", [](Pb& m) { m.set_source_port(1, 65536); }},
+      {"opened.path_count: 3 entries, where flow_report.opened.id has 2",
+       [](Pb& m) { m.add_path_count(0); }},
+      {"opened.path_count[1]: 65 is not in 0..64", [](Pb& m) { m.set_path_count(1, 65); }},
+      {"opened.path_port[2]: 65536 is", [](Pb& m) { m.set_path_port(2, 65536); }},
+      {"opened.path_port (entries): 3 is not in 4..4", [](Pb& m) { m.set_path_count(1, 1); }},
+      {"opened.path_port (entries): 3 is not in 0..0", [](Pb& m) { m.clear_path_count(); }}};
   std::vector<Case<v1::FlowReport>> in_report;
   for (const auto& [error, spoil] : cases) {
     in_report.push_back(

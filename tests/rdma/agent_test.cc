@@ -57,12 +57,12 @@ TEST(RdmaFlows, MoveUnderTrafficAndShowWhatIsInTheQueue) {
   const auto write = [&](int count) {
     for (int i = 0; i < count; ++i) {
       pair.PostWrite(0, kBytes);
-      handle.traffic->Post(kBytes);
+      handle.traffic[0].Post(kBytes);
     }
   };
   const auto complete = [&](int count) {
     pair.AwaitWrites(count);
-    handle.traffic->Complete(static_cast<std::uint64_t>(count) * kBytes);
+    handle.traffic[0].Complete(static_cast<std::uint64_t>(count) * kBytes);
   };
 
   std::vector<std::uint16_t> expected = {verbs::SourcePortOf(0, number, remote)};

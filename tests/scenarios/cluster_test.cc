@@ -159,6 +159,74 @@ TEST(Cluster, NothingMovesWhenTheControllerDiesAndComesBack) {
   EXPECT_EQ(cluster.controller().state().topology.link(*link).state, LinkState::kDown);
 }
 
+// Ports of all paths of flows that are split in two, each flow's in order.
+std::vector<std::vector<std::uint16_t>> AllPorts(SimCluster& cluster,
+                                                 const std::vector<FlowRef>& flows) {
+  std::vector<std::vector<std::uint16_t>> ports;
+  for (const FlowRef& flow : flows) ports.push_back(cluster.AllPortsOf(flow));
+  return ports;
+}
+
+TEST(Cluster, EveryPathOfEverySplitFlowIsKeptOverARestart) {
+  SimCluster cluster({});
+  cluster.StartAll();
+  const auto flows = cluster.StartPermutation(1, kEndless, 2);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllRouted(flows); }, 60s));
+  const auto ports = AllPorts(cluster, flows);
+  for (const auto& of_flow : ports) {
+    ASSERT_EQ(of_flow.size(), 2U);
+    EXPECT_NE(of_flow[0], of_flow[1]);
+  }
+  EXPECT_EQ(cluster.MaxLinkFlows(), 2);  // halves of flows
+  cluster.KillController();
+  cluster.world().RunFor(10s);
+  cluster.StartController();
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllRouted(flows); }, 60s));
+  EXPECT_EQ(AllPorts(cluster, flows), ports);
+  cluster.world().RunFor(10s);
+  EXPECT_EQ(AllPorts(cluster, flows), ports);
+  EXPECT_EQ(cluster.controller().state().live.MaxLoad(), (controller::Load{1, 1}));
+}
+
+// Half of a flow goes on: only the other half leaves its path, and without a controller.
+TEST(Cluster, AgentsLeaveOneDeadPathOfSeveral) {
+  SimCluster cluster({});
+  cluster.StartAll();
+  const auto flows = cluster.StartPermutation(1, kEndless, 2);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllRouted(flows); }, 60s));
+  const auto ports = AllPorts(cluster, flows);
+  cluster.KillController();
+  cluster.fabric().SetLink(*cluster.fabric().topology().FindLink("leaf2--spine1"),
+                           LinkState::kDown);
+  std::set<std::uint16_t> dead;
+  std::size_t half_dead = 0;
+  for (const FlowRef& flow : flows) {
+    std::size_t standing = 0;
+    for (const sim::SimFlowId part : cluster.host(flow.host).FabricFlows(flow.flow)) {
+      if (!cluster.fabric().ProgressOf(part).stands_still) continue;
+      ++standing;
+      dead.insert(cluster.fabric().TupleOf(part).source_port);
+    }
+    half_dead += standing == 1 ? 1 : 0;
+  }
+  ASSERT_GT(half_dead, 0U);
+  const auto none_stands = [&] { return !AnyStandsStill(cluster, flows); };
+  ASSERT_TRUE(cluster.RunUntil(none_stands, 30s));
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    const auto now = cluster.AllPortsOf(flows[i]);
+    for (std::size_t part = 0; part < 2; ++part) {
+      if (now[part] != ports[i][part]) {
+        EXPECT_TRUE(dead.contains(ports[i][part])) << i;
+      }
+    }
+  }
+  // The controller that comes back keeps all paths, those that agents chose too.
+  const auto after = AllPorts(cluster, flows);
+  cluster.StartController();
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllRouted(flows); }, 60s));
+  EXPECT_EQ(AllPorts(cluster, flows), after);
+}
+
 TEST(Cluster, FlowsWhosePathsNoProbeFindsAgainAreNotForgottenAfterARestart) {
   SteadyCluster steady({});
   SimCluster& cluster = steady.cluster;

@@ -113,11 +113,13 @@ Result<controller::ActionOutcome> SimCluster::ChangeLink(const std::string& link
   return *outcome;
 }
 
-std::vector<SimCluster::FlowRef> SimCluster::StartPermutation(int shift, std::uint64_t bytes) {
+std::vector<SimCluster::FlowRef> SimCluster::StartPermutation(int shift, std::uint64_t bytes,
+                                                              std::uint8_t paths) {
   std::vector<FlowRef> flows;
   for (int i = 0; i < host_count(); ++i) {
     const int to = (i + shift * options_.shape.hosts_per_leaf) % host_count();
-    const auto flow = host(i).Open({.destination = host(to).address(), .bytes = bytes, .job = "j"});
+    const auto flow = host(i).Open(
+        {.destination = host(to).address(), .bytes = bytes, .job = "j", .paths = paths});
     flows.push_back({i, flow});
   }
   return flows;
@@ -134,9 +136,19 @@ std::vector<std::uint16_t> SimCluster::PortsOf(const std::vector<FlowRef>& flows
   return ports;
 }
 
+std::vector<std::uint16_t> SimCluster::AllPortsOf(const FlowRef& flow) {
+  std::vector<std::uint16_t> ports;
+  for (const sim::SimFlowId part : host(flow.host).FabricFlows(flow.flow)) {
+    ports.push_back(fabric_->TupleOf(part).source_port);
+  }
+  return ports;
+}
+
 bool SimCluster::StandsStill(const FlowRef& flow) {
-  return host(flow.host).IsOpen(flow.flow) &&
-         fabric_->ProgressOf(host(flow.host).FabricFlow(flow.flow)).stands_still;
+  if (!host(flow.host).IsOpen(flow.flow)) return false;
+  const auto& parts = host(flow.host).FabricFlows(flow.flow);
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](sim::SimFlowId part) { return fabric_->ProgressOf(part).stands_still; });
 }
 
 int SimCluster::MaxLinkFlows() {
@@ -153,7 +165,9 @@ bool SimCluster::AllRouted(const std::vector<FlowRef>& flows) {
     const auto slot = agent ? state.flows.Find(*agent, flow.flow) : std::nullopt;
     if (!slot) return false;
     const controller::Flow& known = state.flows.At(*slot);
-    return known.status == controller::FlowStatus::kRouted && known.ways[0].port == PortOf(flow);
+    std::vector<std::uint16_t> given;
+    for (const controller::FlowWay& way : known.ways) given.push_back(way.port);
+    return known.status == controller::FlowStatus::kRouted && given == AllPortsOf(flow);
   });
 }
 

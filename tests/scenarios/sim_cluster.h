@@ -64,15 +64,19 @@ class SimCluster {
   };
   // One elephant from each host to the host of the same place under the leaf `shift` further on.
   // They all begin with the same source port: ECMP at its worst, or what the hashes make of it.
-  std::vector<FlowRef> StartPermutation(int shift, std::uint64_t bytes);
+  // Each is split over `paths` connections.
+  std::vector<FlowRef> StartPermutation(int shift, std::uint64_t bytes, std::uint8_t paths = 1);
   // Port in use; 0 where the flow has ended.
   std::uint16_t PortOf(const FlowRef& flow);
   std::vector<std::uint16_t> PortsOf(const std::vector<FlowRef>& flows);
+  // Of all its connections.
+  std::vector<std::uint16_t> AllPortsOf(const FlowRef& flow);
+  // Does any connection?
   bool StandsStill(const FlowRef& flow);
 
   // The most flows that share a direction of a link between switches.
   int MaxLinkFlows();
-  // Does every open flow of these run on a port that the controller gave?
+  // Does every open flow of these run on the ports that the controller gave?
   bool AllRouted(const std::vector<FlowRef>& flows);
   bool RunUntil(const std::function<bool()>& done, Duration limit);
 

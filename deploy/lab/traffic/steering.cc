@@ -35,6 +35,16 @@ void SteeredFlow::ReportTransport(std::uint32_t retries, std::uint32_t rtt_us) {
   if (flow_) espalier_flow_transport(flow_.get(), retries, rtt_us);
 }
 
+void SteeredFlow::ReportPaths(std::span<const PathProgress> paths) {
+  if (!flow_) return;
+  for (std::uint32_t i = 0; i < ESPALIER_MAX_PATHS; ++i) {
+    const PathProgress path = i < paths.size() ? paths[i] : PathProgress{};
+    espalier_flow_path_progress(flow_.get(), i, path.source_port,
+                                static_cast<std::uint64_t>(path.outstanding),
+                                static_cast<std::uint64_t>(path.sent), path.retries);
+  }
+}
+
 void SteeredFlow::Close() { flow_.reset(); }
 
 Result<std::unique_ptr<Steering>> Steering::Connect(io::AsioEventLoop& loop,

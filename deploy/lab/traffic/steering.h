@@ -33,6 +33,14 @@ class SteeredFlow {
   void Report(std::int64_t remaining, std::int64_t outstanding, std::int64_t sent,
               std::uint16_t source_port);
   void ReportTransport(std::uint32_t retries, std::uint32_t rtt_us);
+  // Of the connections of a flow that has several.
+  struct PathProgress {
+    std::uint16_t source_port = 0;
+    std::int64_t outstanding = 0;
+    std::int64_t sent = 0;
+    std::uint32_t retries = 0;
+  };
+  void ReportPaths(std::span<const PathProgress> paths);
   void Close();
 
  private:

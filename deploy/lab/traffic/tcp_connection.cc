@@ -205,7 +205,7 @@ std::int64_t TcpConnection::BytesArrived() const {
 
 void TcpConnection::Watch() {
   const bool waits = !writing_.empty() || !unacknowledged_.empty();
-  const std::int64_t arrived = completed_ + BytesArrived();
+  const std::int64_t arrived = BytesEverArrived();
   if (waits && arrived == last_arrived_) return;
   last_arrived_ = arrived;
   last_progress_ = loop_.Now();

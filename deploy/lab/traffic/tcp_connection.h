@@ -56,6 +56,8 @@ class TcpConnection {
   // Of what was pushed and not acknowledged as whole segments, in bytes.
   std::int64_t BytesWithKernel() const { return written_ - completed_; }
   std::int64_t BytesArrived() const;  // of those, acknowledged by TCP
+  // Since it was opened.
+  std::int64_t BytesEverArrived() const { return completed_ + BytesArrived(); }
   // The last time that something arrived (or that there was nothing to wait for), as seen by the
   // calls of Watch.
   TimePoint last_progress() const { return last_progress_; }

@@ -242,12 +242,20 @@ void TcpSender::ReportProgress() {
 
 void TcpSender::ReportTransport() {
   TcpConnection::Transport sum{old_retries_, 0};
+  std::vector<SteeredFlow::PathProgress> paths;
   for (const auto& connection : connections_) {
     const TcpConnection::Transport transport = connection->ReadTransport();
     sum.retries += transport.retries;
     sum.rtt_us = transport.rtt_us;
+    std::int64_t outstanding = 0;  // also what waits for the connection itself
+    for (const Segment& segment : connection->Unacknowledged()) outstanding += segment.length;
+    paths.push_back({.source_port = connection->options().port,
+                     .outstanding = outstanding,
+                     .sent = connection->BytesEverArrived(),
+                     .retries = transport.retries});
   }
   steered_.ReportTransport(sum.retries, sum.rtt_us);
+  if (options_.own_ports.size() > 1) steered_.ReportPaths(paths);
 }
 
 }  // namespace espalier::traffic

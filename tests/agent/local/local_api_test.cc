@@ -1,13 +1,18 @@
 #include <gmock/gmock.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstring>
+#include <future>
 #include <thread>
 
 #include "agent/local/local_protocol.h"
+#include "common/base/unique_fd.h"
 #include "tests/agent/local/local_api_fixture.h"
 
 namespace espalier::agent {
@@ -48,6 +53,40 @@ TEST_F(LocalApi, ProgressIsSeenWithoutAMessage) {
   EXPECT_EQ(sample.source_port, 51111);
   EXPECT_EQ(sample.retries, 3u);
   EXPECT_EQ(sample.rtt_us, 250u);
+  espalier_agent_close(agent);
+}
+
+TEST_F(LocalApi, PartsOfASplitFlowAreSeen) {
+  espalier_agent* agent = Connect();
+  espalier_flow* flow = Open(agent);
+  Turn();
+  EXPECT_THAT(server_->Flows()[0].ports, SizeIs(0));
+  espalier_flow_path_progress(flow, 0, 50001, 7, 70, 1);
+  espalier_flow_path_progress(flow, 2, 50002, 8, 80, 2);
+  espalier_flow_path_progress(flow, ESPALIER_MAX_PATHS, 50003, 1, 1, 1);  // there is none
+  const std::vector<PortProgress> ports = server_->Flows()[0].ports;
+  ASSERT_THAT(ports, SizeIs(2));
+  EXPECT_EQ(ports[0].source_port, 50001);
+  EXPECT_EQ(ports[0].outstanding_bytes, 7u);
+  EXPECT_EQ(ports[0].sent_bytes, 70u);
+  EXPECT_EQ(ports[0].retries, 1u);
+  EXPECT_EQ(ports[1].source_port, 50002);
+  espalier_flow_path_progress(flow, 0, 0, 0, 0, 0);
+  EXPECT_THAT(server_->Flows()[0].ports, SizeIs(1));
+  // The next flow in the slot begins without.
+  espalier_flow_close(flow);
+  Turn();
+  espalier_flow* next = Open(agent);
+  Turn();
+  EXPECT_THAT(server_->Flows()[0].ports, SizeIs(0));
+  // Flows over one path have no parts.
+  espalier_flow_close(next);
+  espalier_flow_desc desc = Desc();
+  desc.max_paths = 1;
+  espalier_flow* single = Open(agent, desc);
+  Turn();
+  espalier_flow_path_progress(single, 0, 50001, 7, 70, 1);
+  EXPECT_THAT(server_->Flows()[0].ports, SizeIs(0));
   espalier_agent_close(agent);
 }
 
@@ -261,6 +300,55 @@ TEST_F(LocalApi, ReaderNeverSeesHalfAPathSet) {
   EXPECT_EQ(torn, 0u);
   EXPECT_EQ(Paths(flow).version, 20'000u);
   espalier_agent_close(agent);
+}
+
+// An agent from before parts of flows were told: its file ends behind the slots.
+TEST(LocalApiOfAnOldAgent, TakesNoPartsAndIsLeftInPeace) {
+  const std::string folder = MakeFolder();
+  const std::string path = folder + "/agent.sock";
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  std::strcpy(address.sun_path, path.c_str());
+  const UniqueFd listener(socket(AF_UNIX, SOCK_SEQPACKET, 0));
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
+  espalier_agent* agent = nullptr;
+  auto connecting =
+      std::async(std::launch::async, [&] { return espalier_agent_connect(path.c_str(), &agent); });
+  const UniqueFd client(accept(listener.get(), nullptr, nullptr));
+  espalier_local_hello hello{};
+  ASSERT_EQ(recv(client.get(), &hello, sizeof(hello), 0), ssize_t{sizeof(hello)});
+  EXPECT_EQ(hello.version, ESPALIER_LOCAL_VERSION);
+
+  constexpr std::size_t kOldBytes = offsetof(espalier_local_memory, paths);
+  const UniqueFd file(memfd_create("old", 0));
+  ASSERT_EQ(ftruncate(file.get(), kOldBytes), 0);
+  espalier_local_welcome welcome{ESPALIER_LOCAL_VERSION, 0, 1, ESPALIER_LOCAL_SLOTS};
+  iovec part{&welcome, sizeof(welcome)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof(int));
+  const int memory = file.get();
+  std::memcpy(CMSG_DATA(rights), &memory, sizeof(memory));
+  ASSERT_EQ(sendmsg(client.get(), &message, 0), ssize_t{sizeof(welcome)});
+  ASSERT_EQ(connecting.get(), 0);
+
+  espalier_flow* flow = Open(agent);
+  espalier_flow_path_progress(flow, 0, 50001, 7, 70, 1);
+  espalier_flow_progress(flow, 70, 20, 10, 51111);
+  std::uint64_t sent = 0;
+  constexpr auto kSentAt = static_cast<off_t>(offsetof(espalier_local_memory, slots) +
+                                              offsetof(espalier_local_slot, sent_bytes));
+  EXPECT_EQ(pread(file.get(), &sent, sizeof(sent), kSentAt), ssize_t{sizeof(sent)});
+  EXPECT_EQ(sent, 10u);
+  espalier_agent_close(agent);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

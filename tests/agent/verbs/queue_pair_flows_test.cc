@@ -91,10 +91,11 @@ TEST_F(QueuePairFlowsTest, TellsHowFullQueuesAre) {
   const auto second = Add(1);
   loop_.Advance(Duration(0));
   EXPECT_EQ(changes, 2);
-  first.traffic->Announce(100);
-  first.traffic->Post(60);
-  first.traffic->Complete(25);
-  first.traffic->Retry();
+  first.traffic[0].Announce(100);
+  first.traffic[0].Post(55);
+  first.traffic[1].Post(5);
+  first.traffic[0].Complete(25);
+  first.traffic[0].Retry();
   const auto samples = flows_.Flows();
   ASSERT_EQ(samples.size(), 2U);
   EXPECT_EQ(samples[0].id, first.id);
@@ -105,6 +106,13 @@ TEST_F(QueuePairFlowsTest, TellsHowFullQueuesAre) {
   EXPECT_EQ(samples[0].max_paths, 2);
   EXPECT_EQ(samples[0].local_qpn, 17U);
   EXPECT_EQ(samples[0].source_port, 0xC00F);
+  ASSERT_EQ(samples[0].ports.size(), 2U);
+  EXPECT_EQ(samples[0].ports[0].source_port, 0xC00F);
+  EXPECT_EQ(samples[0].ports[0].outstanding_bytes, 30U);
+  EXPECT_EQ(samples[0].ports[0].sent_bytes, 25U);
+  EXPECT_EQ(samples[0].ports[0].retries, 1U);
+  EXPECT_EQ(samples[0].ports[1].outstanding_bytes, 5U);
+  EXPECT_TRUE(samples[1].ports.empty());
   EXPECT_TRUE(samples[0].movable);
   EXPECT_EQ(samples[1].outstanding_bytes, 0U);
   flows_.Remove(first.id);
@@ -120,8 +128,8 @@ TEST_F(QueuePairFlowsTest, NeverShowsNonsenseWhileOthersCount) {
   const auto flow = Add(1);
   std::thread poster([&] {
     for (int i = 0; i < 100'000; ++i) {
-      flow.traffic->Post(10);
-      flow.traffic->Complete(10);
+      flow.traffic[0].Post(10);
+      flow.traffic[0].Complete(10);
     }
   });
   for (int i = 0; i < 1000; ++i) {

@@ -154,6 +154,7 @@ TEST_F(OperatorApiTest, ActsOnLinksAndNodes) {
   auto outcome =
       Json(Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}, {"dry_run", "true"}}));
   EXPECT_EQ(outcome.Find("moved")->text, "1");
+  EXPECT_EQ(outcome.Find("moved_bytes")->text, "0");
   EXPECT_EQ(outcome.Find("version")->text, "1");
   outcome = Json(Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}}));
   EXPECT_EQ(outcome.Find("moves")->items[0].Find("to")->text, "spine1");
@@ -225,6 +226,7 @@ TEST_F(OperatorApiTest, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(Call("POST", "/api/v1/links/fail").status, 404);
   EXPECT_EQ(Call("POST", "/api/v1/links/explode", {{"id", "leaf0--spine0"}}).status, 404);
   EXPECT_EQ(Call("POST", "/api/v1/recompute", {{"dry_run", "perhaps"}}).status, 400);
+  EXPECT_EQ(Call("POST", "/api/v1/recompute", {{"move_bytes", "few"}}).status, 400);
   EXPECT_EQ(Call("GET", "/api/v1/recompute").status, 404);
   EXPECT_EQ(Call("DELETE", "/api/v1/flows").status, 404);
   EXPECT_EQ(cluster_.state().topology.version(), 1);

@@ -137,6 +137,9 @@ TEST_F(OperatorCommandsTest, ActsAndTellsWhatMoved) {
   EXPECT_EQ(recomputed.exit_code, 0);
   EXPECT_NE(recomputed.out.find("max load 1 (before: 1), bound 1 (optimal)"), std::string::npos)
       << recomputed.out;
+  EXPECT_NE(recomputed.out.find("flows with 0 bytes in flight"), std::string::npos);
+  EXPECT_EQ(Run({"recompute", "--move-bytes", "0"}).exit_code, 0);
+  EXPECT_EQ(Run({"recompute", "--move-bytes", "few"}).exit_code, 2);
   EXPECT_EQ(Run({"drain", "link", "leaf0--spine1"}).exit_code, 0);
   EXPECT_EQ(Run({"undrain", "link", "leaf0--spine1"}).exit_code, 0);
 }

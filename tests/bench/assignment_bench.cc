@@ -401,9 +401,10 @@ void MeasureLivePaths(const Input& input) {
       jobs.Minimum() / full.Minimum(), loss.Minimum(), lost);
 }
 
-// One flow ends, and one starts between two hosts that have none: a fiftieth of all hosts has none.
-void MeasureOneForAnother(std::uint32_t leaves, std::uint32_t hosts, std::uint32_t spines) {
-  const Input input = Permutation("", leaves, hosts, spines, 0.98);
+// One flow ends, and one starts between two hosts that have none; this part of all hosts has one.
+void MeasureOneForAnother(std::uint32_t leaves, std::uint32_t hosts, std::uint32_t spines,
+                          double busy) {
+  const Input input = Permutation("", leaves, hosts, spines, busy);
   std::vector<std::uint32_t> free_senders;
   std::vector<std::uint32_t> free_receivers;
   std::vector<std::uint32_t> sends(leaves);
@@ -477,9 +478,11 @@ int main() {
   }
   fmt::print("\n{:>7} {:>5} {:>4} | {:>19} | {:>10} | {:>11}\n", "live", "leaf", "spin",
              "start: p50 p90 p99", "moved: of", "end: p50 p99");
-  MeasureOneForAnother(64, 32, 32);
-  MeasureOneForAnother(256, 32, 32);
-  MeasureOneForAnother(512, 64, 64);
-  MeasureOneForAnother(1'024, 128, 128);
+  for (const double busy : {0.98, 0.9}) {
+    MeasureOneForAnother(64, 32, 32, busy);
+    MeasureOneForAnother(256, 32, 32, busy);
+    MeasureOneForAnother(512, 64, 64, busy);
+    MeasureOneForAnother(1'024, 128, 128, busy);
+  }
   return 0;
 }

@@ -168,7 +168,7 @@ void ResetPolicy(Controller& controller, const HttpRequest& request, OperatorReq
 void Recompute(Controller& controller, const HttpRequest& request, OperatorRequest asked,
                ActionDone done) {
   const auto bytes = Number(request, "move_bytes");
-  if (!bytes) return done(Propagate(bytes));
+  if (!bytes) return done(tl::unexpected<Error>(bytes.error()));
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   asked.max_moved_bytes = static_cast<std::int64_t>(std::min(bytes->value_or(kMost), kMost));
   controller.Recompute(std::move(asked), std::move(done));

@@ -210,8 +210,8 @@ TEST_F(SimHostTest, ShowsItsFlowsAndTheirProgress) {
   int changes = 0;
   int done = 0;
   host_.OnChange([&] { ++changes; });
-  const auto first = host_.Open({Address(1, 0), kSecondOfBytes, "job", 0xC001, [&] { ++done; }});
-  const auto second = host_.Open({Address(2, 0), kSecondOfBytes, "job", 0xC002, {}});
+  const auto first = host_.Open({Address(1, 0), kSecondOfBytes, "job", 0xC001, 1, [&] { ++done; }});
+  const auto second = host_.Open({Address(2, 0), kSecondOfBytes, "job", 0xC002, 1, {}});
   EXPECT_EQ(changes, 0);  // posted
   world_.RunFor(1s);
   EXPECT_GE(changes, 1);
@@ -232,7 +232,7 @@ TEST_F(SimHostTest, ShowsItsFlowsAndTheirProgress) {
 }
 
 TEST_F(SimHostTest, AppliesAndClearsPorts) {
-  const auto flow = host_.Open({Address(1, 0), kSecondOfBytes, "", 0xC001, {}});
+  const auto flow = host_.Open({Address(1, 0), kSecondOfBytes, "", 0xC001, 1, {}});
   ASSERT_TRUE(host_.Apply({.flow = flow, .paths = {{.source_port = 0xC123}}}));
   EXPECT_EQ(host_.Flows().front().source_port, 0xC123);
   ASSERT_TRUE(host_.Clear(flow));

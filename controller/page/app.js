@@ -42,18 +42,23 @@ class App {
     this.#pace();
   }
 
-  // All that changes within one frame is drawn once.
+  // All that changes within one frame is drawn once; what is being pressed stays where it is.
   #schedule(changed) {
     if (this.pending) {
       for (const part of changed) this.pending.add(part);
       return;
     }
     this.pending = changed;
-    requestAnimationFrame(() => {
+    const draw = () => {
+      if (this.pressing) {
+        requestAnimationFrame(draw);
+        return;
+      }
       const parts = this.pending;
       this.pending = null;
       this.#render(parts);
-    });
+    };
+    requestAnimationFrame(draw);
   }
 
   #render(parts) {
@@ -185,6 +190,9 @@ class App {
     }
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#applyTheme(localStorage.getItem("theme")));
     document.addEventListener("keydown", (event) => this.#handleKey(event));
+    document.addEventListener("pointerdown", () => { this.pressing = true; });
+    // After the click that it makes.
+    for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => setTimeout(() => { this.pressing = false; }));
     document.addEventListener("visibilitychange", () => document.hidden || this.fabric.request());
   }
 

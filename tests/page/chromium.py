@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import select
 import shutil
 import socket
 import struct
@@ -10,6 +11,9 @@ import subprocess
 import tempfile
 import time
 import urllib.request
+
+
+SILENCE = 10  # seconds, after which an answer is not waited for any longer
 
 
 class Failure(Exception):
@@ -56,8 +60,11 @@ class WebSocket:
         return data
 
     def receive(self):
+        """Fails where nothing comes: what is asked of a page that goes is never answered."""
         text = b""
         while True:
+            if not self._buffer and not select.select([self._socket], [], [], SILENCE)[0]:
+                raise Failure("the browser is silent")
             first, size = self._take(2)
             size &= 0x7F
             if size == 126:
@@ -127,7 +134,8 @@ class Browser:
                 if "error" in message:
                     raise Failure(f"{method}: {message['error']['message']}")
                 return message["result"]
-            self._note(message)
+            if "method" in message:  # else the late answer to what was given up
+                self._note(message)
 
     def _note(self, message):
         parameters = message.get("params", {})

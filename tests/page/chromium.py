@@ -13,7 +13,7 @@ import time
 import urllib.request
 
 
-SILENCE = 10  # seconds, after which an answer is not waited for any longer
+SILENCE = 20  # seconds, after which an answer is not waited for any longer
 
 
 class Failure(Exception):

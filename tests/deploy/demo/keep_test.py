@@ -74,7 +74,8 @@ def main():
             before = wait_for(lambda: rounds(address), "jobs run", process)
             wait_for(lambda: all(rounds(address).get(job, 0) > before.get(job, 0) + 1
                                  for job in ("A", "B")), "their All-Reduces go on", process)
-            assert json.loads(ask(address, "/api/v1/status"))["flows"] > 0
+            wait_for(lambda: json.loads(ask(address, "/api/v1/status"))["flows"] > 0,
+                     "flows are seen", process)
             assert processes_of(folder), "its daemons run"
             os.killpg(process.pid, signal.SIGINT)
             printed, _ = process.communicate(timeout=LIMIT)

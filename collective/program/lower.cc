@@ -40,6 +40,7 @@ Result<Program> Lower(const ChunkDag& chunks, const LowerOptions& options) {
     }
   }
   ESPALIER_CHECK(false, "{}: no order of an unfused program", chunks.name);
+  return Program();
 }
 
 }  // namespace espalier::program

@@ -82,6 +82,7 @@ int ZmqType(ZmqSocket::Type type) {
       return ZMQ_PAIR;
   }
   ESPALIER_CHECK(false, "type={}", static_cast<int>(type));
+  return ZMQ_PAIR;
 }
 
 }  // namespace

@@ -41,7 +41,8 @@ class ReportBuilder {
                                .remaining_bytes = flow.sample->remaining_bytes,
                                .outstanding_bytes = flow.sample->outstanding_bytes,
                                .achieved_bps = flow.achieved_bps,
-                               .state = flow.state});
+                               .state = flow.state,
+                               .sent_bytes = flow.sample->sent_bytes});
   }
 
   void AddEnded(wire::LocalFlowId id) { Row().ended.push_back(id); }

@@ -5,6 +5,24 @@
 #include "common/base/check.h"
 
 namespace espalier::controller {
+namespace {
+
+// What the flow sends from its opening to the end of what is announced. Each part is below 2^63.
+std::uint64_t InAll(const wire::FlowProgress& flow) {
+  const std::uint64_t to_send = flow.remaining_bytes + flow.outstanding_bytes;
+  return flow.sent_bytes + std::min(to_send, ~flow.sent_bytes);
+}
+
+// A flow that waits within what it announced (the edge of a ring, for its turn) may say that
+// nothing is left, and the same rest again later: with what it has sent, that is nothing new.
+std::uint64_t NewBytes(const FlowActivity& before, const wire::FlowProgress& now) {
+  const bool is_sum_known = now.sent_bytes > 0 && before.announced_bytes > 0;
+  const std::uint64_t had = is_sum_known ? before.announced_bytes : before.remaining_bytes;
+  const std::uint64_t has = is_sum_known ? InAll(now) : now.remaining_bytes;
+  return has - std::min(had, has);
+}
+
+}  // namespace
 
 std::string_view FlowStatusName(FlowStatus status) {
   switch (status) {
@@ -96,14 +114,14 @@ std::span<const MessageChange> FlowTable::TakeProgress(
     if (next == own.end() || next->local != flow.id) continue;
     FlowActivity& activity = activity_[next->slot.Index()];
     const bool was_busy = activity.IsBusy();
-    const std::uint64_t before = activity.remaining_bytes;
+    const std::uint64_t new_bytes = NewBytes(activity, flow);
     activity = {.remaining_bytes = flow.remaining_bytes,
                 .outstanding_bytes = flow.outstanding_bytes,
                 .achieved_bps = flow.achieved_bps,
+                .announced_bytes = std::max(activity.announced_bytes, InAll(flow)),
                 .state = flow.state};
-    if (was_busy != activity.IsBusy() || flow.remaining_bytes > before) {
-      changes_.push_back({next->slot, was_busy, activity.IsBusy(),
-                          flow.remaining_bytes - std::min(before, flow.remaining_bytes)});
+    if (was_busy != activity.IsBusy() || new_bytes > 0) {
+      changes_.push_back({next->slot, was_busy, activity.IsBusy(), new_bytes});
     }
     ++next;
   }

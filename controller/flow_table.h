@@ -84,6 +84,8 @@ struct FlowActivity {
   std::uint64_t remaining_bytes = 0;
   std::uint64_t outstanding_bytes = 0;
   std::uint64_t achieved_bps = 0;
+  // The most that its host has ever said it sends in all, since it was opened. 0: nothing said.
+  std::uint64_t announced_bytes = 0;
   wire::FlowState state = wire::FlowState::kActive;
 
   bool IsBusy() const { return remaining_bytes > 0 || outstanding_bytes > 0; }

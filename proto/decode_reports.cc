@@ -101,6 +101,10 @@ void DecodeProgress(const v1::FlowProgress& from, Rules& rules, std::vector<Flow
   rules.SameLength("flow_report.progress.outstanding_bytes", from.outstanding_bytes_size(), id, n);
   rules.SameLength("flow_report.progress.achieved_bps", from.achieved_bps_size(), id, n);
   rules.SameLength("flow_report.progress.state", from.state_size(), id, n);
+  const bool tells_sent = from.sent_bytes_size() != 0;
+  if (tells_sent) {
+    rules.SameLength("flow_report.progress.sent_bytes", from.sent_bytes_size(), id, n);
+  }
   rules.Unique(id, Column(from.id()));
   rules.InRange("flow_report.progress.remaining_bytes", Column(from.remaining_bytes()), 0,
                 kMaxQuantity);
@@ -108,6 +112,7 @@ void DecodeProgress(const v1::FlowProgress& from, Rules& rules, std::vector<Flow
                 kMaxQuantity);
   rules.InRange("flow_report.progress.achieved_bps", Column(from.achieved_bps()), 0, kMaxQuantity);
   rules.InRange("flow_report.progress.state", Column(from.state()), 0, v1::FlowState_MAX);
+  rules.InRange("flow_report.progress.sent_bytes", Column(from.sent_bytes()), 0, kMaxQuantity);
   if (!rules.ok()) return;
   to.resize(Size(n));
   for (int i = 0; i < n; ++i) {
@@ -115,7 +120,8 @@ void DecodeProgress(const v1::FlowProgress& from, Rules& rules, std::vector<Flow
                                .remaining_bytes = from.remaining_bytes(i),
                                .outstanding_bytes = from.outstanding_bytes(i),
                                .achieved_bps = from.achieved_bps(i),
-                               .state = static_cast<FlowState>(from.state(i))};
+                               .state = static_cast<FlowState>(from.state(i)),
+                               .sent_bytes = tells_sent ? from.sent_bytes(i) : 0};
   }
 }
 

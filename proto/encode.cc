@@ -112,6 +112,10 @@ void EncodeBody(const FlowReport& from, v1::FlowReport& to) {
                progress.mutable_outstanding_bytes());
     FillColumn(from.progress, &FlowProgress::achieved_bps, progress.mutable_achieved_bps());
     FillColumn(from.progress, &FlowProgress::state, progress.mutable_state());
+    const auto has_sent = [](const FlowProgress& flow) { return flow.sent_bytes != 0; };
+    if (std::any_of(from.progress.begin(), from.progress.end(), has_sent)) {
+      FillColumn(from.progress, &FlowProgress::sent_bytes, progress.mutable_sent_bytes());
+    }
   }
   FillColumn(from.ended, to.mutable_ended());
 }

@@ -87,6 +87,7 @@ struct FlowProgress {
   std::uint64_t outstanding_bytes = 0;
   std::uint64_t achieved_bps = 0;
   FlowState state = FlowState::kActive;
+  std::uint64_t sent_bytes = 0;  // since it was opened; 0 also where that is not told
   bool operator==(const FlowProgress&) const = default;
 };
 

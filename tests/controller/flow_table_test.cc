@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <random>
 #include <utility>
@@ -44,6 +45,57 @@ TEST(FlowTable, TakesProgressInAnyOrderAndSkipsUnknownFlows) {
   EXPECT_EQ(table.ActivityOf(five).remaining_bytes, 50U);
   EXPECT_EQ(table.ActivityOf(other).remaining_bytes, 0U);
   table.TakeProgress(AgentId(99), std::vector{ProgressOf(5, 1)});
+}
+
+// Bytes that one report of a flow adds to what was known.
+std::uint64_t NewBytes(FlowTable& table, wire::FlowProgress progress) {
+  progress.id = wire::LocalFlowId(1);
+  std::uint64_t bytes = 0;
+  for (const MessageChange& change : table.TakeProgress(kAgent, std::vector{progress})) {
+    bytes += change.new_bytes;
+  }
+  return bytes;
+}
+
+// An epoch of 100 bytes, sent in turns between which the flow says that nothing is left.
+TEST(FlowTable, CountsTheRestOfAnEpochOnceHoweverOftenItIsAnnounced) {
+  FlowTable table;
+  table.Open(FlowOf(kAgent, 1));
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 100}), 100U);
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 70, .outstanding_bytes = 10, .sent_bytes = 20}),
+            0U);
+  EXPECT_EQ(NewBytes(table, {.sent_bytes = 40}), 0U);
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 60, .sent_bytes = 40}), 0U);
+  EXPECT_EQ(NewBytes(table, {.sent_bytes = 100}), 0U);
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 90, .outstanding_bytes = 10, .sent_bytes = 100}),
+            100U);
+}
+
+TEST(FlowTable, CountsWhatGrowsWhereNothingSentIsTold) {
+  FlowTable table;
+  table.Open(FlowOf(kAgent, 1));
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 100}), 100U);
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 50, .outstanding_bytes = 25}), 0U);
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 80}), 30U);
+}
+
+// After a restart of the controller a flow may have sent much before.
+TEST(FlowTable, CountsNothingThatWasSentBeforeTheFirstReport) {
+  FlowTable table;
+  table.Open(FlowOf(kAgent, 1));
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 10, .sent_bytes = 1'000'000}), 10U);
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 10, .sent_bytes = 1'000'010}), 10U);
+}
+
+TEST(FlowTable, SumsOfAbsurdSizesStayWithinTheirType) {
+  FlowTable table;
+  table.Open(FlowOf(kAgent, 1));
+  constexpr std::uint64_t kHuge = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 10, .sent_bytes = 1}), 10U);
+  EXPECT_GT(
+      NewBytes(table, {.remaining_bytes = kHuge, .outstanding_bytes = kHuge, .sent_bytes = kHuge}),
+      kHuge);
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = kHuge, .sent_bytes = kHuge}), 0U);
 }
 
 TEST(FlowTable, ReusedSlotStartsWithoutActivity) {

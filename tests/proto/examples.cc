@@ -50,7 +50,8 @@ FlowReport MakeFlowReport() {
                         .remaining_bytes = 1'000'000,
                         .outstanding_bytes = 65'536,
                         .achieved_bps = 12'500'000'000,
-                        .state = FlowState::kActive},
+                        .state = FlowState::kActive,
+                        .sent_bytes = 3'000'000},
                        {.id = LocalFlowId(12), .state = FlowState::kStalled}},
           .ended = {LocalFlowId(3), LocalFlowId(4)}};
 }

@@ -85,6 +85,7 @@ TEST(Golden, FlowReportsOfTheFirstVersionAreRead) {
   ASSERT_TRUE(decoded.has_value()) << decoded.error().message;
   FlowReport expected = std::get<FlowReport>(MakeExamples()[3].body);
   expected.opened[0].path_ports.clear();
+  expected.progress[0].sent_bytes = 0;
   EXPECT_TRUE(std::get<FlowReport>((*decoded)->body) == expected);
 }
 

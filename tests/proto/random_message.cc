@@ -139,7 +139,8 @@ void Generator::Fill(FlowReport& to) {
                            .remaining_bytes = Number(0, kAnyQuantity),
                            .outstanding_bytes = Number(0, kAnyQuantity),
                            .achieved_bps = Number(0, kAnyQuantity),
-                           .state = Number<FlowState>(0, 2)});
+                           .state = Number<FlowState>(0, 2),
+                           .sent_bytes = Number(0, kAnyQuantity)});
   }
   to.ended = Ids(Count());
 }

@@ -186,7 +186,9 @@ TEST(Rules, OfProgress) {
       {"progress.remaining_bytes[1]: 92", [](Pb& m) { m.set_remaining_bytes(1, kHuge); }},
       {"progress.outstanding_bytes[0]: 92", [](Pb& m) { m.set_outstanding_bytes(0, kHuge); }},
       {"progress.achieved_bps[0]: 92", [](Pb& m) { m.set_achieved_bps(0, kHuge); }},
-      {"progress.state[1]: 3 is not in 0..2", [](Pb& m) { m.set_state(1, 3); }}};
+      {"progress.state[1]: 3 is not in 0..2", [](Pb& m) { m.set_state(1, 3); }},
+      {"progress.sent_bytes: 3 entries", [](Pb& m) { m.add_sent_bytes(1); }},
+      {"progress.sent_bytes[1]: 92", [](Pb& m) { m.set_sent_bytes(1, kHuge); }}};
   std::vector<Case<v1::FlowReport>> in_report;
   for (const auto& [error, spoil] : cases) {
     in_report.push_back(

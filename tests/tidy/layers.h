@@ -59,6 +59,7 @@ inline const std::vector<Layer>& Layers() {
       {"agent/probe/", {"common/base/", "common/io/", "proto/", "agent/", "agent/socket/"}},
       {"agent/local/", {"common/base/", "common/io/", "proto/", "agent/", "agent/socket/"}},
       {"agent/verbs/", {"common/base/", "common/verbs/", "proto/", "agent/"}},
+      {"agent/dpdk/", {"common/base/", "common/io/", "agent/", "agent/local/"}},
       {"agent/configuration.",
        {"common/base/", "common/identity/", "common/io/", "proto/", "agent/", "agent/socket/",
         "agent/probe/", "agent/local/"}},

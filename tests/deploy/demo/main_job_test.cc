@@ -70,6 +70,30 @@ class MainJobTest : public testing::Test {
     return flows;
   }
 
+  // What the controller says that the finished rounds of a job would have taken without contention.
+  double IdealSeconds(const std::string& name) const {
+    const auto answer = daemons_->Get("/api/v1/jobs");
+    if (!answer) return 0;
+    double seconds = 0;
+    for (const io::JsonValue& job : answer->Find("jobs")->items) {
+      if (job.Find("job")->text != name) continue;
+      for (const io::JsonValue& round : job.Find("history")->items) {
+        seconds += std::stod(round.Find("ideal_seconds")->text);
+      }
+    }
+    return seconds;
+  }
+
+  double AwaitIdealSeconds(const std::string& name) const {
+    const auto deadline = std::chrono::steady_clock::now() + 30s;
+    double seconds = IdealSeconds(name);
+    while (seconds == 0 && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+      seconds = IdealSeconds(name);
+    }
+    return seconds;
+  }
+
   std::optional<lab::Lab> lab_;
   TemporaryFolder folder_;
   std::optional<LabDaemons> daemons_;
@@ -105,6 +129,12 @@ TEST_F(MainJobTest, SteersCollidingFlowsApart) {
     EXPECT_EQ(steered->figures.max_link_flows, 1);
     EXPECT_EQ(steered->steered_flows, 16);
     EXPECT_EQ(steered->mismatches, 0);
+    // An edge of a ring announces the rest of its epoch at each of its turns: it counts once. What
+    // was sent before the first report does not count.
+    for (const auto& [job, seconds] : experiment.ideal.allreduce_seconds) {
+      EXPECT_LT(AwaitIdealSeconds(job), 1.02 * seconds) << job;
+      EXPECT_GT(AwaitIdealSeconds(job), 0.5 * seconds) << job;
+    }
   }
 }
 

@@ -14,7 +14,7 @@ constexpr Duration kTickInterval = std::chrono::milliseconds(100);
 constexpr Duration kLate = std::chrono::milliseconds(50);
 // Between two plans made ahead: at least this (what comes in a burst is one change), and so many
 // times what the last one took.
-constexpr Duration kForesightPause = std::chrono::microseconds(200);
+constexpr Duration kForesightPause = std::chrono::microseconds(50);
 constexpr int kPausesAPlan = 4;
 
 std::uint64_t RandomInstance() {

@@ -340,13 +340,17 @@ void Foresight::AskForPorts(Job& job, Plan& plan) {
 
 bool Foresight::PlanNext(TimePoint now) {
   now_ = now;
-  // Soonest first; of sets whose time is not known yet, the jobs in turn.
+  // What is starting just now, then the soonest; of sets whose time is not known yet, the jobs in
+  // turn.
   std::vector<std::tuple<TimePoint, Job*, std::size_t>> wanted;
   for (const auto& job : jobs_) {
     if (!job->learner.IsOn()) continue;
     Refresh(*job);
     for (std::size_t i = 0; i < job->upcoming.size(); ++i) {
-      wanted.emplace_back(job->upcoming[i].expected.value_or(TimePoint::max()), job.get(), i);
+      const CycleLearner::Next& next = job->upcoming[i];
+      const bool is_starting = job->learner.IsUnderWay(next.set);
+      const TimePoint due = is_starting ? TimePoint{} : next.expected.value_or(TimePoint::max());
+      wanted.emplace_back(due, job.get(), i);
     }
   }
   std::sort(wanted.begin(), wanted.end(), [](const auto& a, const auto& b) {

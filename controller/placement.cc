@@ -11,6 +11,8 @@ using wire::PathReason;
 
 namespace {
 
+constexpr std::size_t kMostEndsRepaired = 256;  // before one assignment
+
 const std::string& OwnerOf(const fabric::Node& node) {
   return node.host.empty() ? node.id : node.host;
 }
@@ -66,6 +68,7 @@ void Placement::Admit(FlowSlot slot, std::span<const std::uint16_t> steered_port
 
 void Placement::Release(FlowSlot slot) {
   Flow& flow = state_.flows.At(slot);
+  ++ends_;
   for (FlowWay& way : flow.ways) {
     RemoveWay(way);
     if (way.port != 0) state_.ports.Release(flow.key, way.port);
@@ -140,6 +143,15 @@ std::set<FlowSlot> Placement::FindPaths(std::span<const FlowSlot> slots, std::si
   }
   for (const FlowSlot slot : slots) others.erase(slot);
   return others;
+}
+
+std::set<FlowSlot> Placement::Repair(std::size_t most_moves) {
+  std::set<FlowSlot> moved;
+  for (const LivePaths::Move& move : state_.live.Rebalance(ChainOptions(options_, most_moves))) {
+    moved.insert(state_.owners[move.way].slot);
+    state_.NotePath(move.way, move.from, move.to);
+  }
+  return moved;
 }
 
 void Placement::SetPort(Flow& flow, FlowWay& way, std::uint16_t port) {
@@ -265,6 +277,10 @@ Placement::Placed Placement::PlaceNew(Foresight& foresight, std::size_t most_mov
     state_.flows.At(slot).origin = PlanOrigin::kReactive;
   }
   others.merge(FindPaths(unplanned, most_moves));
+  const std::size_t changes = slots.size() + std::min(std::exchange(ends_, 0), kMostEndsRepaired);
+  if (others.size() < most_moves * changes) {
+    others.merge(Repair(most_moves * changes - others.size()));
+  }
   for (const FlowSlot slot : slots) {
     others.erase(slot);
     Settle(slot, PathReason::kAssigned);

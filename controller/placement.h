@@ -53,7 +53,8 @@ class Placement {
   };
   // Assigns paths to all new flows at once, by job and then flow, and ports where the map knows
   // them. First those for which a plan holds, then the others on top of them, each of which may
-  // move `most_moves` live ways.
+  // move `most_moves` live ways. What carries more than an even share since flows ended is brought
+  // down, too, by as many moves for each end and what is left of the starts'.
   Placed PlaceNew(Foresight& foresight, std::size_t most_moves);
   // The map has learned something of this key: gives ports to flows that wait for one, and other
   // ports to flows whose port turned out to lead elsewhere.
@@ -106,6 +107,10 @@ class Placement {
   // to other paths. The other flows that moved.
   std::set<FlowSlot> FindPaths(std::span<const FlowSlot> slots, std::size_t most_moves);
 
+  // Brings links down that carry more than an even share since others ended, by at most so many
+  // moves. The flows that moved.
+  std::set<FlowSlot> Repair(std::size_t most_moves);
+
   // Ports.
   bool LeadsToItsPath(const Flow& flow, const FlowWay& way) const;
   void SetPort(Flow& flow, FlowWay& way, std::uint16_t port);
@@ -149,6 +154,7 @@ class Placement {
   const ControllerOptions& options_;
   Assigner assigner_;
   RatePredictor rates_;
+  std::size_t ends_ = 0;  // of flows since the last assignment of new ones
 };
 
 }  // namespace espalier::controller

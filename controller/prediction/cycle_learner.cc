@@ -338,6 +338,11 @@ std::uint64_t CycleLearner::StartsOf(SetId id) const {
   return set == nullptr ? 0 : set->starts;
 }
 
+bool CycleLearner::IsUnderWay(SetId id) const {
+  const Set* set = Find(id);
+  return set != nullptr && set->started > 0 && set->started < set->members.size() && !IsLate(*set);
+}
+
 std::optional<Duration> CycleLearner::Period() const {
   const Set* largest = nullptr;
   for (const Set& set : sets_) {

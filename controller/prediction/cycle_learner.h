@@ -73,6 +73,8 @@ class CycleLearner {
   std::span<const Member> MembersOf(SetId set) const;
   // Grows with each start of the set.
   std::uint64_t StartsOf(SetId set) const;
+  // Some of its members have started, and the others may follow any moment.
+  bool IsUnderWay(SetId set) const;
   // Grows whenever Upcoming may say something else.
   std::uint64_t changes() const { return changes_; }
   // Flows that started together are a set from now on, if no start has come for `together`. (The

@@ -28,7 +28,7 @@ struct Scenario {
 
 struct Outcome {
   double planned = 0;  // share of starts, after three iterations
-  double optimal = 0;  // share of looks at the fabric that find the least maximum load
+  double optimal = 0;  // share of looks that find the least maximum load: at each start
   std::int64_t starts = 0;
 };
 
@@ -135,6 +135,7 @@ class Replay {
           ++starts_;
           cluster_.Open(from, {{.id = id, .to = to, .job = name}});
           cluster_.Settle();
+          Look();
         });
         const auto reported = std::chrono::microseconds(random_() % 1'000);
         Schedule(std::max(ring_end, begin + late) + 1ms + reported, [this, from, id] {
@@ -143,7 +144,6 @@ class Replay {
         });
       }
     }
-    Schedule(now + 150ms, [this] { Look(); });
     job.length *= 1 + scenario_.drift;
     Schedule(end + Vary(job.length), [this, number] { Iterate(number); });
   }
@@ -180,7 +180,7 @@ TEST(ForesightReplay, StartsFindPlansReadyThatAreAsGoodAsFreshOnes) {
       {.name = "stragglers 5 %", .jobs = 1, .jitter = 0.05, .stragglers = 0.05},
       {.name = "4 jobs, 5 %", .jobs = 4, .jitter = 0.05},
       {.name = "4 jobs, 20 %", .jobs = 4, .jitter = 0.2, .least_planned = 0.9},
-      {.name = "16 jobs, 5 %", .jobs = 16, .jitter = 0.05, .least_planned = 0.95},
+      {.name = "16 jobs, 5 %", .jobs = 16, .jitter = 0.05},
       {.name = "16 jobs, 20 %", .jobs = 16, .jitter = 0.2, .least_planned = 0.9},
   };
   for (Scenario scenario : scenarios) {
@@ -191,7 +191,8 @@ TEST(ForesightReplay, StartsFindPlansReadyThatAreAsGoodAsFreshOnes) {
                scenario.name, with.starts, 100 * with.planned, 100 * with.optimal,
                100 * without.optimal);
     EXPECT_GE(with.planned, scenario.least_planned) << scenario.name;
-    EXPECT_GE(with.optimal, without.optimal - 0.05) << scenario.name;
+    EXPECT_GE(with.optimal, 0.99) << scenario.name;
+    EXPECT_GE(with.optimal, without.optimal - 0.002) << scenario.name;
     EXPECT_EQ(without.planned, 0);
   }
 }

@@ -82,6 +82,21 @@ TEST_F(Corner, AStartMovesTheFlowWithFewerBytesInFlight) {
   EXPECT_EQ(cluster_->CounterValue(kMoved), 0);
 }
 
+TEST_F(Corner, TheNextStartRepairsWhatEndsLeftUnevenElsewhere) {
+  for (const std::size_t moves : {0U, 1U}) {
+    Build({.moves_per_start = moves});
+    for (const std::uint64_t id : {2U, 3U, 4U}) Open(0, {.id = id, .to = 1});
+    for (const std::uint64_t id : {2U, 3U, 4U}) {
+      if (cluster_->AppliedSpine(0, id, 1) == 1) cluster_->End(0, id);
+    }
+    cluster_->Settle();
+    EXPECT_EQ(MaxLoad(), (Load{2, 1})) << "two of host 0 on one spine";
+    Open(2, {.id = 9, .to = 3});
+    EXPECT_EQ(MaxLoad(), (Load{moves == 0 ? 2 : 1, 1}));
+    EXPECT_EQ(cluster_->CounterValue(kMoved), static_cast<std::int64_t>(moves));
+  }
+}
+
 TEST_F(Corner, NoLiveFlowMovesWhereTheOperatorAllowsNone) {
   for (const auto& options : {ControllerOptions{.moves_per_start = 0},
                               ControllerOptions{.algorithm = Algorithm::kGreedy}}) {

@@ -200,6 +200,25 @@ TEST(CycleLearner, AStragglerStillBelongsToItsSet) {
   EXPECT_TRUE(learner.IsOn());
 }
 
+TEST(CycleLearner, ASetIsUnderWayFromItsFirstStartToItsLastUnlessThatStaysAway) {
+  CycleLearner learner;
+  const TimePoint begin{1h};
+  for (int round = 0; round < 3; ++round) {
+    for (const Key key : {1U, 2U, 3U}) learner.HandleStart(key, kBytes, begin + round * 1s);
+  }
+  const CycleLearner::SetId set = learner.Upcoming().front().set;
+  EXPECT_FALSE(learner.IsUnderWay(set));
+  learner.HandleStart(1, kBytes, begin + 3s);
+  EXPECT_TRUE(learner.IsUnderWay(set));
+  learner.HandleStart(2, kBytes, begin + 3s + 1ms);
+  EXPECT_TRUE(learner.IsUnderWay(set));
+  learner.PassTime(begin + 3s + 600ms);
+  EXPECT_FALSE(learner.IsUnderWay(set));
+  for (const Key key : {1U, 2U, 3U}) learner.HandleStart(key, kBytes, begin + 4s);
+  EXPECT_FALSE(learner.IsUnderWay(set));
+  EXPECT_FALSE(learner.IsUnderWay(set + 100));
+}
+
 TEST(CycleLearner, AJobThatChangesPhaseIsLearnedAnewAndForgotten) {
   CycleLearner learner;
   Player before(Script{.phases = {{1, 20, 0ms}}});

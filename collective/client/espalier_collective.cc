@@ -133,6 +133,7 @@ Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name,
     if (options->medium == ESPALIER_VERBS) chosen.medium = Medium::kVerbs;
     if (options->timeout_ms != 0) chosen.timeout = std::chrono::milliseconds(options->timeout_ms);
     if (options->address != nullptr) chosen.address = options->address;
+    if (options->costs != nullptr) chosen.costs_file = options->costs;
     if (options->connections != 0) chosen.connections = static_cast<int>(options->connections);
     chosen.plan_port = static_cast<std::uint16_t>(options->plan_port);
   }

@@ -69,6 +69,8 @@ struct espalier_comm_options {
   uint32_t connections; /* TCP: to each peer, for large data; 0: 1 */
   uint32_t plan_port;   /* TCP: where this rank takes the connections of plans; 0: any */
   const char* offload;  /* socket of the engine that does the work; NULL: this process does it */
+  const char* costs;    /* rank 0: file that `espalier bench fit` wrote, by which all ranks choose
+                           algorithms for sizes; NULL: costs of a usual machine */
 };
 
 /* Joins the group `name` of `size` ranks, which find one another through `store`: a folder that all

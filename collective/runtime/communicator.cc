@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collective/runtime/check_operands.h"
+#include "collective/runtime/cost_table.h"
 #include "collective/runtime/program_collectives.h"
 #include "collective/runtime/shared_collectives.h"
 #include "collective/transport/tcp_transport.h"
@@ -30,23 +31,45 @@ Operands Between(const void* input, void* output, std::size_t count, reduce::Dat
           .op = op};
 }
 
+bool IsAlgorithm(Medium medium, const std::string& name, int ranks) {
+  if (medium == Medium::kShared) return FindSharedWay(name).has_value();
+  for (int kind = 0; kind <= static_cast<int>(CollectiveKind::kBarrier); ++kind) {
+    const auto candidates = CandidatesOf(static_cast<CollectiveKind>(kind), ranks);
+    if (std::find(candidates.begin(), candidates.end(), name) != candidates.end()) return true;
+  }
+  return false;
+}
+
+Result<std::unique_ptr<transport::Transport>> JoinTransport(transport::Store& store,
+                                                            const std::string& name, int rank,
+                                                            int size,
+                                                            const CommunicatorOptions& options) {
+  if (options.medium == Medium::kVerbs) {
+    return transport::JoinVerbs(store, name, rank, size, {.address = options.address});
+  }
+  return transport::JoinTcp(store, name, rank, size, {.address = options.address});
+}
+
 Result<std::unique_ptr<Backend>> MakeBackend(transport::Store& store, const std::string& name,
                                              int rank, int size,
                                              const CommunicatorOptions& options) {
+  const auto deadline = steady_clock::now() + options.timeout;
   if (options.medium == Medium::kShared) {
-    const auto deadline = steady_clock::now() + options.timeout;
-    auto shared = SharedCollectives::Join(store, name, rank, size, deadline);
-    if (!shared) return Propagate(shared);
-    return std::move(*shared);
+    auto group = transport::SharedGroup::Join(store, name, rank, size,
+                                              SharedCollectives::MemoryOf(size), deadline);
+    if (!group) return Propagate(group);
+    auto costs =
+        AgreeOnCosts(store, name, rank, size, options.medium, options.costs_file, deadline);
+    if (!costs) return Propagate(costs);
+    return std::make_unique<SharedCollectives>(std::move(*group), *costs,
+                                               FindSharedWay(options.algorithm));
   }
-  if (options.medium == Medium::kVerbs) {
-    auto transport = transport::JoinVerbs(store, name, rank, size, {.address = options.address});
-    if (!transport) return Propagate(transport);
-    return std::make_unique<ProgramCollectives>(std::move(*transport), options.connections);
-  }
-  auto transport = transport::JoinTcp(store, name, rank, size, {.address = options.address});
+  auto transport = JoinTransport(store, name, rank, size, options);
   if (!transport) return Propagate(transport);
-  return std::make_unique<ProgramCollectives>(std::move(*transport), options.connections);
+  auto costs = AgreeOnCosts(store, name, rank, size, options.medium, options.costs_file, deadline);
+  if (!costs) return Propagate(costs);
+  return std::make_unique<ProgramCollectives>(std::move(*transport), options.connections, *costs,
+                                              options.algorithm);
 }
 
 }  // namespace
@@ -67,6 +90,10 @@ Result<std::unique_ptr<Communicator>> Communicator::Join(transport::Store& store
                                                          const CommunicatorOptions& options) {
   if (options.timeout <= std::chrono::milliseconds(0)) return Refuse("a timeout of nothing");
   if (options.connections < 1) return Refuse("a group needs at least one connection to each peer");
+  if (!options.algorithm.empty() && !IsAlgorithm(options.medium, options.algorithm, size)) {
+    return Refuse(fmt::format("\"{}\" is nothing to choose over {}", options.algorithm,
+                              MediumName(options.medium)));
+  }
   auto backend = MakeBackend(store, name, rank, size, options);
   if (!backend) return Propagate(backend);
   std::unique_ptr<Communicator> made(

@@ -14,14 +14,13 @@
 #include "collective/reduce/data_type.h"
 #include "collective/runtime/backend.h"
 #include "collective/runtime/group.h"
+#include "collective/runtime/medium.h"
 #include "collective/runtime/plan.h"
 #include "collective/transport/store.h"
 #include "collective/transport/transport.h"
 #include "common/base/result.h"
 
 namespace espalier::runtime {
-
-enum class Medium : std::uint8_t { kShared, kTcp, kVerbs };
 
 struct CommunicatorOptions {
   Medium medium = Medium::kShared;
@@ -34,6 +33,12 @@ struct CommunicatorOptions {
   // TCP: where this rank takes the connections of plans, so that a plan can know whole paths; 0:
   // any.
   std::uint16_t plan_port = 0;
+  // Rank 0: a file of costs (docs/formats.md) by which all ranks choose algorithms for the sizes of
+  // calls; empty: costs of a usual machine.
+  std::string costs_file;
+  // Does the calls of its collective, whatever their size, and wherever it can: an algorithm's name
+  // over a transport; "small" or "slots" in shared memory. Empty: chosen by size.
+  std::string algorithm;
 };
 
 // A rank's membership of a group of ranks that do collectives together. All ranks make the same

@@ -12,29 +12,16 @@ namespace {
 
 using program::CollectiveKind;
 
-// From here on bytes count for more than steps.
+// What several connections carry faster than one.
 constexpr std::size_t kLargeBytes = 64 << 10;
 
 }  // namespace
 
-std::string_view ChooseAlgorithm(CollectiveKind kind, std::size_t bytes) {
-  const bool is_large = bytes > kLargeBytes;
-  switch (kind) {
-    case CollectiveKind::kAllReduce:
-      return is_large ? "allreduce-ring-chunked" : "allreduce-halving-doubling";
-    case CollectiveKind::kAllGather:
-      return is_large ? "allgather-ring" : "allgather-bruck";
-    case CollectiveKind::kReduceScatter:
-      return is_large ? "reduce-scatter-ring" : "reduce-scatter-halving-doubling";
-    case CollectiveKind::kReduce:
-      return "reduce-binomial";
-    case CollectiveKind::kBroadcast:
-      return is_large ? "broadcast-pipelined" : "broadcast-binomial";
-    case CollectiveKind::kAllToAll:
-      return "alltoall-direct";
-    default:
-      return "barrier-all-to-all";
-  }
+Result<std::string_view> ProgramCollectives::Choose(CollectiveKind kind, std::size_t bytes) {
+  const auto candidates = CandidatesOf(kind, transport_->size());
+  const auto wanted = std::find(candidates.begin(), candidates.end(), algorithm_);
+  if (wanted != candidates.end()) return *wanted;
+  return choice_.Choose(kind, bytes);
 }
 
 Result<Interpreter*> ProgramCollectives::Find(std::string_view algorithm, int root, int instances,
@@ -63,8 +50,10 @@ Result<void> ProgramCollectives::Run(const Operands& operands, const CallSignatu
                                      const transport::Patience& patience) {
   const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
   const int instances = bytes > kLargeBytes ? connections_ : 1;
-  auto interpreter =
-      Find(ChooseAlgorithm(call.kind, bytes), call.root, instances, patience.deadline);
+  const Shares shares = SharesOf(call.kind, transport_->size());
+  const auto algorithm = Choose(call.kind, bytes * std::max(shares.input, shares.output));
+  if (!algorithm) return tl::unexpected(algorithm.error());
+  auto interpreter = Find(*algorithm, call.root, instances, patience.deadline);
   if (!interpreter) {
     transport_->Abort(interpreter.error());
     return Propagate(interpreter);

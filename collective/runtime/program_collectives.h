@@ -6,22 +6,25 @@
 #include <string_view>
 #include <utility>
 
+#include "collective/runtime/algorithm_choice.h"
 #include "collective/runtime/backend.h"
 #include "collective/runtime/interpreter.h"
 #include "collective/transport/transport.h"
 
 namespace espalier::runtime {
 
-// The algorithm for a call of so many bytes: few steps for small data, few bytes for large.
-std::string_view ChooseAlgorithm(program::CollectiveKind kind, std::size_t bytes);
-
-// Collectives as programs over any transport: the algorithm of the call is made, verified and
-// prepared when it is first needed, and kept.
+// Collectives as programs over any transport: the algorithm of the call is chosen by its size,
+// made, verified and prepared when it is first needed, and kept.
 class ProgramCollectives : public Backend {
  public:
-  // Large data moves over `connections` connections to each peer at the same time.
-  ProgramCollectives(std::unique_ptr<transport::Transport> transport, int connections)
-      : transport_(std::move(transport)), connections_(connections) {}
+  // Large data moves over `connections` connections to each peer at the same time. `algorithm` is
+  // used for its collective whatever the size; empty: none.
+  ProgramCollectives(std::unique_ptr<transport::Transport> transport, int connections,
+                     const Costs& costs, std::string algorithm)
+      : transport_(std::move(transport)),
+        connections_(connections),
+        choice_(costs, transport_->size(), transport_->slots(), transport_->slot_bytes()),
+        algorithm_(std::move(algorithm)) {}
 
   Result<void> Run(const Operands& operands, const CallSignature& call,
                    const transport::Patience& patience) override;
@@ -33,9 +36,12 @@ class ProgramCollectives : public Backend {
  private:
   Result<Interpreter*> Find(std::string_view algorithm, int root, int instances,
                             transport::Deadline deadline);
+  Result<std::string_view> Choose(program::CollectiveKind kind, std::size_t bytes);
 
   std::unique_ptr<transport::Transport> transport_;
   int connections_;
+  AlgorithmChoice choice_;
+  std::string algorithm_;
   std::map<std::pair<std::string, int>, std::unique_ptr<Interpreter>> interpreters_;
 };
 

@@ -16,9 +16,6 @@ using reduce::Stores;
 using transport::Signal;
 
 constexpr std::size_t kPage = 4096;
-// Data of all ranks together that is small: it fits one core's cache with the copies.
-constexpr std::size_t kSmallBytes = 256 << 10;
-constexpr std::size_t kSlotBytes = 1 << 20;
 // Outputs from here on would not stay in the caches anyway.
 constexpr std::size_t kStreamFrom = 4 << 20;
 constexpr std::size_t kLine = 64;
@@ -42,7 +39,7 @@ struct SharedCollectives::CallLine {
 struct SharedCollectives::RankArea {
   CallLine calls[2];  // by the parity of the call
   Signal met;
-  alignas(kPage) std::byte small[2][kSmallBytes];
+  alignas(kPage) std::byte small[2][kMostSmallBytes];
   std::byte slots[2][kSlotBytes];  // by the parity of the piece
   std::byte results[2][kSlotBytes];
 };
@@ -59,21 +56,18 @@ struct SharedCollectives::Pieces {
   std::size_t Bytes(std::size_t piece) const { return Elements(piece) * element; }
 };
 
-SharedCollectives::SharedCollectives(std::unique_ptr<transport::SharedGroup> group)
+SharedCollectives::SharedCollectives(std::unique_ptr<transport::SharedGroup> group,
+                                     const Costs& costs, std::optional<SharedWay> way)
     : group_(std::move(group)),
+      costs_(costs),
+      way_(way),
       rank_(group_->rank()),
       size_(group_->size()),
       inputs_(static_cast<std::size_t>(size_)),
       outputs_(static_cast<std::size_t>(size_)) {}
 
-Result<std::unique_ptr<SharedCollectives>> SharedCollectives::Join(transport::Store& store,
-                                                                   const std::string& name,
-                                                                   int rank, int size,
-                                                                   transport::Deadline deadline) {
-  const std::size_t bytes = sizeof(RankArea) * static_cast<std::size_t>(std::max(size, 0));
-  auto group = transport::SharedGroup::Join(store, name, rank, size, bytes, deadline);
-  if (!group) return Propagate(group);
-  return std::unique_ptr<SharedCollectives>(new SharedCollectives(std::move(*group)));
+std::size_t SharedCollectives::MemoryOf(int size) {
+  return sizeof(RankArea) * static_cast<std::size_t>(std::max(size, 0));
 }
 
 SharedCollectives::RankArea& SharedCollectives::area(int rank) const {
@@ -136,8 +130,10 @@ Result<void> SharedCollectives::Meet() {
 
 bool SharedCollectives::IsSmall(const Operands& operands, const CallSignature& call) const {
   const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
-  return call.kind == CollectiveKind::kAllReduce &&
-         bytes <= kSmallBytes / static_cast<std::size_t>(size_);
+  if (call.kind != CollectiveKind::kAllReduce || bytes > kMostSmallBytes) return false;
+  if (way_) return *way_ == SharedWay::kSmall;
+  return Predict(costs_, SharedWork(SharedWay::kSmall, size_, bytes, costs_.lanes)) <=
+         Predict(costs_, SharedWork(SharedWay::kSlots, size_, bytes, costs_.lanes));
 }
 
 // All ranks see the same lines, so that they decide alike.

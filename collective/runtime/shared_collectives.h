@@ -2,14 +2,14 @@
 
 #include <cstddef>
 #include <memory>
-#include <span>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "collective/runtime/backend.h"
+#include "collective/runtime/cost_model.h"
 #include "collective/runtime/registered_memory.h"
+#include "collective/runtime/shared_way.h"
 #include "collective/transport/shared_group.h"
-#include "collective/transport/store.h"
 
 namespace espalier::runtime {
 
@@ -27,9 +27,12 @@ namespace espalier::runtime {
 // Waiting: spins for some microseconds if every rank has a core, gives way, then sleeps.
 class SharedCollectives : public Backend {
  public:
-  static Result<std::unique_ptr<SharedCollectives>> Join(transport::Store& store,
-                                                         const std::string& name, int rank,
-                                                         int size, transport::Deadline deadline);
+  // Bytes of shared memory that a group of so many ranks works in.
+  static std::size_t MemoryOf(int size);
+  // The group has that memory. Allreduces go by the way that costs say is faster, or always by
+  // `way` where they can.
+  SharedCollectives(std::unique_ptr<transport::SharedGroup> group, const Costs& costs,
+                    std::optional<SharedWay> way);
 
   Result<void> Run(const Operands& operands, const CallSignature& call,
                    const transport::Patience& patience) override;
@@ -42,8 +45,6 @@ class SharedCollectives : public Backend {
   struct CallLine;
   struct RankArea;
   struct Pieces;
-
-  explicit SharedCollectives(std::unique_ptr<transport::SharedGroup> group);
 
   RankArea& area(int rank) const;
   std::byte* slot(int rank, std::size_t piece) const;
@@ -69,6 +70,8 @@ class SharedCollectives : public Backend {
 
   std::unique_ptr<transport::SharedGroup> group_;
   RegisteredMemory registered_;
+  Costs costs_;
+  std::optional<SharedWay> way_;
   int rank_;
   int size_;
   std::uint32_t calls_ = 0;  // entered

@@ -202,9 +202,12 @@ Result<void> MeasureSize(const BenchRequest& request, Communicator& group, std::
 Result<void> RunRank(const BenchRequest& request, const std::filesystem::path& folder, int rank,
                      const std::vector<std::size_t>& sizes, Report& report) {
   transport::FileStore store(folder);
-  auto group = Communicator::Join(
-      store, "bench", rank, request.ranks,
-      {.medium = request.medium, .timeout = request.timeout, .connections = request.connections});
+  auto group = Communicator::Join(store, "bench", rank, request.ranks,
+                                  {.medium = request.medium,
+                                   .timeout = request.timeout,
+                                   .connections = request.connections,
+                                   .costs_file = request.costs_file,
+                                   .algorithm = request.algorithm});
   if (!group) return Propagate(group);
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     auto measured = MeasureSize(request, **group, sizes[i], i, report);
@@ -247,30 +250,6 @@ BenchRow Summarise(const BenchRequest& request, const Report& report, std::size_
   return row;
 }
 
-Result<std::vector<std::size_t>> ListSizes(const BenchRequest& request) {
-  const bool has_order = request.min_bytes >= sizeof(float) && request.factor >= 2 &&
-                         request.min_bytes <= request.max_bytes;
-  if (!has_order) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("sizes from {} to {} by factors of {}: at least 4 bytes, upwards, "
-                            "factors from 2",
-                            request.min_bytes, request.max_bytes, request.factor));
-  }
-  if (request.ranks < 1 || request.ranks > kMaxRanks || request.repetitions < 1 ||
-      request.repetitions > kMaxRepetitions) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} ranks, {} repetitions: 1 to {}, 1 to {}", request.ranks,
-                            request.repetitions, kMaxRanks, kMaxRepetitions));
-  }
-  std::vector<std::size_t> sizes;
-  for (std::size_t bytes = request.min_bytes; bytes <= request.max_bytes && bytes != 0;
-       bytes *= request.factor) {
-    sizes.push_back(bytes);
-    if (bytes > request.max_bytes / request.factor) break;
-  }
-  return sizes;
-}
-
 // Starts the ranks and waits for them. What went wrong first, in the order of the ranks.
 Result<void> RunRanks(const BenchRequest& request, const std::filesystem::path& folder,
                       const std::vector<std::size_t>& sizes, Report& report) {
@@ -305,6 +284,30 @@ Result<void> RunRanks(const BenchRequest& request, const std::filesystem::path& 
 }
 
 }  // namespace
+
+Result<std::vector<std::size_t>> ListSizes(const BenchRequest& request) {
+  const bool has_order = request.min_bytes >= sizeof(float) && request.factor >= 2 &&
+                         request.min_bytes <= request.max_bytes;
+  if (!has_order) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("sizes from {} to {} by factors of {}: at least 4 bytes, upwards, "
+                            "factors from 2",
+                            request.min_bytes, request.max_bytes, request.factor));
+  }
+  if (request.ranks < 1 || request.ranks > kMaxRanks || request.repetitions < 1 ||
+      request.repetitions > kMaxRepetitions) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} ranks, {} repetitions: 1 to {}, 1 to {}", request.ranks,
+                            request.repetitions, kMaxRanks, kMaxRepetitions));
+  }
+  std::vector<std::size_t> sizes;
+  for (std::size_t bytes = request.min_bytes; bytes <= request.max_bytes && bytes != 0;
+       bytes *= request.factor) {
+    sizes.push_back(bytes);
+    if (bytes > request.max_bytes / request.factor) break;
+  }
+  return sizes;
+}
 
 Result<std::vector<BenchRow>> RunBench(const BenchRequest& request) {
   auto sizes = ListSizes(request);

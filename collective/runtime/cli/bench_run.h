@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "collective/program/collective_spec.h"
@@ -22,6 +23,8 @@ struct BenchRequest {
   std::size_t factor = 2;
   int repetitions = 9;
   int connections = 1;
+  std::string costs_file;  // as CommunicatorOptions has them
+  std::string algorithm;
   std::chrono::milliseconds timeout{30'000};
 };
 
@@ -37,6 +40,10 @@ struct BenchRow {
   double busbw = 0;
   std::int64_t errors = 0;  // elements that were wrong, on all ranks
 };
+
+// From the smallest to the largest.
+// Errors: kInvalidArgument for sizes that make no sense, and for ranks or repetitions that do not.
+Result<std::vector<std::size_t>> ListSizes(const BenchRequest& request);
 
 // Runs f32 collectives between processes of this machine, out of place (a broadcast has one
 // buffer). A repetition is a barrier and then as many calls as make it worth measuring.

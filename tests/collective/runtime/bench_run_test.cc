@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "collective/runtime/cli/bench_explain.h"
+
 namespace espalier::runtime {
 namespace {
 
@@ -29,6 +31,40 @@ TEST(Bench, MeasuresEveryCollectiveAndFindsNoErrors) {
         EXPECT_LE(row.minimum_seconds, row.seconds);
       }
     }
+  }
+}
+
+TEST(Bench, ExplainsTheChoiceByPredictionsAndMeasurements) {
+  for (const Medium medium : {Medium::kShared, Medium::kTcp}) {
+    const auto explained = ExplainBench({.ranks = 3,
+                                         .medium = medium,
+                                         .min_bytes = 1 << 12,
+                                         .max_bytes = 1 << 20,
+                                         .factor = 16,
+                                         .repetitions = 1});
+    ASSERT_TRUE(explained) << explained.error().message;
+    ASSERT_EQ(explained->sizes.size(), 3U);
+    for (const ExplainedSize& size : explained->sizes) {
+      ASSERT_LT(size.chosen, size.candidates.size());
+      for (const ExplainedCandidate& one : size.candidates) {
+        EXPECT_EQ(one.errors, 0) << one.algorithm;
+        EXPECT_GT(one.measured_seconds, 0) << one.algorithm;
+        EXPECT_GE(one.predicted_seconds, size.candidates[size.chosen].predicted_seconds);
+        EXPECT_GE(one.measured_seconds, size.candidates[size.fastest].measured_seconds);
+      }
+    }
+    // Small data has two ways through shared memory, large data one.
+    EXPECT_EQ(explained->sizes.back().candidates.size(), medium == Medium::kShared ? 1U : 4U);
+  }
+}
+
+TEST(Bench, HasNothingToExplainWhereThereIsOneWay) {
+  for (const BenchRequest& request :
+       {BenchRequest{.kind = CollectiveKind::kAllGather}, BenchRequest{.registered = true},
+        BenchRequest{.kind = CollectiveKind::kAllToAll, .medium = Medium::kTcp}}) {
+    const auto explained = ExplainBench(request);
+    ASSERT_FALSE(explained);
+    EXPECT_EQ(explained.error().code, ErrorCode::kInvalidArgument);
   }
 }
 

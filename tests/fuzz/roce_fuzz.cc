@@ -27,19 +27,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto packet =
       espalier::dpdk::ParseRoce(frame.data(), static_cast<std::uint32_t>(frame.size()));
   if (!packet) return 0;
-  ESPALIER_CHECK(packet->udp >= packet->ip + 20 &&
-                 packet->udp + packet->udp_bytes <= frame.data() + size);
-  (void)packet->DmaBytes();
-  (void)packet->IsSequenceNak();
-  (void)packet->IsProbe();
-  const std::uint16_t own_port = packet->source_port();
-  espalier::dpdk::RewriteSourcePort(*packet, static_cast<std::uint16_t>(own_port + 1), patch);
+  ESPALIER_CHECK(packet.udp >= packet.ip + 20 &&
+                 packet.udp + packet.udp_bytes <= frame.data() + size);
+  (void)packet.DmaBytes();
+  (void)packet.IsSequenceNak();
+  (void)packet.IsProbe();
+  const std::uint16_t own_port = packet.source_port();
+  espalier::dpdk::RewriteSourcePort(packet, static_cast<std::uint16_t>(own_port + 1), patch);
   for (std::size_t i = 0; i < size; ++i) {
-    ESPALIER_CHECK(frame[i] == data[i] || MayDiffer(&frame[i], *packet), "at {}", i);
+    ESPALIER_CHECK(frame[i] == data[i] || MayDiffer(&frame[i], packet), "at {}", i);
   }
-  espalier::dpdk::RewriteSourcePort(*packet, own_port, patch);
+  espalier::dpdk::RewriteSourcePort(packet, own_port, patch);
   // One's complement has two zeros; a checksum of the other one comes back as all ones.
   const bool is_same = std::equal(frame.begin(), frame.end(), data);
-  ESPALIER_CHECK(is_same || espalier::dpdk::Load16(packet->udp + 6) == 0xFFFF);
+  ESPALIER_CHECK(is_same || espalier::dpdk::Load16(packet.udp + 6) == 0xFFFF);
   return 0;
 }

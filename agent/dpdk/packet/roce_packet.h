@@ -31,10 +31,12 @@ constexpr std::uint32_t kPsnMask = 0xFFFFFF;
 // as the payload of RoCE is, covers headers and CRC, and ends where the IP packet ends. What lies
 // behind (padding of short frames) is no part of it.
 struct RocePacket {
-  std::uint8_t* ip = nullptr;
-  std::uint8_t* udp = nullptr;
-  std::uint32_t udp_bytes = 0;  // its header and the CRC included
-  bool is_v4 = true;
+  std::uint8_t* ip;
+  std::uint8_t* udp;        // null: there is none
+  std::uint32_t udp_bytes;  // its header and the CRC included
+  bool is_v4;
+
+  explicit operator bool() const { return udp != nullptr; }
 
   const std::uint8_t* bth() const { return udp + 8; }
   std::uint8_t* icrc() const { return udp + udp_bytes - 4; }
@@ -73,58 +75,59 @@ std::optional<std::uint32_t> SkipIpv6Extensions(const std::uint8_t* ip, std::uin
 //
 // Reads nothing beyond frame + bytes, whatever is in it. Complexity: a few cycles; VLAN tags and
 // IPv6 a few more (tests/bench/dpdk_packet_bench.cc).
-inline std::optional<RocePacket> ParseRoce(std::uint8_t* frame, std::uint32_t bytes) {
+[[gnu::always_inline]] inline RocePacket ParseRoce(std::uint8_t* frame, std::uint32_t bytes) {
   constexpr std::uint16_t kIpv4 = Swap16(0x0800);
   constexpr std::uint16_t kIpv6 = Swap16(0x86DD);
   constexpr std::uint16_t kVlan = Swap16(0x8100);
   constexpr std::uint16_t kServiceVlan = Swap16(0x88A8);
   constexpr int kMaxTags = 4;
 
-  if (bytes < kMinRoceFrame) return std::nullopt;
+  if (bytes < kMinRoceFrame) return {};
   std::uint32_t type_at = 12;
   std::uint16_t type = Load16(frame + type_at);
   for (int tags = 0; type == kVlan || type == kServiceVlan; ++tags) {
     type_at += 4;
-    if (tags == kMaxTags || type_at + (kMinRoceFrame - 12) > bytes) return std::nullopt;
+    if (tags == kMaxTags || type_at + (kMinRoceFrame - 12) > bytes) return {};
     type = Load16(frame + type_at);
   }
-  RocePacket packet{.ip = frame + type_at + 2};
+  std::uint8_t* const ip = frame + type_at + 2;
+  bool is_v4 = true;
   std::uint32_t left = bytes - type_at - 2;  // at least 20 + kMinRoceUdp
   std::uint32_t ip_header = 20;
   if (type == kIpv4) {
-    const std::uint32_t total = LoadBig16(packet.ip + 2);
+    const std::uint32_t total = LoadBig16(ip + 2);
     constexpr std::uint16_t kFragmentBits = Swap16(0x3FFF);
-    if (packet.ip[9] != 17 || (Load16(packet.ip + 6) & kFragmentBits) != 0 || total > left) {
-      return std::nullopt;
+    if (ip[9] != 17 || (Load16(ip + 6) & kFragmentBits) != 0 || total > left) {
+      return {};
     }
     left = total;
-    if (packet.ip[0] != 0x45) [[unlikely]] {
-      const std::optional<std::uint32_t> skipped = SkipIpv4Options(packet.ip, left);
-      if (!skipped) return std::nullopt;
+    if (ip[0] != 0x45) [[unlikely]] {
+      const std::optional<std::uint32_t> skipped = SkipIpv4Options(ip, left);
+      if (!skipped) return {};
       ip_header = *skipped;
     }
   } else if (type == kIpv6) {
-    const std::uint32_t total = 40U + LoadBig16(packet.ip + 4);
-    if (packet.ip[0] >> 4 != 6 || total > left) return std::nullopt;
-    packet.is_v4 = false;
+    const std::uint32_t total = 40U + LoadBig16(ip + 4);
+    if (ip[0] >> 4 != 6 || total > left) return {};
+    is_v4 = false;
     left = total;
     ip_header = 40;
-    if (packet.ip[6] != 17) [[unlikely]] {
-      const std::optional<std::uint32_t> skipped = SkipIpv6Extensions(packet.ip, left);
-      if (!skipped) return std::nullopt;
+    if (ip[6] != 17) [[unlikely]] {
+      const std::optional<std::uint32_t> skipped = SkipIpv6Extensions(ip, left);
+      if (!skipped) return {};
       ip_header = *skipped;
     }
   } else {
-    return std::nullopt;
+    return {};
   }
-  if (left < ip_header + kMinRoceUdp) return std::nullopt;
-  packet.udp = packet.ip + ip_header;
-  packet.udp_bytes = LoadBig16(packet.udp + 4);
+  if (left < ip_header + kMinRoceUdp) return {};
+  std::uint8_t* const udp = ip + ip_header;
+  const std::uint32_t udp_bytes = LoadBig16(udp + 4);
   constexpr std::uint16_t kPort = Swap16(kRoceV2UdpPort);
-  const bool is_roce = Load16(packet.udp + 2) == kPort && packet.udp_bytes == left - ip_header &&
-                       packet.udp_bytes % 4 == 0 && (packet.bth()[1] & 0xF) == 0;
-  if (!is_roce) return std::nullopt;
-  return packet;
+  const bool is_roce = Load16(udp + 2) == kPort && udp_bytes == left - ip_header &&
+                       udp_bytes % 4 == 0 && (udp[9] & 0xF) == 0;
+  if (!is_roce) return {};
+  return {.ip = ip, .udp = udp, .udp_bytes = udp_bytes, .is_v4 = is_v4};
 }
 
 }  // namespace espalier::dpdk

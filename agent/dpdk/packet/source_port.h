@@ -44,21 +44,21 @@ class IcrcPatch {
   std::unique_ptr<Nibbles[]> tables_;
 };
 
-// Gives the packet another source port (host order), with its invariant CRC and, where it has one,
-// its UDP checksum (RFC 1624; zero is "none" and stays so).
+// Gives the packet a source port (host order), with its invariant CRC and, where it has one,
+// its UDP checksum (RFC 1624; zero is "none" and stays so). False where it had that port.
 // Complexity: O(1), some 5 cycles in cache (tests/bench/dpdk_packet_bench.cc).
-inline void RewriteSourcePort(const RocePacket& packet, std::uint16_t port,
-                              const IcrcPatch& patch) {
+[[gnu::always_inline]] inline bool RewriteSourcePort(const RocePacket& packet, std::uint16_t port,
+                                                     const IcrcPatch& patch) {
   const std::uint16_t before = Load16(packet.udp);
   const std::uint16_t after = Swap16(port);
   const auto difference = static_cast<std::uint16_t>(before ^ after);
-  if (difference == 0) return;
+  if (difference == 0) return false;
   const std::uint32_t icrc_before = Load32(packet.icrc());
   const std::uint32_t icrc_after = icrc_before ^ patch.Difference(difference, packet.udp_bytes);
   Store16(packet.udp, after);
   Store32(packet.icrc(), icrc_after);
   const std::uint16_t checksum = Load16(packet.udp + 6);
-  if (checksum == 0) return;
+  if (checksum == 0) return true;
   // One's-complement sums do not depend on the order of bytes, and the CRC lies at an even offset.
   const auto inverse = [](std::uint32_t word) { return ~word & 0xFFFF; };
   std::uint32_t sum = inverse(checksum) + inverse(before) + after;
@@ -68,6 +68,7 @@ inline void RewriteSourcePort(const RocePacket& packet, std::uint16_t port,
   sum = (sum & 0xFFFF) + (sum >> 16);
   const auto updated = static_cast<std::uint16_t>(~sum);
   Store16(packet.udp + 6, updated == 0 ? std::uint16_t{0xFFFF} : updated);
+  return true;
 }
 
 }  // namespace espalier::dpdk

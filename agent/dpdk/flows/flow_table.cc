@@ -1,0 +1,119 @@
+#include "agent/dpdk/flows/flow_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace espalier::dpdk {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+}  // namespace
+
+FlowTable::FlowTable(std::uint32_t max_flows, std::size_t cores)
+    : max_flows_(max_flows),
+      core_count_(cores),
+      lines_(std::make_unique<FlowLine[]>(max_flows)),
+      echoes_(std::make_unique<FlowEcho[]>(max_flows)),
+      acknowledgements_(std::make_unique<AcknowledgementLine[]>(max_flows)),
+      cores_(std::make_unique<Core[]>(cores)),
+      used_(max_flows, false),
+      paired_(max_flows, false),
+      current_(new Snapshot{FlowIndex(0), FlowIndex(0)}),
+      published_(current_.get()) {
+  ESPALIER_CHECK(max_flows > 0 && max_flows <= 1U << 24, "max_flows={}", max_flows);
+  for (std::uint32_t slot = max_flows; slot > 0; --slot) free_.push_back(slot - 1);
+}
+
+FlowTable::~FlowTable() = default;
+
+std::optional<std::uint32_t> FlowTable::Add(const FlowKey& key, FlowKind kind,
+                                            std::uint16_t own_port, std::uint32_t psn) {
+  if (free_.empty()) return std::nullopt;
+  const std::uint32_t slot = free_.back();
+  free_.pop_back();
+  FlowLine& line = lines_[slot];
+  line.key = key;
+  line.port.store(0, kRelaxed);
+  line.own_port.store(own_port, kRelaxed);
+  line.bytes.store(0, kRelaxed);
+  line.packets.store(0, kRelaxed);
+  line.next_psn.store(psn, kRelaxed);
+  line.retries.store(0, kRelaxed);
+  line.watch.store(kind == FlowKind::kResponses ? FlowLine::kResponses : 0, kRelaxed);
+  FlowEcho& echo = echoes_[slot];
+  echo.rtt_us.store(0, kRelaxed);
+  echo.next_acknowledged_psn.store(psn, kRelaxed);
+  used_[slot] = true;
+  ++size_;
+  return slot;
+}
+
+void FlowTable::Remove(std::uint32_t slot) {
+  ESPALIER_CHECK(used_[slot], "slot={}", slot);
+  used_[slot] = false;
+  paired_[slot] = false;
+  --size_;
+  removed_.push_back(slot);
+}
+
+void FlowTable::SetPort(std::uint32_t slot, std::uint16_t port) {
+  ESPALIER_CHECK(used_[slot], "slot={}", slot);
+  lines_[slot].port.store(port, kRelaxed);
+}
+
+void FlowTable::Pair(std::uint32_t slot, const FlowKey& acknowledgements) {
+  ESPALIER_CHECK(used_[slot] && !paired_[slot], "slot={}", slot);
+  acknowledgements_[slot] = {acknowledgements, slot};
+  paired_[slot] = true;
+}
+
+void FlowTable::Publish() {
+  auto next = std::make_unique<Snapshot>(Snapshot{FlowIndex(size_), FlowIndex(size_)});
+  for (std::uint32_t slot = 0; slot < max_flows_; ++slot) {
+    if (!used_[slot]) continue;
+    next->flows.Add(HashOf(lines_[slot].key), slot);
+    if (paired_[slot]) next->acknowledgements.Add(HashOf(acknowledgements_[slot].key), slot);
+  }
+  published_.store(next.get(), std::memory_order_seq_cst);
+  Retired retired{std::exchange(current_, std::move(next)), std::exchange(removed_, {}), {}};
+  for (std::size_t core = 0; core < core_count_; ++core) {
+    retired.bursts.push_back(cores_[core].bursts.load(std::memory_order_seq_cst));
+  }
+  retired_.push_back(std::move(retired));
+}
+
+void FlowTable::Reclaim() {
+  const auto is_unseen = [this](const Retired& retired) {
+    for (std::size_t core = 0; core < core_count_; ++core) {
+      if (cores_[core].bursts.load(std::memory_order_seq_cst) <= retired.bursts[core]) return false;
+    }
+    return true;
+  };
+  while (!retired_.empty() && is_unseen(retired_.front())) {
+    const std::vector<std::uint32_t>& slots = retired_.front().slots;
+    free_.insert(free_.end(), slots.begin(), slots.end());
+    retired_.pop_front();
+  }
+}
+
+FlowCounts FlowTable::Read(std::uint32_t slot) const {
+  const FlowLine& line = lines_[slot];
+  const FlowEcho& echo = echoes_[slot];
+  FlowCounts counts{.bytes = line.bytes.load(kRelaxed),
+                    .packets = line.packets.load(kRelaxed),
+                    .retries = line.retries.load(kRelaxed),
+                    .rtt_us = echo.rtt_us.load(kRelaxed)};
+  if (paired_[slot] && counts.packets > 0) {
+    const std::uint32_t psns =
+        (line.next_psn.load(kRelaxed) - echo.next_acknowledged_psn.load(kRelaxed)) & kPsnMask;
+    // Half of the space of numbers: acknowledgements have overtaken what was read of the line.
+    const std::uint64_t packets = psns < 1U << 23 ? psns : 0;
+    counts.outstanding_bytes = std::min(counts.bytes, packets * (counts.bytes / counts.packets));
+  }
+  return counts;
+}
+
+}  // namespace espalier::dpdk

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "agent/dpdk/flows/flow_table.h"
+#include "agent/dpdk/flows/spsc_ring.h"
+#include "agent/dpdk/packet/source_port.h"
+
+namespace espalier::dpdk {
+
+// What a core tells the control thread.
+struct FlowEvent {
+  enum class Kind : std::uint8_t {
+    kNewFlow,          // a message of several packets began that belongs to no flow of the table
+    kRestarted,        // another queue pair has a flow's number now: its port or PSN jumped
+    kAcknowledgement,  // of which it is not known what it acknowledges
+  };
+  Kind kind = Kind::kNewFlow;
+  FlowKind flow_kind = FlowKind::kRequests;
+  std::uint16_t own_port = 0;
+  FlowKey key;
+  std::uint32_t psn = 0;
+  std::uint32_t message_bytes = 0;  // by RDMA; 0 unknown
+};
+
+// What a core has seen; it only grows.
+struct SteeringCounts {
+  std::atomic<std::uint64_t> frames{0};       // in both directions
+  std::atomic<std::uint64_t> roce{0};         // of them RoCEv2
+  std::atomic<std::uint64_t> rewritten{0};    // with another source port than they came with
+  std::atomic<std::uint64_t> lost_events{0};  // the queue to the control thread was full
+};
+
+struct Frame {
+  std::uint8_t* data = nullptr;
+  std::uint32_t bytes = 0;
+};
+
+// One core's work on bursts of frames, in place: frames that leave the host get their flow's source
+// port; those that come in are looked at for acknowledgements and READ requests, and never changed.
+// What is no RoCEv2 packet of a flow in the table is not changed either.
+//
+// It never locks, allocates, logs or waits. Stages go over 32 frames each, so that memory is
+// fetched ahead: headers, index, the flow's line and the packet's end.
+// Thread safety: one core; the ring's other end and the counts: any one thread.
+// Complexity: tests/bench/dpdk_packet_bench.cc measures it.
+class Steering {
+ public:
+  Steering(FlowTable& table, std::size_t core, const IcrcPatch& patch)
+      : table_(table), core_(core), patch_(patch) {}
+
+  // now_us: any clock of microseconds, that may wrap around.
+  void Outgoing(std::span<const Frame> frames, std::uint32_t now_us);
+  void Incoming(std::span<const Frame> frames, std::uint32_t now_us);
+
+  SpscRing<FlowEvent>& events() { return events_; }
+  const SteeringCounts& counts() const { return counts_; }
+
+ private:
+  static constexpr std::size_t kBatch = 32;
+  struct Found;
+  // READ requests that came in lately, by the hash of their PSN and hosts: how much they ask for.
+  struct PendingRead {
+    FlowKey requester;  // reversed, without a queue pair: as the response will have it
+    std::uint32_t psn = 0;
+    std::uint32_t bytes = 0;
+  };
+  static constexpr std::size_t kPendingReads = 256;
+
+  void SteerBatch(const FlowTable::View& view, std::span<const Frame> frames, std::size_t ahead,
+                  std::uint32_t now_us);
+  // How many were rewritten: 0 or 1.
+  std::uint64_t Steer(const FlowTable::View& view, const RocePacket& packet, std::uint32_t slot,
+                      std::uint32_t now_us);
+  std::uint64_t SteerByFullSearch(const FlowTable::View& view, const Found& one,
+                                  std::uint32_t now_us);
+  void Count(FlowLine& line, FlowEcho& echo, const RocePacket& packet, std::uint32_t now_us);
+  void HandleUnknown(const RocePacket& packet);
+  void HandleAcknowledgement(const FlowTable::View& view, const RocePacket& packet,
+                             std::uint32_t now_us);
+  PendingRead& ReadAt(const FlowKey& key, std::uint32_t psn);
+  void Tell(const FlowEvent& event);
+
+  FlowTable& table_;
+  const std::size_t core_;
+  const IcrcPatch& patch_;
+  SpscRing<FlowEvent> events_{4096};
+  SteeringCounts counts_;
+  std::array<PendingRead, kPendingReads> reads_;
+};
+
+}  // namespace espalier::dpdk

@@ -1,0 +1,355 @@
+// Flows of a datapath: what cores tell of them, what becomes of their packets, and that nothing of
+// it needs a lock.
+#include "agent/dpdk/flows/steering.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/agent/dpdk/roce_frames.h"
+
+namespace espalier::dpdk {
+namespace {
+
+const IcrcPatch& Patch() {
+  static const IcrcPatch patch;
+  return patch;
+}
+
+// A table with one core.
+struct Datapath {
+  explicit Datapath(std::uint32_t max_flows = 16) : table(max_flows, 1) {}
+
+  // The frame as it leaves, or as it came in.
+  BuiltFrame Send(const RoceFrame& frame) {
+    BuiltFrame built = Build(frame);
+    Out(built.bytes);
+    return built;
+  }
+  void Out(Bytes& bytes) {
+    const Frame frame{bytes.data(), static_cast<std::uint32_t>(bytes.size())};
+    steering.Outgoing({&frame, 1}, now_us);
+  }
+  void Receive(const RoceFrame& frame) {
+    BuiltFrame built = Build(frame);
+    const Bytes before = built.bytes;
+    const Frame received{built.bytes.data(), static_cast<std::uint32_t>(built.bytes.size())};
+    steering.Incoming({&received, 1}, now_us);
+    EXPECT_EQ(built.bytes, before);
+  }
+  // The flow that an event is of.
+  std::uint32_t Open(const FlowEvent& event, std::uint16_t port = 0) {
+    const std::uint32_t slot =
+        table.Add(event.key, event.flow_kind, event.own_port, event.psn).value();
+    table.SetPort(slot, port);
+    table.Publish();
+    return slot;
+  }
+
+  FlowTable table;
+  Steering steering{table, 0, Patch()};
+  std::uint32_t now_us = 1000;
+};
+
+RoceFrame WriteFirst(std::uint32_t psn = 100, std::uint32_t bytes = 8 << 20) {
+  return {.opcode = 0x06, .psn = psn, .payload = Reth(bytes, 1024)};
+}
+RoceFrame WriteMiddle(std::uint32_t psn) { return {.psn = psn, .payload = Bytes(1024, 1)}; }
+// From the other end to the queue pair 0x99, which sends the flow.
+RoceFrame Acknowledgement(std::uint32_t psn, std::uint8_t syndrome = 0) {
+  return {.source = "10.0.1.1",
+          .destination = "10.0.0.1",
+          .opcode = 0x11,
+          .destination_qpn = 0x99,
+          .psn = psn,
+          .payload = Aeth(syndrome)};
+}
+
+void ExpectPort(const BuiltFrame& frame, std::uint16_t port) {
+  EXPECT_EQ(Get16(frame.bytes, frame.udp), port);
+  EXPECT_EQ(StoredIcrc(frame), ReferenceIcrc(frame));
+}
+
+TEST(Steering, TellsOfAnElephantWithItsFirstPacket) {
+  Datapath path;
+  ExpectPort(path.Send(WriteFirst()), 50'000);
+  const std::optional<FlowEvent> event = path.steering.events().Pop();
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->kind, FlowEvent::Kind::kNewFlow);
+  EXPECT_EQ(event->flow_kind, FlowKind::kRequests);
+  EXPECT_EQ(event->message_bytes, 8U << 20);
+  EXPECT_EQ(event->own_port, 50'000);
+  EXPECT_EQ(event->psn, 100U);
+  EXPECT_EQ(event->key.source().ToString(), "10.0.0.1");
+  EXPECT_EQ(event->key.destination().ToString(), "10.0.1.1");
+  EXPECT_EQ(event->key.qpn(), 0x11U);
+  // Mice, middles and the queue pairs of management are nobody's news.
+  path.Send({.opcode = 0x0A, .payload = Reth(512, 512)});
+  path.Send(WriteMiddle(7));
+  path.Send({.opcode = 0x06, .destination_qpn = 1, .payload = Reth(1 << 20, 64)});
+  path.Send({.opcode = 0x64, .payload = Bytes(64, 1)});
+  EXPECT_FALSE(path.steering.events().Pop());
+  // A SEND says no length.
+  path.Send({.opcode = 0x00});
+  EXPECT_EQ(path.steering.events().Pop()->message_bytes, 0U);
+}
+
+TEST(Steering, GivesEveryPacketOfAFlowItsPort) {
+  for (const char* family : {"10.0.", "fd00::"}) {
+    Datapath path;
+    RoceFrame frame = WriteFirst();
+    frame.source = std::string(family) + (family[0] == '1' ? "0.1" : "1");
+    frame.destination = std::string(family) + (family[0] == '1' ? "1.1" : "2");
+    frame.vlan_types = {0x8100};
+    path.Send(frame);
+    path.Open(*path.steering.events().Pop(), 60'001);
+    ExpectPort(path.Send(frame), 60'001);
+    for (const int opcode : {0x07, 0x08, 0x0A, 0x0C, 0x11, 0x16, 0x1F}) {
+      frame.opcode = static_cast<std::uint8_t>(opcode);
+      ++frame.psn;
+      ExpectPort(path.Send(frame), 60'001);
+    }
+    frame.destination_qpn = 0x12;  // another queue pair
+    ExpectPort(path.Send(frame), 50'000);
+  }
+}
+
+TEST(Steering, LeavesOtherTrafficAsItIs) {
+  Datapath path;
+  path.Send(WriteFirst());
+  path.Open(*path.steering.events().Pop(), 60'001);
+  Bytes tcp = Build(WriteFirst()).bytes;
+  tcp[14 + 9] = 6;
+  Bytes fragment = Build(WriteFirst()).bytes;
+  fragment[14 + 6] = 0x20;
+  Bytes runt(17, 3);
+  for (Bytes* bytes : {&tcp, &fragment, &runt}) {
+    const Bytes before = *bytes;
+    path.Out(*bytes);
+    EXPECT_EQ(*bytes, before);
+  }
+  // An agent's probe of the flow's path: the port is what it asks about.
+  RoceFrame probe{.hop_limit = 3, .opcode = 0x04, .psn = 0, .payload = Bytes(12, 0)};
+  ExpectPort(path.Send(probe), 50'000);
+  probe.hop_limit = 64;
+  ExpectPort(path.Send(probe), 60'001);
+}
+
+TEST(Steering, KnowsHowMuchAReadBrings) {
+  Datapath path;
+  path.Receive({.source = "10.0.1.1",
+                .destination = "10.0.0.1",
+                .opcode = 0x0C,
+                .destination_qpn = 0x77,
+                .psn = 5000,
+                .payload = Reth(3 << 20)});
+  EXPECT_FALSE(path.steering.events().Pop());
+  Bytes response = Aeth(0);
+  response.resize(1028, 1);
+  path.Send({.opcode = 0x0D, .psn = 5000, .payload = response});
+  const std::optional<FlowEvent> event = path.steering.events().Pop();
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->flow_kind, FlowKind::kResponses);
+  EXPECT_EQ(event->message_bytes, 3U << 20);
+  path.Send({.opcode = 0x0D, .psn = 5001, .payload = response});
+  EXPECT_EQ(path.steering.events().Pop()->message_bytes, 0U) << "a request that nobody saw";
+  // Responses count up; requests of the other direction on the same queue pair do not.
+  const std::uint32_t slot = path.Open(*event, 60'000);
+  path.Send({.opcode = 0x0E, .psn = 5000, .payload = Bytes(1024, 1)});
+  path.Send(WriteMiddle(9));
+  EXPECT_EQ(path.table.Read(slot).packets, 2U);
+  EXPECT_EQ(path.table.Read(slot).bytes, 1024U);
+  EXPECT_EQ(path.table.Read(slot).retries, 0U);
+}
+
+TEST(Steering, CountsBytesOnceAndWhatIsSentAgain) {
+  Datapath path;
+  path.Send(WriteFirst(0xFFFFFE));
+  const std::uint32_t slot = path.Open(*path.steering.events().Pop());
+  for (const std::uint32_t psn : {0xFFFFFEU, 0xFFFFFFU, 0U, 1U, 0xFFFFFFU, 0U, 1U, 2U}) {
+    path.Send(WriteMiddle(psn));
+  }
+  const FlowCounts counts = path.table.Read(slot);
+  EXPECT_EQ(counts.packets, 8U);
+  EXPECT_EQ(counts.bytes, 5U * 1024);
+  EXPECT_EQ(counts.retries, 3U);
+  EXPECT_EQ(counts.outstanding_bytes, 0U) << "unknown without acknowledgements";
+}
+
+TEST(Steering, MeasuresWithTheAcknowledgementsOfAFlow) {
+  Datapath path;
+  path.Send(WriteFirst());
+  const std::uint32_t slot = path.Open(*path.steering.events().Pop());
+  path.Receive(Acknowledgement(100));
+  EXPECT_FALSE(path.steering.events().Pop()) << "nobody asked";
+  path.table.WantStrangers(true);
+  path.Receive(Acknowledgement(100));
+  const std::optional<FlowEvent> stranger = path.steering.events().Pop();
+  ASSERT_TRUE(stranger);
+  EXPECT_EQ(stranger->kind, FlowEvent::Kind::kAcknowledgement);
+  EXPECT_EQ(stranger->key, path.table.line(slot).key.Reversed(0x99));
+  EXPECT_FALSE(path.table.HasAcknowledgements(slot));
+  path.table.Pair(slot, stranger->key);
+  path.table.Publish();
+  EXPECT_TRUE(path.table.HasAcknowledgements(slot));
+
+  RoceFrame last = WriteMiddle(103);
+  last.asks_for_acknowledgement = true;
+  for (std::uint32_t psn = 100; psn < 103; ++psn) path.Send(WriteMiddle(psn));
+  path.Send(last);
+  EXPECT_EQ(path.table.Read(slot).outstanding_bytes, 4096U);
+  path.now_us += 40;
+  path.Receive(Acknowledgement(101));
+  EXPECT_EQ(path.table.Read(slot).rtt_us, 0U);
+  EXPECT_EQ(path.table.Read(slot).outstanding_bytes, 2048U);
+  path.Receive(Acknowledgement(100));  // late
+  EXPECT_EQ(path.table.Read(slot).outstanding_bytes, 2048U);
+  path.Receive(Acknowledgement(103));
+  EXPECT_EQ(path.table.Read(slot).rtt_us, 40U);
+  EXPECT_EQ(path.table.Read(slot).outstanding_bytes, 0U);
+  // "Resend from 105" acknowledges 104. What is sent again is not timed.
+  for (std::uint32_t psn = 104; psn < 107; ++psn) {
+    last.psn = psn;
+    path.Send(last);
+  }
+  path.Receive(Acknowledgement(105, 0x60));
+  EXPECT_EQ(path.table.Read(slot).outstanding_bytes, 2048U);
+  last.psn = 105;
+  path.Send(last);
+  path.now_us += 5000;
+  path.Receive(Acknowledgement(106));
+  EXPECT_LT(path.table.Read(slot).rtt_us, 50U);
+  EXPECT_FALSE(path.steering.events().Pop());
+}
+
+TEST(Steering, TellsWhenAnotherQueuePairHasTheNumber) {
+  Datapath path;
+  path.Send(WriteFirst());
+  const std::uint32_t slot = path.Open(*path.steering.events().Pop(), 60'001);
+  ExpectPort(path.Send(WriteFirst(9'000'000)), 60'001);
+  std::optional<FlowEvent> event = path.steering.events().Pop();
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->kind, FlowEvent::Kind::kRestarted);
+  EXPECT_EQ(event->psn, 9'000'000U);
+  RoceFrame other = WriteFirst();
+  other.source_port = 50'123;
+  path.Send(other);
+  event = path.steering.events().Pop();
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->own_port, 50'123);
+  EXPECT_EQ(path.table.Read(slot).bytes, 0U);
+}
+
+TEST(Steering, NeverWaitsForWhoListens) {
+  Datapath path;
+  for (std::uint32_t i = 0; i < 5000; ++i) {
+    RoceFrame frame = WriteFirst();
+    frame.destination_qpn = 100 + i;
+    path.Send(frame);
+  }
+  EXPECT_EQ(path.steering.counts().lost_events.load(), 5000U - 4096);
+  EXPECT_EQ(path.steering.counts().frames.load(), 5000U);
+  EXPECT_EQ(path.steering.counts().roce.load(), 5000U);
+  EXPECT_EQ(path.steering.counts().rewritten.load(), 0U);
+}
+
+FlowKey KeyOfFlow(std::uint32_t qpn) {
+  RoceFrame frame = WriteFirst();
+  frame.destination_qpn = qpn;
+  BuiltFrame built = Build(frame);
+  return KeyOf(ParseRoce(built.bytes.data(), static_cast<std::uint32_t>(built.bytes.size())));
+}
+
+TEST(FlowTable, UsesASlotAgainWhenEveryCoreHasFinishedABurst) {
+  FlowTable table(2, 2);
+  const auto add = [&table](std::uint32_t qpn) {
+    return table.Add(KeyOfFlow(qpn), FlowKind::kRequests, 50'000, 0);
+  };
+  const std::uint32_t first = add(1).value();
+  ASSERT_TRUE(add(2));
+  EXPECT_FALSE(add(3)) << "full";
+  table.Publish();
+  table.Remove(first);
+  EXPECT_FALSE(add(3)) << "cores still find it";
+  table.Publish();
+  table.Reclaim();
+  EXPECT_FALSE(add(3)) << "cores may be at work with it";
+  table.Finish(0);
+  table.Reclaim();
+  EXPECT_FALSE(add(3)) << "one of them still is";
+  table.Finish(1);
+  table.Reclaim();
+  EXPECT_EQ(add(3), first);
+  EXPECT_EQ(table.size(), 2U);
+}
+
+TEST(FlowTable, FindsEveryFlowOfMany) {
+  constexpr std::uint32_t kFlows = 20'000;
+  Datapath path(kFlows);
+  for (std::uint32_t flow = 0; flow < kFlows; ++flow) {
+    const auto slot = path.table.Add(KeyOfFlow(100 + flow), FlowKind::kRequests, 50'000, 0);
+    ASSERT_TRUE(slot);
+    path.table.SetPort(*slot, static_cast<std::uint16_t>(1 + flow));
+  }
+  path.table.Publish();
+  std::vector<BuiltFrame> frames;
+  std::vector<Frame> burst;
+  for (std::uint32_t flow = 0; flow < kFlows; ++flow) {
+    RoceFrame frame = WriteMiddle(0);
+    frame.destination_qpn = 100 + flow;
+    frames.push_back(Build(frame));
+  }
+  for (BuiltFrame& frame : frames) {
+    burst.push_back({frame.bytes.data(), static_cast<std::uint32_t>(frame.bytes.size())});
+  }
+  path.steering.Outgoing(burst, 0);
+  for (std::uint32_t flow = 0; flow < kFlows; ++flow) {
+    ASSERT_EQ(Get16(frames[flow].bytes, frames[flow].udp), 1 + flow);
+  }
+}
+
+// A core steers packets while the control thread adds, removes and moves the flow: each packet
+// leaves with its own port or one that was chosen for its flow, and whole.
+TEST(FlowTable, ChangesUnderACoreAtWork) {
+  Datapath path(4);
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> bursts{0};
+  std::thread core([&] {
+    std::uint32_t psn = 0;
+    while (!stop.load()) {
+      for (const std::uint32_t qpn : {0x11U, 0x12U, 0x13U}) {
+        RoceFrame frame = WriteMiddle(psn);
+        frame.destination_qpn = qpn;
+        const BuiltFrame sent = path.Send(frame);
+        const std::uint32_t port = Get16(sent.bytes, sent.udp);
+        EXPECT_TRUE(port == 50'000 || port / 100 == qpn) << port;
+        EXPECT_EQ(StoredIcrc(sent), ReferenceIcrc(sent));
+      }
+      psn = (psn + 1) & kPsnMask;
+      bursts.fetch_add(1);
+    }
+  });
+  for (std::uint32_t round = 0; round < 300; ++round) {
+    const std::uint32_t qpn = 0x11 + round % 3;
+    std::optional<std::uint32_t> slot;
+    while (!slot) {
+      path.table.Reclaim();
+      slot = path.table.Add(KeyOfFlow(qpn), FlowKind::kRequests, 50'000, 0);
+      if (!slot) std::this_thread::yield();
+    }
+    path.table.SetPort(*slot, static_cast<std::uint16_t>(100 * qpn));
+    path.table.Publish();
+    path.table.SetPort(*slot, static_cast<std::uint16_t>(100 * qpn + round % 100));
+    (void)path.table.Read(*slot);
+    while (path.steering.events().Pop()) {
+    }
+    path.table.Remove(*slot);
+    path.table.Publish();
+  }
+  stop.store(true);
+  core.join();
+  EXPECT_GT(bursts.load(), 0U);
+}
+
+}  // namespace
+}  // namespace espalier::dpdk

@@ -1,0 +1,173 @@
+// What steering costs a core: cycles a packet of parsing, looking up, counting, rewriting the
+// source port and patching the invariant CRC, on frames in memory, in bursts of 64 as a port gives
+// them. Least of several passes; each is over the same frames, made new outside the time.
+#include <fmt/format.h>
+#include <x86intrin.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "agent/dpdk/flows/steering.h"
+#include "common/base/check.h"
+#include "tests/agent/dpdk/roce_frames.h"
+
+namespace espalier::dpdk {
+namespace {
+
+struct Case {
+  const char* name;
+  std::size_t flows;
+  std::size_t payload;
+  std::size_t bytes;  // of all frames together; 0: as many frames as fit 128 KiB
+  bool v6 = false;
+  bool vlan = false;
+};
+
+constexpr std::uint16_t kOwnPort = 40'000;
+
+class Arena {
+ public:
+  explicit Arena(const Case& what) {
+    RoceFrame frame{.opcode = 0x07, .payload = Bytes(what.payload, 1)};
+    if (what.v6) {
+      frame.source = "fd00::1";
+      frame.destination = "fd00:1::1";
+    }
+    if (what.vlan) frame.vlan_types = {0x8100};
+    const Bytes bytes = Build(frame).bytes;
+    const std::size_t stride = (bytes.size() + 63) / 64 * 64;
+    const std::size_t count = std::max(what.bytes, std::size_t{128} << 10) / stride;
+    memory_.reset(static_cast<std::uint8_t*>(std::aligned_alloc(64, count * stride)));
+    std::mt19937 random(1);
+    for (std::size_t i = 0; i < count; ++i) {
+      std::uint8_t* const at = memory_.get() + i * stride;
+      std::copy(bytes.begin(), bytes.end(), at);
+      frames_.push_back({at, static_cast<std::uint32_t>(bytes.size())});
+      packets_.push_back(ParseRoce(at, static_cast<std::uint32_t>(bytes.size())));
+      const auto flow = static_cast<std::uint32_t>(random() % what.flows);
+      flows_.push_back(flow);
+      Store32(const_cast<std::uint8_t*>(packets_.back().bth()) + 4, Swap32(16 + flow));
+    }
+    psns_.resize(what.flows);
+  }
+
+  // As they come from the host, in order.
+  void Renew() {
+    for (std::size_t i = 0; i < packets_.size(); ++i) {
+      Store16(packets_[i].udp, Swap16(kOwnPort));
+      std::uint32_t& psn = psns_[flows_[i]];
+      Store32(packets_[i].udp + 16, Swap32(psn));
+      psn = (psn + 1) & kPsnMask;
+    }
+  }
+
+  std::span<const Frame> frames() const { return frames_; }
+
+ private:
+  struct Free {
+    void operator()(std::uint8_t* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::uint8_t, Free> memory_;
+  std::vector<Frame> frames_;
+  std::vector<RocePacket> packets_;
+  std::vector<std::uint32_t> flows_;
+  std::vector<std::uint32_t> psns_;
+};
+
+// Cycles a frame of `work`, the least of the passes.
+template <typename Work>
+double Measure(Arena& arena, Work&& work) {
+  const int passes = arena.frames().size() > 10'000 ? 15 : 20'000;
+  std::uint64_t least = UINT64_MAX;
+  for (int pass = 0; pass < passes; ++pass) {
+    arena.Renew();
+    _mm_mfence();
+    const std::uint64_t begin = __rdtsc();
+    for (std::span<const Frame> left = arena.frames(); !left.empty();) {
+      const std::size_t count = std::min<std::size_t>(left.size(), 64);
+      work(left.first(count));
+      left = left.subspan(count);
+    }
+    unsigned core = 0;
+    least = std::min<std::uint64_t>(least, __rdtscp(&core) - begin);
+  }
+  return static_cast<double>(least) / static_cast<double>(arena.frames().size());
+}
+
+struct Cost {
+  double parse;
+  double steer;
+};
+
+Cost MeasureCase(const Case& what, const IcrcPatch& patch) {
+  Arena arena(what);
+  FlowTable table(1 << 17, 1);
+  const FlowKey any = KeyOf(ParseRoce(arena.frames()[0].data, arena.frames()[0].bytes));
+  std::vector<std::uint32_t> order(what.flows);
+  for (std::size_t i = 0; i < what.flows; ++i) order[i] = static_cast<std::uint32_t>(i);
+  std::shuffle(order.begin(), order.end(), std::mt19937(2));
+  for (const std::uint32_t flow : order) {
+    FlowKey key = any;
+    key.number = Swap32(16 + flow) | (any.number & 0xFF);
+    const std::optional<std::uint32_t> slot = table.Add(key, FlowKind::kRequests, kOwnPort, 0);
+    table.SetPort(*slot, static_cast<std::uint16_t>(0xC000 + flow % 8192));
+  }
+  table.Publish();
+  Steering steering(table, 0, patch);
+  std::uint32_t found = 0;
+  const double parse = Measure(arena, [&found](std::span<const Frame> burst) {
+    for (const Frame& frame : burst) __builtin_prefetch(frame.data);
+    for (const Frame& frame : burst) {
+      const auto packet = ParseRoce(frame.data, frame.bytes);
+      if (packet) found += packet.udp_bytes;
+    }
+  });
+  asm volatile("" ::"r"(found));
+  const double steer =
+      Measure(arena, [&](std::span<const Frame> burst) { steering.Outgoing(burst, 1); });
+  ESPALIER_CHECK(steering.counts().rewritten.load() == steering.counts().frames.load());
+  ESPALIER_CHECK(!steering.events().Pop());
+  return {parse, steer};
+}
+
+double CyclesPerSecond() {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::uint64_t cycles = __rdtsc();
+  while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(100)) {
+  }
+  return static_cast<double>(__rdtsc() - cycles) /
+         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+}  // namespace espalier::dpdk
+
+int main() {
+  using espalier::dpdk::Case;
+  const espalier::dpdk::IcrcPatch patch;
+  const double hertz = espalier::dpdk::CyclesPerSecond();
+  constexpr std::size_t kMiB = std::size_t{1} << 20;
+  const std::vector<Case> cases = {
+      {"IPv4, in cache", 1'000, 64, 0},
+      {"VLAN, in cache", 1'000, 64, 0, false, true},
+      {"IPv6, in cache", 1'000, 64, 0, true},
+      {"IPv4, in cache, 1 flow", 1, 64, 0},
+      {"IPv4, in cache, 4 KB", 1'000, 4096, 0},
+      {"IPv4, 8 MiB of 64 B", 100'000, 64, 8 * kMiB},
+      {"IPv4, 72 MiB of 1 KB", 100'000, 1024, 72 * kMiB},
+      {"VLAN, 72 MiB of 1 KB", 100'000, 1024, 72 * kMiB, false, true},
+      {"IPv6, 72 MiB of 1 KB", 100'000, 1024, 72 * kMiB, true},
+      {"IPv4, 264 MiB of 4 KB", 100'000, 4096, 264 * kMiB},
+      {"IPv4, 264 MiB of 4 KB, 1,000", 1'000, 4096, 264 * kMiB},
+  };
+  fmt::print("{:<30} {:>8} {:>8} {:>8} {:>8}\n", "frames", "flows", "parse", "steer", "Mpps");
+  for (const Case& what : cases) {
+    const auto [parse, steer] = espalier::dpdk::MeasureCase(what, patch);
+    fmt::print("{:<30} {:>8} {:>8.1f} {:>8.1f} {:>8.1f}\n", what.name, what.flows, parse, steer,
+               hertz / steer / 1e6);
+  }
+}

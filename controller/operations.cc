@@ -136,13 +136,13 @@ ActionOutcome Controller::WouldDo(const Intents& intents) {
     const LinkId id(static_cast<std::int32_t>(i));
     changes_links |= trial.SetLinkState(id, EffectiveState(id, intents));
   }
-  if (changes_links) {
-    outcome.moves = placement_.TryLinkChange(trial);
-  } else if (intents.weights != state_.intents.weights) {
-    Placement::Recomputation reweighed = placement_.Recompute(intents.weights, /*dry_run=*/true);
-    outcome.moves = std::move(reweighed.moves);
-    outcome.after = reweighed.after;
-  }
+  const bool reweighs = intents.weights != state_.intents.weights;
+  if (!changes_links && !reweighs) return outcome;
+  Placement::Recomputation tried =
+      changes_links ? placement_.TryLinkChange(trial, reweighs ? &intents.weights : nullptr)
+                    : placement_.Recompute(intents.weights, /*dry_run=*/true);
+  outcome.moves = std::move(tried.moves);
+  outcome.after = tried.after;
   return outcome;
 }
 

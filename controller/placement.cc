@@ -23,8 +23,7 @@ Placement::Placement(State& state, PathLearner& learner, const ControllerOptions
     : state_(state),
       learner_(learner),
       options_(options),
-      assigner_(state.view),
-      rates_(state.view) {}
+      reassigner_(state, state.view, options) {}
 
 void Placement::Admit(FlowSlot slot, std::span<const std::uint16_t> steered_ports) {
   Flow& flow = state_.flows.At(slot);

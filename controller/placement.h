@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -13,7 +13,7 @@
 #include "controller/load_summary.h"
 #include "controller/options.h"
 #include "controller/path_learner.h"
-#include "controller/routing/assigner.h"
+#include "controller/reassigner.h"
 #include "controller/state.h"
 
 namespace espalier::controller {
@@ -69,9 +69,6 @@ class Placement {
   // Links have changed (State::topology). Paths that are no longer usable are given up, and their
   // flows placed anew: at once where the path is dead, at a message boundary where it is drained.
   std::vector<FlowMove> HandleLinkChange();
-  // What HandleLinkChange would move if the fabric were as `trial`, which differs from the present
-  // one in its links' states only. O(flows), as all that is there is tried on a copy.
-  std::vector<FlowMove> TryLinkChange(const fabric::Topology& trial);
   // A link is usable again: flows that had no path are placed.
   void RetryUnroutable();
 
@@ -86,7 +83,12 @@ class Placement {
   // fewer bytes in flight to move, and never more than `max_moved_bytes` of them: where all anew
   // would take more, what there is is repaired as far as that goes. With dry_run only tells.
   Recomputation Recompute(const IntentById& weights, bool dry_run,
-                          std::int64_t max_moved_bytes = std::numeric_limits<std::int64_t>::max());
+                          std::int64_t max_moved_bytes = Reassigner::kNoLimit);
+
+  // What HandleLinkChange and then (with `new_weights`) Recompute would do if the fabric were as
+  // `trial`, which differs from the present one in its links' states only. O(flows), as all that is
+  // there is tried on a copy.
+  Recomputation TryLinkChange(const fabric::Topology& trial, const IntentById* new_weights);
 
   // The agent left a dead path by itself and draws its own port: finds out where it is now.
   void HandleRedraw(FlowSlot slot, std::uint32_t left_path, std::uint16_t port);
@@ -130,30 +132,15 @@ class Placement {
   std::vector<FlowSlot> FlowsOnBrokenPaths(const fabric::Topology& topology);
   void GiveUpUnusable(Flow& flow);
   FlowMove DescribeMove(FlowSlot slot, std::string from);
-  Assignment AssignAnew(const Elephants& elephants, std::span<const std::uint32_t> job_weights);
-  // What is there, with links above what they need to bear relieved.
-  Assignment Repair(const Elephants& elephants, const Assignment& present,
-                    std::int64_t max_moved_bytes);
-  // The better of these two that moves no more bytes than it may.
-  Assignment ChooseAnew(const Elephants& elephants, std::span<const std::uint32_t> job_weights,
-                        const Assignment& present, std::int64_t max_moved_bytes);
-  std::int64_t BytesInFlight(FlowSlot slot) const;
-  std::int64_t MovedBytes(const Elephants& elephants, std::size_t index, const Assignment& from,
-                          const Assignment& to) const;
-  std::int64_t MovedBytes(const Elephants& elephants, const Assignment& from,
-                          const Assignment& to) const;
-  // Spines that are alike change places, so that what has most in flight keeps its own.
-  void KeepSpines(const Elephants& elephants, const Assignment& present, Assignment& anew) const;
-  // The ways of a flow are alike: those whose path it has already keep it.
-  static void KeepWays(const Assignment& present, Assignment& anew);
-  bool IsWorthMoving(const Elephants& elephants, std::span<const std::uint32_t> job_weights,
-                     const Assignment& from, const Assignment& to);
+  // Where flows would be: an entry for each of their ways, kNoPath where it has none.
+  using PathsBySlot = std::map<FlowSlot, std::vector<std::int32_t>>;
+  // Of those whose paths break if the fabric becomes `trial`.
+  PathsBySlot PathsAfter(const fabric::Topology& trial, FabricView& view);
 
   State& state_;
   PathLearner& learner_;
   const ControllerOptions& options_;
-  Assigner assigner_;
-  RatePredictor rates_;
+  Reassigner reassigner_;
   std::size_t ends_ = 0;  // of flows since the last assignment of new ones
 };
 

@@ -14,11 +14,7 @@ using wire::PathReason;
 FlowMove Placement::DescribeMove(FlowSlot slot, std::string from) {
   const Flow& flow = state_.flows.At(slot);
   return {state_.FlowName(flow), state_.flows.JobName(flow.job), std::move(from), state_.Via(flow),
-          BytesInFlight(slot)};
-}
-
-std::int64_t Placement::BytesInFlight(FlowSlot slot) const {
-  return static_cast<std::int64_t>(state_.flows.ActivityOf(slot).outstanding_bytes);
+          state_.BytesInFlight(slot)};
 }
 
 bool Placement::IsOnBrokenPath(const Flow& flow, const fabric::Topology& topology) {
@@ -108,8 +104,7 @@ std::vector<FlowMove> Placement::HandleLinkChange() {
   return moves;
 }
 
-std::vector<FlowMove> Placement::TryLinkChange(const fabric::Topology& trial) {
-  FabricView view(trial, state_.paths);
+Placement::PathsBySlot Placement::PathsAfter(const fabric::Topology& trial, FabricView& view) {
   LivePaths live(view);
   const auto add = [&](const Flow& flow) {
     const std::int64_t load = flow.tree_load != 0 ? flow.tree_load : kLoadUnit;
@@ -144,163 +139,65 @@ std::vector<FlowMove> Placement::TryLinkChange(const fabric::Topology& trial) {
     }
   }
   live.StartAll(to_place, ChainOptions(options_, 0));
-  std::vector<FlowMove> moves;
+  PathsBySlot after;
   auto next = to_place.begin();
   for (const FlowSlot slot : broken) {
     const Flow& flow = state_.flows.At(slot);
-    std::vector<std::int32_t> paths;
     for (const FlowWay& way : flow.ways) {
       const auto path = usable_path(flow, way);
-      const std::int32_t index = path                     ? path->value()
-                                 : is_to_place(flow, way) ? live.PathOf(*next++)
-                                                          : kNoPath;
-      if (index >= 0) paths.push_back(index);
-    }
-    moves.push_back({state_.FlowName(flow), state_.flows.JobName(flow.job), state_.Via(flow),
-                     state_.Via(flow, paths), BytesInFlight(slot)});
-  }
-  return moves;
-}
-
-Assignment Placement::AssignAnew(const Elephants& elephants,
-                                 std::span<const std::uint32_t> job_weights) {
-  Assignment assignment =
-      options_.algorithm == Algorithm::kGreedy
-          ? assigner_.Greedy(elephants.commodities)
-          : assigner_.Optimal(elephants.commodities, {.job_weights = job_weights});
-  // Flows that cannot move stay, whatever that costs.
-  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
-    const Flow& flow = state_.flows.At(elephants.slots[i]);
-    if (flow.movable) continue;
-    for (std::size_t way = 0; way < flow.ways.size(); ++way) {
-      assignment.paths[assignment.first[i] + way] = state_.PathOf(flow.ways[way])->value();
+      after[slot].push_back(path                     ? path->value()
+                            : is_to_place(flow, way) ? live.PathOf(*next++)
+                                                     : kNoPath);
     }
   }
-  assignment.max_load =
-      ComputeMaxLoad(state_.view, ComputeLoads(state_.view, elephants.commodities, assignment));
-  return assignment;
+  return after;
 }
 
-void Placement::KeepWays(const Assignment& present, Assignment& anew) {
-  for (std::size_t i = 0; i + 1 < anew.first.size(); ++i) {
-    const auto ways = std::span(anew.paths).subspan(anew.first[i], anew.PathsOf(i).size());
-    for (std::size_t way = 0; way < ways.size(); ++way) {
-      const std::int32_t old = present.PathsOf(i)[way];
-      const auto same = std::ranges::find(ways, old);
-      if (same != ways.end() && ways[way] != old) std::swap(*same, ways[way]);
-    }
-  }
-}
-
-std::int64_t Placement::MovedBytes(const Elephants& elephants, std::size_t index,
-                                   const Assignment& from, const Assignment& to) const {
-  const auto before = from.PathsOf(index);
-  const auto after = to.PathsOf(index);
-  std::int64_t moving = 0;
-  for (std::size_t way = 0; way < before.size(); ++way) moving += before[way] != after[way] ? 1 : 0;
-  return BytesInFlight(elephants.slots[index]) * moving / static_cast<std::int64_t>(before.size());
-}
-
-std::int64_t Placement::MovedBytes(const Elephants& elephants, const Assignment& from,
-                                   const Assignment& to) const {
-  std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
-    bytes += MovedBytes(elephants, i, from, to);
-  }
-  return bytes;
-}
-
-void Placement::KeepSpines(const Elephants& elephants, const Assignment& present,
-                           Assignment& anew) const {
-  const auto& clos = state_.view.clos();
-  const bool are_alike = clos && clos->all_known && clos->equal_rates &&
-                         clos->up_live == clos->up_known && clos->down_live == clos->down_known;
-  const bool all_can_move = std::ranges::all_of(
-      elephants.slots, [&](FlowSlot slot) { return state_.flows.At(slot).movable; });
-  if (!are_alike || !all_can_move) return;
-  // What stays where it is if a spine of the new assignment becomes one of the present one; flows
-  // count where nothing is in flight.
-  std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> kept;
-  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
-    const auto before = present.PathsOf(i);
-    const auto after = anew.PathsOf(i);
-    const auto ways = static_cast<std::int64_t>(after.size());
-    for (std::size_t way = 0; way < after.size(); ++way) {
-      kept[{after[way], before[way]}] += 1 + BytesInFlight(elephants.slots[i]) / ways;
-    }
-  }
-  std::vector<std::pair<std::int64_t, std::pair<std::int32_t, std::int32_t>>> most;
-  for (const auto& [spines, bytes] : kept) most.emplace_back(-bytes, spines);
-  std::sort(most.begin(), most.end());
-  std::vector<std::int32_t> becomes(clos->spines, kNoPath);
-  std::vector<bool> is_taken(clos->spines);
-  const auto take = [&](std::int32_t from, std::int32_t to) {
-    becomes[static_cast<std::size_t>(from)] = to;
-    is_taken[static_cast<std::size_t>(to)] = true;
+Placement::Recomputation Placement::TryLinkChange(const fabric::Topology& trial,
+                                                  const IntentById* new_weights) {
+  FabricView view(trial, state_.paths);
+  PathsBySlot after = PathsAfter(trial, view);
+  const auto has_paths = [&](FlowSlot slot) {
+    const auto moved = after.find(slot);
+    if (moved == after.end()) return state_.HasPaths(state_.flows.At(slot));
+    return std::ranges::find(moved->second, kNoPath) == moved->second.end();
   };
-  for (const auto& [bytes, spines] : most) {
-    const auto [from, to] = spines;
-    const bool are_free = becomes[static_cast<std::size_t>(from)] == kNoPath &&
-                          !is_taken[static_cast<std::size_t>(to)];
-    if (are_free) take(from, to);
-  }
-  std::int32_t next = 0;
-  for (std::int32_t spine = 0; spine < static_cast<std::int32_t>(clos->spines); ++spine) {
-    if (becomes[static_cast<std::size_t>(spine)] != kNoPath) continue;
-    while (is_taken[static_cast<std::size_t>(next)]) ++next;
-    take(spine, next);
-  }
-  for (std::int32_t& path : anew.paths) path = becomes[static_cast<std::size_t>(path)];
-}
-
-Assignment Placement::Repair(const Elephants& elephants, const Assignment& present,
-                             std::int64_t max_moved_bytes) {
-  constexpr std::int64_t kSteps = 2'000'000;  // about 20 ms
-  std::vector<std::int64_t> bytes;            // by way
-  LivePaths live(state_.view, [&bytes](LivePaths::Way way) { return bytes[way]; });
+  std::vector<FlowSlot> slots = state_.flows.All();
+  std::erase_if(slots, [&](FlowSlot slot) { return !has_paths(slot); });
+  const Elephants elephants = DescribeElephants(state_, InOrder(std::move(slots)));
+  Assignment paths = CurrentPaths(state_, elephants);
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
-    const Commodity& commodity = elephants.commodities[i];
-    for (const std::int32_t path : present.PathsOf(i)) {
-      const auto way =
-          live.Add(commodity.source, commodity.destination, kLoadUnit / commodity.ways);
-      bytes.push_back(BytesInFlight(elephants.slots[i]) / commodity.ways);
-      live.Place(way, path);
-      live.SetLive(way);
-      live.Pin(way, !state_.flows.At(elephants.slots[i]).movable);
-    }
+    const auto moved = after.find(elephants.slots[i]);
+    if (moved != after.end())
+      std::ranges::copy(moved->second, paths.paths.begin() + paths.first[i]);
   }
-  live.Rebalance(
-      {.max_moves = bytes.size(), .max_moved_bytes = max_moved_bytes, .step_budget = kSteps});
-  Assignment repaired = present;
-  for (LivePaths::Way way = 0; way < bytes.size(); ++way) repaired.paths[way] = live.PathOf(way);
-  repaired.max_load = live.MaxLoad();
-  return repaired;
-}
-
-Assignment Placement::ChooseAnew(const Elephants& elephants,
-                                 std::span<const std::uint32_t> job_weights,
-                                 const Assignment& present, std::int64_t max_moved_bytes) {
-  Assignment anew = AssignAnew(elephants, job_weights);
-  KeepSpines(elephants, present, anew);
-  KeepWays(present, anew);
-  Assignment repaired = Repair(elephants, present, max_moved_bytes);
-  const bool may_be = MovedBytes(elephants, present, anew) <= max_moved_bytes;
-  const bool is_asked_for = options_.algorithm == Algorithm::kGreedy;
-  const bool takes_anew =
-      may_be && (is_asked_for || IsWorthMoving(elephants, job_weights, repaired, anew));
-  return takes_anew ? anew : repaired;
-}
-
-bool Placement::IsWorthMoving(const Elephants& elephants,
-                              std::span<const std::uint32_t> job_weights, const Assignment& from,
-                              const Assignment& to) {
-  if (from.max_load != to.max_load) return to.max_load < from.max_load;
-  const auto score = [&](const Assignment& assignment) {
-    return ComputeScore(elephants.commodities, rates_.Predict(elephants.commodities, assignment),
-                        job_weights, false);
-  };
-  const Score present = score(from);
-  return IsBetter(score(to), present);
+  const auto loads = [&] { return ComputeLoads(view, elephants.commodities, paths); };
+  paths.max_load = ComputeMaxLoad(view, loads());
+  if (new_weights != nullptr) {
+    Reassigner reassigner(state_, view, options_);
+    const auto better =
+        reassigner.FindBetter(elephants, paths, WeightsOf(state_.flows.jobs(), *new_weights));
+    for (std::size_t i = 0; better && i < elephants.slots.size(); ++i) {
+      const auto ways = better->PathsOf(i);
+      if (!std::ranges::equal(ways, paths.PathsOf(i))) {
+        after[elephants.slots[i]].assign(ways.begin(), ways.end());
+      }
+    }
+    if (better) paths.max_load = better->max_load;
+  }
+  Recomputation result{.before = Summarize(state_),
+                       .after = {paths.max_load, ComputeLowerBound(view, elephants.commodities)}};
+  std::vector<FlowSlot> moved;
+  for (const auto& [slot, ways] : after) moved.push_back(slot);
+  for (const FlowSlot slot : InOrder(std::move(moved))) {
+    const Flow& flow = state_.flows.At(slot);
+    std::vector<std::int32_t> ways = after[slot];
+    std::erase(ways, kNoPath);
+    FlowMove move = DescribeMove(slot, state_.Via(flow));
+    move.to = state_.Via(flow, ways);
+    result.moves.push_back(std::move(move));
+  }
+  return result;
 }
 
 Placement::Recomputation Placement::Recompute(const IntentById& weights, bool dry_run,
@@ -311,22 +208,21 @@ Placement::Recomputation Placement::Recompute(const IntentById& weights, bool dr
   const Assignment present = CurrentPaths(state_, elephants);
   const Load bound = ComputeLowerBound(state_.view, elephants.commodities);
   const std::vector<std::uint32_t> job_weights = WeightsOf(state_.flows.jobs(), weights);
-  const Assignment anew = ChooseAnew(elephants, job_weights, present, max_moved_bytes);
-
   Recomputation result{.before = {present.max_load, bound}, .after = {present.max_load, bound}};
-  if (!IsWorthMoving(elephants, job_weights, present, anew)) return result;
-  result.after.max_load = anew.max_load;
+  const auto anew = reassigner_.FindBetter(elephants, present, job_weights, max_moved_bytes);
+  if (!anew) return result;
+  result.after.max_load = anew->max_load;
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
-    if (std::ranges::equal(present.PathsOf(i), anew.PathsOf(i))) continue;
+    if (std::ranges::equal(present.PathsOf(i), anew->PathsOf(i))) continue;
     const FlowSlot slot = elephants.slots[i];
     Flow& flow = state_.flows.At(slot);
     FlowMove move = DescribeMove(slot, state_.Via(flow));
-    move.to = state_.Via(flow, anew.PathsOf(i));
-    move.bytes_in_flight = MovedBytes(elephants, i, present, anew);
+    move.to = state_.Via(flow, anew->PathsOf(i));
+    move.bytes_in_flight = reassigner_.MovedBytes(elephants, i, present, *anew);
     result.moves.push_back(std::move(move));
     if (dry_run) continue;
     for (std::size_t way = 0; way < flow.ways.size(); ++way) {
-      PlaceWay(flow.ways[way], anew.PathsOf(i)[way]);
+      PlaceWay(flow.ways[way], anew->PathsOf(i)[way]);
     }
     flow.origin = PlanOrigin::kManual;
     ChoosePorts(slot, PathReason::kRecomputed);

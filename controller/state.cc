@@ -6,8 +6,7 @@ namespace espalier::controller {
 
 std::int64_t State::BytesInFlight(LivePaths::Way way) const {
   const FlowSlot slot = owners[way].slot;
-  return static_cast<std::int64_t>(flows.ActivityOf(slot).outstanding_bytes /
-                                   flows.At(slot).ways.size());
+  return BytesInFlight(slot) / static_cast<std::int64_t>(flows.At(slot).ways.size());
 }
 
 std::string State::Via(const Flow& flow) {

@@ -72,7 +72,10 @@ struct State {
     if (!way.way || live.PathOf(*way.way) < 0) return std::nullopt;
     return fabric::PathIndex(live.PathOf(*way.way));
   }
-  // By the last report of its flow, of which it carries an equal part.
+  // By the last report: of a flow, and of one of its ways, which carries an equal part.
+  std::int64_t BytesInFlight(FlowSlot slot) const {
+    return static_cast<std::int64_t>(flows.ActivityOf(slot).outstanding_bytes);
+  }
   std::int64_t BytesInFlight(LivePaths::Way way) const;
   // An elephant with all that it needs: not where it crosses no fabric, or is not placed.
   bool HasPaths(const Flow& flow) const {

@@ -200,7 +200,8 @@ void Assigner::ChooseFairest(std::span<const Commodity> commodities, const Assig
   };
   if (try_greedy({})) keep_if_better();
 
-  // Groups by size: the fewer flows, the cheaper to shield.
+  // Groups by weight, as the heavier are slower by it on a shared link; then by size: the fewer
+  // flows, the cheaper to shield.
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> by_key;
   for (std::uint32_t i = 0; i < commodities.size(); ++i) {
     const Commodity& commodity = commodities[i];
@@ -209,8 +210,15 @@ void Assigner::ChooseFairest(std::span<const Commodity> commodities, const Assig
   }
   std::vector<std::vector<std::uint32_t>> groups;
   for (auto& [key, group] : by_key) groups.push_back(std::move(group));
-  std::stable_sort(groups.begin(), groups.end(),
-                   [](const auto& x, const auto& y) { return x.size() < y.size(); });
+  const auto weight_of = [&](const std::vector<std::uint32_t>& group) {
+    const std::uint32_t job = commodities[group.front()].job;
+    return options.job_weights.empty() ? 1U : options.job_weights[job];
+  };
+  std::stable_sort(groups.begin(), groups.end(), [&](const auto& x, const auto& y) {
+    const std::uint32_t of_x = weight_of(x);
+    const std::uint32_t of_y = weight_of(y);
+    return of_x != of_y ? of_x > of_y : x.size() < y.size();
+  });
 
   result_.paths = best;
   Occupy(commodities);

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "tests/controller/cluster.h"
 
@@ -205,6 +207,34 @@ TEST_F(Weights, MoveFlowsSoThatTheHeavierJobIsFaster) {
   EXPECT_EQ(cluster_.state().intents.weights.at(job).reason, "late");
   ASSERT_TRUE(cluster_.RollBack(0));
   EXPECT_TRUE(cluster_.state().intents.weights.empty());
+}
+
+// Where each flow that moves ends.
+std::map<std::string, std::string> Targets(const ActionOutcome& outcome) {
+  std::map<std::string, std::string> targets;
+  for (const FlowMove& move : outcome.moves) targets[move.flow] = move.to;
+  return targets;
+}
+
+TEST_F(Weights, DryRunsOfRollbacksTellTheMovesOfLinksAndOfWeights) {
+  ASSERT_TRUE(cluster_.ChangeWeight("C", 2));
+  const std::uint64_t then = cluster_.state().revision;
+  ASSERT_TRUE(cluster_.ChangeNode("spine0", IntentAction::kDrain));
+  ASSERT_TRUE(cluster_.ChangeWeight("C", 1));
+  cluster_.Settle();
+  EXPECT_FALSE(IsAlone(2));
+
+  const auto told = cluster_.RollBack(then, {.dry_run = true});
+  ASSERT_TRUE(told) << told.error().message;
+  const auto done = cluster_.RollBack(then);
+  ASSERT_TRUE(done) << done.error().message;
+  cluster_.Settle();
+  EXPECT_TRUE(IsAlone(2));  // the spine that came back moves nobody: the weight does
+  EXPECT_FALSE(told->moves.empty());
+  EXPECT_EQ(Targets(*told), Targets(*done));
+  EXPECT_EQ(told->before.max_load, done->before.max_load);
+  EXPECT_EQ(told->after.max_load, done->after.max_load);
+  EXPECT_EQ(told->after.lower_bound, done->after.lower_bound);
 }
 
 TEST_F(Weights, EndAndAreTakenBack) {

@@ -1,0 +1,201 @@
+// Programs that know nothing of Espalier, through the shim, on real queue pairs.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "agent/local/local_server.h"
+#include "tests/agent/manual_loop.h"
+#include "tests/rdma/rdma_machine.h"
+
+namespace espalier::agent {
+namespace {
+
+using ::testing::Each;
+using ::testing::Ge;
+using ::testing::SizeIs;
+using Ports = std::vector<std::uint16_t>;
+
+constexpr int kServer = 2;  // hosts
+constexpr int kClient = 0;
+
+// The agent of both hosts, which wants what the test wants.
+class Agent {
+ public:
+  // What was seen of the flows of one host.
+  struct Seen {
+    std::set<wire::LocalFlowId> flows;
+    std::uint64_t most_outstanding = 0;
+    std::uint64_t most_sent = 0;
+  };
+
+  Agent() {
+    auto server = LocalServer::Listen(loop_, {.path = kSocket}, metrics_);
+    EXPECT_TRUE(server) << server.error().message;
+    server_ = std::move(*server);
+  }
+
+  // Each flow's port as it opens, and as it has sent so much.
+  std::uint16_t first_port(int host) const { return static_cast<std::uint16_t>(0xC100 + host); }
+  std::uint64_t move_after_bytes = UINT64_MAX;
+  static constexpr std::uint16_t kSecondPort = 0xE777;
+
+  void TurnUntil(const std::function<bool()>& done) {
+    while (!done()) {
+      server_->HandleReady();
+      loop_.Advance(std::chrono::milliseconds(1));
+      for (const FlowSample& flow : server_->Flows()) Look(flow);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  const Seen& seen(int host) { return seen_[rdma::AddressOfHost(host, false)]; }
+
+  static constexpr const char* kSocket = "/run/shim_test.sock";
+
+ private:
+  void Look(const FlowSample& flow) {
+    Seen& seen = seen_[flow.source];
+    const int host = flow.source == rdma::AddressOfHost(kClient, false) ? kClient : kServer;
+    if (seen.flows.insert(flow.id).second) Order(flow, first_port(host));
+    seen.most_outstanding = std::max(seen.most_outstanding, flow.outstanding_bytes);
+    seen.most_sent = std::max(seen.most_sent, flow.sent_bytes);
+    if (flow.sent_bytes >= move_after_bytes && moved_.insert(flow.id).second) {
+      Order(flow, kSecondPort);
+    }
+  }
+  void Order(const FlowSample& flow, std::uint16_t port) {
+    wire::PathSet set;
+    set.flow = flow.id;
+    set.paths.push_back({.source_port = port, .encoding = {}});
+    ASSERT_TRUE(server_->Apply(set));
+  }
+
+  ManualLoop loop_;
+  Metrics metrics_;
+  std::unique_ptr<LocalServer> server_;
+  std::map<IpAddress, Seen> seen_;
+  std::set<wire::LocalFlowId> moved_;
+};
+
+// Runs a server and a client through the shim; `at` stands for the device and its address' index.
+class Programs {
+ public:
+  explicit Programs(std::string at) : at_(std::move(at)) {}
+
+  // `port` is that of the server's TCP socket.
+  void Run(Agent& agent, const std::string& server, const std::string& client, int port) {
+    const auto words = [&](int host, const std::string& program) {
+      const auto address = rdma::RoceAddressOf(host, false);
+      const std::string device = fmt::format(fmt::runtime(at_), address.device, address.gid_index);
+      return fmt::format(
+          "{}={} ESPALIER_AGENT_SOCKET={} ESPALIER_VERBS_ANNOUNCE_BYTES=1048576 "
+          "ESPALIER_VERBS_WAIT_MS=60000 {} 2>&1",
+          way_.first, way_.second, Agent::kSocket, fmt::format(fmt::runtime(program), device));
+    };
+    auto serving =
+        std::async(std::launch::async, [&] { return rdma::Shell(words(kServer, server)); });
+    auto asking = std::async(std::launch::async, [&] {
+      rdma::Shell(fmt::format("until ss -Hltn sport = :{} | grep -q .; do sleep 0.1; done", port));
+      return rdma::Shell(words(kClient, client));
+    });
+    const auto done = [&](auto& future) {
+      return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    };
+    agent.TurnUntil([&] { return done(serving) && done(asking); });
+    output = serving.get() + asking.get();
+  }
+
+  void Load(const char* variable, const std::string& value) { way_ = {variable, value}; }
+
+  std::string output;
+
+ private:
+  std::string at_;
+  std::pair<std::string, std::string> way_ = {"LD_PRELOAD", ESPALIER_VERBS_SHIM};
+};
+
+Ports PortsOf(const std::vector<rdma::Packet>& packets, int from, int to) {
+  Ports ports;
+  for (const rdma::Packet& packet : packets) {
+    // Communication management goes to queue pair 1, from ports of its own.
+    if (packet.remote_number == 1) continue;
+    if (packet.source == rdma::AddressOfHost(from, false) &&
+        packet.destination == rdma::AddressOfHost(to, false)) {
+      ports.push_back(packet.source_port);
+    }
+  }
+  return ports;
+}
+
+// All that each host sent came from the port that was chosen for it.
+void ExpectChosenPorts(rdma::Capture& capture, Agent& agent, std::size_t packets) {
+  const auto captured = capture.Take();
+  EXPECT_THAT(PortsOf(captured, kClient, kServer),
+              ::testing::AllOf(SizeIs(Ge(packets)), Each(agent.first_port(kClient))));
+  EXPECT_THAT(PortsOf(captured, kServer, kClient),
+              ::testing::AllOf(SizeIs(Ge(1U)), Each(agent.first_port(kServer))));
+}
+
+// The port changes while it writes; few at once, as soft RoCE fails with many long ones.
+TEST(RdmaShim, SteersIbWriteBwAndMovesIt) {
+  rdma::Capture capture("", "h0");
+  Agent agent;
+  agent.move_after_bytes = 2 << 20;
+  Programs programs("-d {} -x {} -F -t 8 -s 65536 -n 200 -p 18600");
+  programs.Run(agent, "ib_write_bw {}", "ib_write_bw {} 127.0.0.1", 18600);
+  Ports ports = PortsOf(capture.Take(), kClient, kServer);
+  EXPECT_GE(ports.size(), 200U * 16);
+  ports.erase(std::unique(ports.begin(), ports.end()), ports.end());
+  EXPECT_EQ(ports, (Ports{agent.first_port(kClient), Agent::kSecondPort})) << programs.output;
+  const Agent::Seen& seen = agent.seen(kClient);
+  EXPECT_EQ(seen.flows.size(), 1U);
+  EXPECT_GE(seen.most_outstanding, 65536U);
+  EXPECT_EQ(seen.most_outstanding % 65536, 0U);
+  EXPECT_GE(seen.most_sent, 2U << 20);
+  EXPECT_LE(seen.most_sent, 205U * 65536);
+}
+
+// Its queue pairs are extended ones, posted to by ibv_wr_*.
+TEST(RdmaShim, SteersPingPongThatPostsInTheNewWay) {
+  rdma::Capture capture("", "h0");
+  Agent agent;
+  Programs programs("-d {} -g {} -n 100 -N -p 18603");
+  programs.Run(agent, "ibv_rc_pingpong {}", "ibv_rc_pingpong {} 127.0.0.1", 18603);
+  ExpectChosenPorts(capture, agent, 100);
+  EXPECT_GE(agent.seen(kServer).most_sent, 4096U) << programs.output;
+}
+
+// The bytes come from the server, and its agent has chosen their port; it posts nothing.
+TEST(RdmaShim, SteersIbReadBw) {
+  rdma::Capture capture("", "h0");
+  Agent agent;
+  Programs programs("-d {} -x {} -F -s 65536 -n 30 -p 18601");
+  programs.Run(agent, "ib_read_bw {}", "ib_read_bw {} 127.0.0.1", 18601);
+  ExpectChosenPorts(capture, agent, 30);
+  EXPECT_EQ(agent.seen(kServer).flows.size(), 1U);
+  EXPECT_EQ(agent.seen(kClient).most_sent, 0U);
+}
+
+// Found by the name of the real library; completions by events.
+TEST(RdmaShim, SteersPingPongByTheLibraryPath) {
+  rdma::Capture capture("", "h0");
+  Agent agent;
+  Programs programs("-d {} -g {} -n 20 -e -p 18602");
+  programs.Load("LD_LIBRARY_PATH", ESPALIER_VERBS_FOLDER);
+  programs.Run(agent, "ibv_rc_pingpong {}", "ibv_rc_pingpong {} 127.0.0.1", 18602);
+  ExpectChosenPorts(capture, agent, 20);
+  EXPECT_GE(agent.seen(kServer).flows.size(), 1U);
+}
+
+}  // namespace
+}  // namespace espalier::agent

@@ -18,3 +18,11 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(ZeroMQ REQUIRED IMPORTED_TARGET libzmq)
 pkg_check_modules(Verbs REQUIRED IMPORTED_TARGET libibverbs)
 pkg_check_modules(Mlx5 REQUIRED IMPORTED_TARGET libmlx5)
+
+# Of DPDK's libraries those that espalier-dpdk calls; its pkg-config file names them all.
+pkg_check_modules(DpdkAll REQUIRED libdpdk)
+add_library(Dpdk::Dpdk INTERFACE IMPORTED)
+set_target_properties(Dpdk::Dpdk PROPERTIES
+  INTERFACE_INCLUDE_DIRECTORIES "${DpdkAll_INCLUDEDIR};${DpdkAll_INCLUDEDIR}/../${CMAKE_LIBRARY_ARCHITECTURE}/dpdk"
+  INTERFACE_COMPILE_OPTIONS "${DpdkAll_CFLAGS_OTHER}"
+  INTERFACE_LINK_LIBRARIES "rte_ethdev;rte_mbuf;rte_mempool;rte_ring;rte_eal")

@@ -1,6 +1,7 @@
 #include "agent/dpdk/flows/steering.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace espalier::dpdk {
 namespace {
@@ -177,6 +178,7 @@ void Steering::HandleUnknown(const RocePacket& packet) {
 
 void Steering::Incoming(std::span<const Frame> frames, std::uint32_t now_us) {
   const FlowTable::View view = table_.Begin();
+  may_tell_of_stranger_ = view.wants_strangers;
   for (const Frame& frame : frames) __builtin_prefetch(frame.data);
   for (const Frame& frame : frames) {
     Add<std::uint64_t>(counts_.frames, 1);
@@ -202,7 +204,7 @@ void Steering::HandleAcknowledgement(const FlowTable::View& view, const RocePack
   const auto slot = view.snapshot->acknowledgements.Find(HashOf(packet), is_it);
   const std::uint32_t psn = packet.psn();
   if (!slot) {
-    if (!view.wants_strangers) return;
+    if (!std::exchange(may_tell_of_stranger_, false)) return;
     return Tell({.kind = FlowEvent::Kind::kAcknowledgement, .key = KeyOf(packet), .psn = psn});
   }
   FlowLine& line = view.lines[*slot];

@@ -89,6 +89,7 @@ class Steering {
   SpscRing<FlowEvent> events_{4096};
   SteeringCounts counts_;
   std::array<PendingRead, kPendingReads> reads_;
+  bool may_tell_of_stranger_ = false;  // one in a burst is enough
 };
 
 }  // namespace espalier::dpdk

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/local/espalier_agent.h"
+#include "common/base/event_loop.h"
+
+namespace espalier::dpdk {
+
+// Connections to the agent of this host, as many as the flows need (each carries 1,024), and made
+// anew when the agent comes back.
+// Thread safety: one thread. Connecting waits for the agent's answer, up to 5 s; cores do not.
+class AgentLink {
+ public:
+  explicit AgentLink(std::string socket_path) : socket_path_(std::move(socket_path)) {}
+
+  // Looks whether the agent is there. False where it has gone since the last look: then all flows
+  // that were opened are gone too, and must not be used.
+  bool Look(TimePoint now);
+  bool IsConnected() const { return !connections_.empty(); }
+  // Null where there is no agent, or it takes no more.
+  espalier_flow* Open(const espalier_flow_desc& description);
+
+ private:
+  struct Close {
+    void operator()(espalier_agent* agent) const { espalier_agent_close(agent); }
+  };
+  using Connection = std::unique_ptr<espalier_agent, Close>;
+  static constexpr std::size_t kMaxConnections = 16;
+
+  bool Connect();
+
+  const std::string socket_path_;
+  std::vector<Connection> connections_;
+  TimePoint next_try_{};
+};
+
+}  // namespace espalier::dpdk

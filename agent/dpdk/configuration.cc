@@ -1,0 +1,49 @@
+#include "agent/dpdk/configuration.h"
+
+#include <fmt/format.h>
+
+#include "agent/dpdk/config.pb.h"
+#include "common/io/config_file.h"
+
+namespace espalier::dpdk {
+namespace {
+
+// As many as the agent takes of all programs.
+constexpr std::uint32_t kMostFlows = 16'384;
+
+}  // namespace
+
+Result<Configuration> ReadConfiguration(const std::string& path) {
+  DpdkConfig file;
+  Result<void> read = io::ReadConfigFile(path, file);
+  if (!read) return Propagate(read);
+  const auto fail = [&path](std::string_view field, std::string_view what) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}: {}", path, field, what));
+  };
+  const Result<LogLevel> level =
+      ParseLogLevel(file.log_level().empty() ? "info" : file.log_level());
+  if (!level) return fail("log_level", level.error().message);
+  if (file.host_port().empty()) return fail("host_port", "missing");
+  if (file.fabric_port().empty()) return fail("fabric_port", "missing");
+  if (file.host_port() == file.fabric_port()) return fail("fabric_port", "is the host_port");
+  if (file.max_flows() > kMostFlows) return fail("max_flows", fmt::format("above {}", kMostFlows));
+  if (file.mtu() > 9600) return fail("mtu", "above 9600");
+
+  Configuration config;
+  config.log_level = *level;
+  config.eal.assign(file.eal().begin(), file.eal().end());
+  config.http = file.http().empty() ? "127.0.0.1:9182" : file.http();
+  config.datapath.host_port = file.host_port();
+  config.datapath.fabric_port = file.fabric_port();
+  config.datapath.mtu = file.mtu();
+  config.datapath.idle_sleep = std::chrono::microseconds(file.idle_sleep_us());
+  if (file.max_flows() != 0) config.datapath.max_flows = file.max_flows();
+  config.control.agent_socket =
+      file.agent_socket().empty() ? ESPALIER_AGENT_DEFAULT_SOCKET : file.agent_socket();
+  if (file.idle_flow_seconds() != 0) {
+    config.control.idle_flow = std::chrono::seconds(file.idle_flow_seconds());
+  }
+  return config;
+}
+
+}  // namespace espalier::dpdk

@@ -1,0 +1,169 @@
+#include "agent/dpdk/flow_control.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "common/base/log.h"
+
+namespace espalier::dpdk {
+namespace {
+
+// Acknowledgements that nobody knows, looked at in one Tick: each is compared with all flows.
+constexpr int kStrangersPerTick = 16;
+constexpr int kVotes = 3;
+// Packets of a flow that can be on their way.
+constexpr std::uint32_t kWindow = 4096;
+constexpr std::uint32_t kSameQueuePair = 1U << 16;
+
+void Write(const IpAddress& address, std::uint8_t (&bytes)[16]) {
+  std::copy(address.bytes().begin(), address.bytes().end(), bytes);
+}
+
+bool AreSameHosts(const FlowKey& a, const FlowKey& b) {
+  return ((a.number ^ b.number) & 0xFF) == 0 && std::memcmp(a.addresses, b.addresses, 32) == 0;
+}
+
+}  // namespace
+
+FlowControl::FlowControl(FlowTable& table, FlowControlOptions options, Metrics& metrics)
+    : table_(table),
+      options_(std::move(options)),
+      agent_(options_.agent_socket),
+      flow_count_(metrics.MakeGauge("espalier_dpdk_flows", "Flows that the datapath knows")),
+      connected_(metrics.MakeGauge("espalier_dpdk_agent_connected", "1: an agent answers")),
+      refused_(metrics.MakeCounter("espalier_dpdk_flows_refused_total",
+                                   "Flows that found the table full: they pass as they are")),
+      restarted_(metrics.MakeCounter("espalier_dpdk_queue_pair_numbers_reused_total",
+                                     "Flows whose queue pair's number was used again")) {}
+
+void FlowControl::Handle(const FlowEvent& event, TimePoint now) {
+  if (event.kind == FlowEvent::Kind::kAcknowledgement) return HandleStranger(event);
+  const auto known = flows_.find(event.key);
+  if (known == flows_.end()) return Add(event, now);
+  const Flow& flow = known->second;
+  const std::uint32_t psns = (event.psn - flow.first_psn) & kPsnMask;
+  const bool is_same = event.kind == FlowEvent::Kind::kNewFlow ||
+                       (flow.own_port == event.own_port && psns < kSameQueuePair);
+  if (is_same) return;  // told before its line was visible to cores
+  restarted_.Add();
+  Remove(known);
+  Add(event, now);
+}
+
+void FlowControl::Add(const FlowEvent& event, TimePoint now) {
+  const auto slot = table_.Add(event.key, event.flow_kind, event.own_port, event.psn);
+  if (!slot) return refused_.Add();
+  Flow flow{.slot = *slot,
+            .kind = event.flow_kind,
+            .own_port = event.own_port,
+            .first_psn = event.psn,
+            .message_bytes = event.message_bytes,
+            .last_packet = now};
+  Announce(event.key, flow);
+  flows_.emplace(event.key, flow);
+  changed_ = true;
+}
+
+void FlowControl::Announce(const FlowKey& key, Flow& flow) {
+  espalier_flow_desc description{};
+  Write(key.source(), description.source);
+  Write(key.destination(), description.destination);
+  description.protocol = 17;
+  description.max_paths = 1;
+  description.movable = 1;
+  description.destination_port = kRoceV2UdpPort;
+  description.source_port = flow.own_port;
+  description.remote_qpn = key.qpn();
+  description.remaining_bytes = flow.message_bytes;
+  flow.handle = agent_.Open(description);
+  flow.paths_version = 0;
+}
+
+void FlowControl::HandleStranger(const FlowEvent& event) {
+  if (--strangers_left_ < 0) return;
+  const FlowKey answered = event.key.Reversed(0);
+  Flow* only = nullptr;
+  for (auto& [key, flow] : flows_) {
+    if (!AreSameHosts(key, answered) || flow.kind != FlowKind::kRequests ||
+        table_.HasAcknowledgements(flow.slot)) {
+      continue;
+    }
+    const std::uint32_t next = table_.line(flow.slot).next_psn.load(std::memory_order_relaxed);
+    if (((next - 1 - event.psn) & kPsnMask) >= kWindow) continue;
+    if (only != nullptr) return;  // it could be either's
+    only = &flow;
+  }
+  if (only == nullptr) return;
+  if (!(only->acknowledgements == event.key)) {
+    only->acknowledgements = event.key;
+    only->votes = 0;
+  }
+  if (++only->votes < kVotes) return;
+  table_.Pair(only->slot, event.key);
+  changed_ = true;
+}
+
+void FlowControl::Update(const FlowKey& key, Flow& flow, TimePoint now) {
+  const FlowCounts counts = table_.Read(flow.slot);
+  if (counts.packets != flow.packets) {
+    flow.packets = counts.packets;
+    flow.last_packet = now;
+  }
+  if (flow.handle == nullptr) {
+    if (agent_.IsConnected()) Announce(key, flow);
+    if (flow.handle == nullptr) return;
+  }
+  const std::uint64_t sent = counts.bytes - counts.outstanding_bytes;
+  const std::uint64_t remaining =
+      flow.message_bytes - std::min<std::uint64_t>(flow.message_bytes, counts.bytes);
+  const std::uint16_t chosen = table_.line(flow.slot).port.load(std::memory_order_relaxed);
+  espalier_flow_progress(flow.handle, remaining, counts.outstanding_bytes, sent,
+                         chosen != 0 ? chosen : flow.own_port);
+  espalier_flow_transport(flow.handle, counts.retries, counts.rtt_us);
+  const std::uint64_t version = espalier_flow_version(flow.handle);
+  if (version == flow.paths_version) return;
+  flow.paths_version = version;
+  espalier_path_set paths{};
+  espalier_flow_paths(flow.handle, &paths);
+  const std::uint16_t port = paths.path_count == 0 ? std::uint16_t{0} : paths.source_port[0];
+  table_.SetPort(flow.slot, port);
+  Log(LogLevel::kDebug, "event=flow_port source={} destination={} qpn={} own_port={} port={}",
+      key.source().ToString(), key.destination().ToString(), key.qpn(), flow.own_port, port);
+}
+
+FlowControl::Flows::iterator FlowControl::Remove(Flows::iterator flow) {
+  espalier_flow_close(flow->second.handle);
+  table_.Remove(flow->second.slot);
+  changed_ = true;
+  return flows_.erase(flow);
+}
+
+void FlowControl::Tick(TimePoint now) {
+  if (!agent_.Look(now)) {
+    Log(LogLevel::kWarning, "event=agent_gone flows_to_own_ports={}", flows_.size());
+    for (auto& [key, flow] : flows_) {
+      flow.handle = nullptr;
+      table_.SetPort(flow.slot, 0);
+    }
+  }
+  bool has_unpaired = false;
+  for (auto flow = flows_.begin(); flow != flows_.end();) {
+    Update(flow->first, flow->second, now);
+    if (now - flow->second.last_packet >= options_.idle_flow) {
+      flow = Remove(flow);
+      continue;
+    }
+    has_unpaired |=
+        flow->second.kind == FlowKind::kRequests && !table_.HasAcknowledgements(flow->second.slot);
+    ++flow;
+  }
+  table_.WantStrangers(has_unpaired);
+  strangers_left_ = kStrangersPerTick;
+  table_.Reclaim();
+  if (std::exchange(changed_, false)) table_.Publish();
+  flow_count_.Set(static_cast<double>(flows_.size()));
+  connected_.Set(agent_.IsConnected() ? 1 : 0);
+}
+
+}  // namespace espalier::dpdk

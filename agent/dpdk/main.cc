@@ -1,0 +1,133 @@
+// espalier-dpdk: steers RoCEv2 packets between a host and its fabric, as the host's agent says.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <csignal>
+#include <cstdio>
+
+#include "agent/dpdk/configuration.h"
+#include "agent/dpdk/datapath.h"
+#include "agent/dpdk/flow_control.h"
+#include "common/base/log.h"
+#include "common/base/metrics.h"
+#include "common/io/asio_event_loop.h"
+#include "common/io/http.h"
+
+namespace espalier::dpdk {
+namespace {
+
+constexpr Duration kTick = std::chrono::milliseconds(2);
+constexpr Duration kLook = std::chrono::milliseconds(500);
+
+int Complain(const Error& error) {
+  fmt::print(stderr, "espalier-dpdk: {}\n", error.message);
+  return error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kNotFound ? 2 : 1;
+}
+
+io::HttpResponse Answer(const io::HttpRequest& request, const Metrics& metrics) {
+  if (request.path == "/metrics") {
+    return {.content_type = "text/plain; version=0.0.4", .body = metrics.Text()};
+  }
+  if (request.path == "/healthz") return {.body = "{\"status\": \"ok\"}\n"};
+  return {.status = 404, .body = "{\"error\": \"there are /metrics and /healthz\"}\n"};
+}
+
+// What the control thread does, over and over.
+class Control {
+ public:
+  Control(io::AsioEventLoop& loop, Datapath& datapath, FlowControl& flows)
+      : loop_(loop), datapath_(datapath), flows_(flows) {}
+
+  void Tick() {
+    const TimePoint now = loop_.Now();
+    for (std::size_t core = 0; core < datapath_.cores(); ++core) {
+      while (const std::optional<FlowEvent> event = datapath_.events(core).Pop()) {
+        flows_.Handle(*event, now);
+      }
+    }
+    flows_.Tick(now);
+    tick_ = loop_.After(kTick, [this] { Tick(); });
+  }
+
+  void Look() {
+    datapath_.UpdateMetrics();
+    for (const Port* port : {&datapath_.host(), &datapath_.fabric()}) {
+      if (port->IsPresent()) continue;
+      Log(LogLevel::kError, "event=port_vanished port={}", port->name());
+      lost_port_ = true;
+      return loop_.Stop();
+    }
+    look_ = loop_.After(kLook, [this] { Look(); });
+  }
+
+  bool lost_port() const { return lost_port_; }
+
+ private:
+  io::AsioEventLoop& loop_;
+  Datapath& datapath_;
+  FlowControl& flows_;
+  TimerPtr tick_;
+  TimerPtr look_;
+  bool lost_port_ = false;
+};
+
+int Run(const Configuration& config) {
+  const Result<void> started = StartEnvironment(config.eal);
+  if (!started) return Complain(started.error());
+  io::AsioEventLoop loop;
+  Metrics metrics;
+  const Result<std::unique_ptr<Datapath>> datapath = Datapath::Open(config.datapath, metrics);
+  if (!datapath) return Complain(datapath.error());
+  FlowControl flows((*datapath)->table(), config.control, metrics);
+  const auto http = io::HttpServer::Listen(loop, config.http, [&](const io::HttpRequest& request) {
+    (*datapath)->UpdateMetrics();
+    return Answer(request, metrics);
+  });
+  if (!http) return Complain(http.error());
+  const std::array<int, 2> signals = {SIGINT, SIGTERM};
+  const TimerPtr signal_watch = loop.WatchSignals(signals, [&](int) { loop.Stop(); });
+  const Result<void> running = (*datapath)->Start();
+  if (!running) return Complain(running.error());
+  for (const Port* port : {&(*datapath)->host(), &(*datapath)->fabric()}) {
+    Log(LogLevel::kInfo, "event=port port={} rewrite=\"{}\"", port->name(),
+        port->DescribeOffload());
+  }
+  Control control(loop, **datapath, flows);
+  control.Tick();
+  control.Look();
+  Log(LogLevel::kInfo, "event=ready host_port={} fabric_port={} cores={} agent={} http={}",
+      config.datapath.host_port, config.datapath.fabric_port, (*datapath)->cores(),
+      config.control.agent_socket, (*http)->address());
+  loop.Run();
+  Log(LogLevel::kInfo, "event=stopped");
+  return control.lost_port() ? 1 : 0;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Steers the RoCEv2 packets of a host on their way to the fabric.");
+  std::string config_file;
+  bool check = false;
+  app.add_option("--config", config_file, "Configuration file (protobuf text format)")->required();
+  app.add_flag("--check", check, "Check the configuration, then exit");
+  app.set_version_flag("--version", ESPALIER_VERSION);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  const Result<Configuration> config = ReadConfiguration(config_file);
+  if (!config) return Complain(config.error());
+  if (check) {
+    fmt::print("{}: ok, {} to {}\n", config_file, config->datapath.host_port,
+               config->datapath.fabric_port);
+    return 0;
+  }
+  SetLogLevel(config->log_level);
+  return Run(*config);
+}
+
+}  // namespace
+}  // namespace espalier::dpdk
+
+int main(int argc, char** argv) { return espalier::dpdk::Main(argc, argv); }

@@ -1,0 +1,176 @@
+#include "agent/dpdk/port.h"
+
+#include <fmt/format.h>
+#include <net/if.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_flow.h>
+#include <rte_mbuf.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "agent/dpdk/packet/roce_packet.h"
+
+namespace espalier::dpdk {
+namespace {
+
+constexpr std::uint16_t kDescriptors = 1024;
+constexpr unsigned kMbufs = 8191;
+constexpr unsigned kCachedMbufs = 256;
+// A jumbo frame with its tags, in one piece.
+constexpr std::uint16_t kFrameBytes = 9728;
+
+Error Refused(const std::string& name, std::string_view what, int status) {
+  return {ErrorCode::kUnavailable,
+          fmt::format("port {}: {}: {}", name, what, rte_strerror(std::abs(status)))};
+}
+
+Result<std::uint16_t> FindPort(const std::string& name) {
+  std::uint16_t id = 0;
+  if (rte_eth_dev_get_port_by_name(name.c_str(), &id) == 0) return id;
+  std::string known;
+  for (id = 0; id < RTE_MAX_ETHPORTS; ++id) {
+    if (rte_eth_dev_is_valid_port(id) == 0) continue;
+    std::array<char, RTE_ETH_NAME_MAX_LEN> other{};
+    if (rte_eth_dev_get_name_by_port(id, other.data()) != 0) continue;
+    known += known.empty() ? "" : ", ";
+    known += other.data();
+  }
+  return Fail(ErrorCode::kNotFound, fmt::format("there is no port {} (there are: {})", name,
+                                                known.empty() ? "none" : known));
+}
+
+Result<rte_eth_dev_info> Describe(std::uint16_t id, const std::string& name) {
+  rte_eth_dev_info info{};
+  const int status = rte_eth_dev_info_get(id, &info);
+  if (status != 0) return tl::unexpected<Error>(Refused(name, "no description", status));
+  return info;
+}
+
+// The port's frames lie in memory of its own NUMA node.
+Result<rte_mempool*> MakePool(std::uint16_t id, const std::string& name) {
+  const std::string pool_name = fmt::format("frames-{}", id);
+  rte_mempool* const known = rte_mempool_lookup(pool_name.c_str());
+  if (known != nullptr) return known;
+  rte_mempool* const pool =
+      rte_pktmbuf_pool_create(pool_name.c_str(), kMbufs, kCachedMbufs, 0,
+                              RTE_PKTMBUF_HEADROOM + kFrameBytes, rte_eth_dev_socket_id(id));
+  if (pool == nullptr) return tl::unexpected<Error>(Refused(name, "no memory", rte_errno));
+  return pool;
+}
+
+Result<void> SetUp(std::uint16_t id, const PortOptions& options) {
+  Result<rte_eth_dev_info> info = Describe(id, options.name);
+  if (!info) return Propagate(info);
+  Result<rte_mempool*> pool = MakePool(id, options.name);
+  if (!pool) return Propagate(pool);
+  rte_eth_conf conf{};
+  if (options.queues > 1) {
+    // Of IP addresses and UDP ports: all of a flow come to one queue.
+    conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+    conf.rx_adv_conf.rss_conf.rss_hf =
+        (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP) & info->flow_type_rss_offloads;
+  }
+  const auto check = [&options](int status, std::string_view what) -> Result<void> {
+    if (status == 0 || status == -ENOTSUP) return {};
+    return tl::unexpected<Error>(Refused(options.name, what, status));
+  };
+  Result<void> done =
+      check(rte_eth_dev_configure(id, options.queues, options.queues, &conf), "configure");
+  if (done && options.mtu != 0) {
+    done = check(rte_eth_dev_set_mtu(id, static_cast<std::uint16_t>(options.mtu)), "mtu");
+  }
+  const auto node = static_cast<unsigned>(rte_eth_dev_socket_id(id));
+  for (std::uint16_t queue = 0; done && queue < options.queues; ++queue) {
+    done = check(rte_eth_rx_queue_setup(id, queue, kDescriptors, node, nullptr, *pool), "receive");
+    if (done) done = check(rte_eth_tx_queue_setup(id, queue, kDescriptors, node, nullptr), "send");
+  }
+  if (done) done = check(rte_eth_dev_start(id), "start");
+  if (done) done = check(rte_eth_promiscuous_enable(id), "take frames of others");
+  if (done) done = check(rte_eth_allmulticast_enable(id), "take multicast");
+  return done;
+}
+
+}  // namespace
+
+Result<void> StartEnvironment(const std::vector<std::string>& arguments) {
+  std::vector<std::string> copies = {"espalier-dpdk"};
+  copies.insert(copies.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& copy : copies) pointers.push_back(copy.data());
+  if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("DPDK refuses to start: {}", rte_strerror(rte_errno)));
+  }
+  return {};
+}
+
+Result<std::uint16_t> Port::MaxQueues(const std::string& name) {
+  Result<std::uint16_t> id = FindPort(name);
+  if (!id) return id;
+  Result<rte_eth_dev_info> info = Describe(*id, name);
+  if (!info) return Propagate(info);
+  return std::min(info->max_rx_queues, info->max_tx_queues);
+}
+
+Result<Port> Port::Open(const PortOptions& options) {
+  Result<std::uint16_t> id = FindPort(options.name);
+  if (!id) return Propagate(id);
+  Result<void> done = SetUp(*id, options);
+  if (!done) return Propagate(done);
+  Result<rte_eth_dev_info> info = Describe(*id, options.name);
+  return Port(*id, options.name, info ? info->if_index : 0);
+}
+
+Port::Port(Port&& other) noexcept
+    : id_(other.id_),
+      name_(std::move(other.name_)),
+      interface_(other.interface_),
+      open_(std::exchange(other.open_, false)) {}
+
+Port::~Port() {
+  if (open_) (void)rte_eth_dev_stop(id_);
+}
+
+bool Port::IsPresent() const {
+  std::array<char, IF_NAMESIZE> name{};
+  if (interface_ != 0 && if_indextoname(interface_, name.data()) == nullptr) return false;
+  return rte_eth_dev_is_removed(id_) == 0;
+}
+
+std::uint64_t Port::Missed() const {
+  rte_eth_stats stats{};
+  if (rte_eth_stats_get(id_, &stats) != 0) return 0;
+  return stats.imissed + stats.ierrors + stats.oerrors;
+}
+
+std::string Port::DescribeOffload() const {
+  rte_flow_item_udp udp{};
+  rte_flow_item_udp mask{};
+  udp.hdr.dst_port = Swap16(kRoceV2UdpPort);
+  mask.hdr.dst_port = 0xFFFF;
+  const std::array<rte_flow_item, 4> pattern = {{
+      {RTE_FLOW_ITEM_TYPE_ETH, nullptr, nullptr, nullptr},
+      {RTE_FLOW_ITEM_TYPE_IPV4, nullptr, nullptr, nullptr},
+      {RTE_FLOW_ITEM_TYPE_UDP, &udp, nullptr, &mask},
+      {RTE_FLOW_ITEM_TYPE_END, nullptr, nullptr, nullptr},
+  }};
+  rte_flow_action_set_tp port{.port = Swap16(0xC000)};
+  const std::array<rte_flow_action, 2> actions = {{
+      {RTE_FLOW_ACTION_TYPE_SET_TP_SRC, &port},
+      {RTE_FLOW_ACTION_TYPE_END, nullptr},
+  }};
+  rte_flow_attr attributes{};
+  attributes.egress = 1;
+  rte_flow_error error{};
+  if (rte_flow_validate(id_, &attributes, pattern.data(), actions.data(), &error) == 0) {
+    return "software: the device rewrites source ports, but no invariant CRC";
+  }
+  return fmt::format("software: the device rewrites no source ports ({})",
+                     error.message != nullptr ? error.message : rte_strerror(rte_errno));
+}
+
+}  // namespace espalier::dpdk

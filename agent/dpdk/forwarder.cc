@@ -2,6 +2,7 @@
 
 #include <rte_cycles.h>
 #include <rte_ethdev.h>
+#include <rte_ether.h>
 #include <rte_mbuf.h>
 
 #include <array>
@@ -12,8 +13,11 @@ namespace {
 
 constexpr int kSendTries = 64;
 
-// What can be parsed in one piece; of a frame in several, nothing: it passes as it is.
-Frame FrameOf(rte_mbuf* mbuf) {
+// What can be parsed in one piece; of a frame in several, nothing: it passes as it is. A tag that
+// the port took off goes back where it was.
+Frame FrameOf(rte_mbuf*& mbuf) {
+  if ((mbuf->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) != 0) [[unlikely]]
+    (void)rte_vlan_insert(&mbuf);
   return {rte_pktmbuf_mtod(mbuf, std::uint8_t*),
           mbuf->nb_segs == 1 ? std::uint32_t{mbuf->data_len} : 0U};
 }

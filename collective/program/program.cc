@@ -85,4 +85,22 @@ std::int64_t CountSteps(const Program& program) {
   return steps;
 }
 
+MessageCounts CountMessages(const Program& program) {
+  MessageCounts counts;
+  std::int64_t messages = 0;
+  std::int64_t chunks = 0;
+  for (const RankProgram& rank : program.ranks) {
+    for (const ThreadBlock& block : rank.blocks) {
+      for (const Step& step : block.steps) {
+        if (!Sends(step.op)) continue;
+        counts.largest = std::max(counts.largest, step.count);
+        chunks += step.count;
+        ++messages;
+      }
+    }
+  }
+  if (messages > 0) counts.mean = static_cast<double>(chunks) / static_cast<double>(messages);
+  return counts;
+}
+
 }  // namespace espalier::program

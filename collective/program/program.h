@@ -114,5 +114,11 @@ struct Program {
 // How many channels it uses: the highest and one.
 int CountChannels(const Program& program);
 std::int64_t CountSteps(const Program& program);
+// Chunks in one message: 1 where the program sends nothing.
+struct MessageCounts {
+  std::int32_t largest = 1;
+  double mean = 1;
+};
+MessageCounts CountMessages(const Program& program);
 
 }  // namespace espalier::program

@@ -48,7 +48,7 @@ std::span<const std::string_view> CandidatesOf(CollectiveKind kind, int ranks) {
 
 AlgorithmChoice AlgorithmChoice::OverTcp(const Costs& costs, int ranks) {
   const transport::TcpOptions options;
-  return {costs, ranks, options.slots, options.slot_bytes};
+  return {costs, ranks, options.slots, options.message_bytes};
 }
 
 Result<std::vector<Prediction>> AlgorithmChoice::PredictAll(CollectiveKind kind,
@@ -63,7 +63,7 @@ Result<std::vector<Prediction>> AlgorithmChoice::PredictAll(CollectiveKind kind,
   }
   std::vector<Prediction> predictions;
   for (const Candidate& candidate : candidates) {
-    const Work work = ScaleWork(candidate.work, bytes, slot_bytes_, costs_.lanes);
+    const Work work = ScaleWork(candidate.work, bytes, message_bytes_, costs_.lanes);
     predictions.push_back({candidate.algorithm, work, Predict(costs_, work)});
   }
   return predictions;

@@ -26,8 +26,8 @@ struct Prediction {
 // Thread safety: one thread at a time.
 class AlgorithmChoice {
  public:
-  AlgorithmChoice(const Costs& costs, int ranks, int fifo_slots, std::size_t slot_bytes)
-      : costs_(costs), ranks_(ranks), fifo_slots_(fifo_slots), slot_bytes_(slot_bytes) {}
+  AlgorithmChoice(const Costs& costs, int ranks, int fifo_slots, std::size_t message_bytes)
+      : costs_(costs), ranks_(ranks), fifo_slots_(fifo_slots), message_bytes_(message_bytes) {}
 
   // As a communicator over TCP chooses.
   static AlgorithmChoice OverTcp(const Costs& costs, int ranks);
@@ -46,7 +46,7 @@ class AlgorithmChoice {
   Costs costs_;
   int ranks_;
   int fifo_slots_;
-  std::size_t slot_bytes_;
+  std::size_t message_bytes_;
   std::map<program::CollectiveKind, std::vector<Candidate>> candidates_;
 };
 

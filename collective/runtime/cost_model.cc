@@ -66,7 +66,7 @@ Terms Reweighted(const std::vector<Terms>& rows) {
 
 using Amount = ProgramWork::Amount;
 
-Amount CountRank(const program::RankProgram& rank, double& largest_count) {
+Amount CountRank(const program::RankProgram& rank) {
   Amount sent;
   Amount received;
   double reduced = 0;
@@ -76,7 +76,6 @@ Amount CountRank(const program::RankProgram& rank, double& largest_count) {
       if (program::Sends(step.op)) {
         sent.messages += 1;
         sent.chunks += count;
-        largest_count = std::max(largest_count, count);
       }
       if (program::Receives(step.op)) {
         received.messages += 1;
@@ -128,13 +127,10 @@ ProgramWork MeasureWork(const program::Program& program) {
   const program::Cost cost = program::MeasureCost(program);
   work.rounds = static_cast<double>(cost.steps);
   work.all_chunks = program.collective.chunks;
-  if (cost.messages > 0) {
-    work.mean_count =
-        static_cast<double>(cost.total_chunks_sent) / static_cast<double>(cost.messages);
-  }
+  work.mean_count = program::CountMessages(program).mean;
   work.ranks = static_cast<double>(program.ranks.size());
   for (const program::RankProgram& rank : program.ranks) {
-    const Amount own = CountRank(rank, work.largest_count);
+    const Amount own = CountRank(rank);
     work.busiest = {.messages = std::max(work.busiest.messages, own.messages),
                     .chunks = std::max(work.busiest.chunks, own.chunks),
                     .reduced_chunks = std::max(work.busiest.reduced_chunks, own.reduced_chunks)};
@@ -145,10 +141,10 @@ ProgramWork MeasureWork(const program::Program& program) {
   return work;
 }
 
-Work ScaleWork(const ProgramWork& work, std::size_t bytes, std::size_t slot_bytes, int lanes) {
+Work ScaleWork(const ProgramWork& work, std::size_t bytes, std::size_t message_bytes, int lanes) {
   const double chunk = static_cast<double>(bytes) / work.all_chunks;
   const double tiles =
-      std::max(1.0, std::ceil(chunk * work.largest_count / static_cast<double>(slot_bytes)));
+      std::max(1.0, std::ceil(chunk * work.mean_count / static_cast<double>(message_bytes)));
   const double ranks_a_lane = lanes > 0 ? std::max(1.0, work.ranks / lanes) : 1.0;
   const auto most = [&](double Amount::*what) {
     return std::max(work.busiest.*what, work.mean.*what * ranks_a_lane);

@@ -53,14 +53,13 @@ struct ProgramWork {
   Amount busiest;  // of the rank that has most, of each
   Amount mean;     // of all ranks
   double ranks = 1;
-  double all_chunks = 1;     // that the data of the call is cut into
-  double largest_count = 1;  // chunks in one message
-  double mean_count = 1;
+  double all_chunks = 1;  // that the data of the call is cut into
+  double mean_count = 1;  // chunks in one message
 };
 ProgramWork MeasureWork(const program::Program& program);
 
-// On that many bytes of data (of all ranks together where each has a share), with messages of at
-// most slot_bytes: what does not fit is cut into tiles that follow one another through the rounds.
-Work ScaleWork(const ProgramWork& work, std::size_t bytes, std::size_t slot_bytes, int lanes);
+// On that many bytes of data (of all ranks together where each has a share), in messages of
+// message_bytes on average: more is cut into tiles that follow one another through the rounds.
+Work ScaleWork(const ProgramWork& work, std::size_t bytes, std::size_t message_bytes, int lanes);
 
 }  // namespace espalier::runtime

@@ -59,14 +59,14 @@ std::uint64_t FingerprintOf(const program::Program& program) {
   return print.hash();
 }
 
-std::size_t LargestCount(const program::Program& program) {
-  std::int32_t largest = 1;
-  for (const program::RankProgram& rank : program.ranks) {
-    for (const program::ThreadBlock& block : rank.blocks) {
-      for (const program::Step& step : block.steps) largest = std::max(largest, step.count);
-    }
-  }
-  return static_cast<std::size_t>(largest);
+// Bytes of each chunk that one message carries: messages on average of the size that the transport
+// likes, and the largest within a slot. All ranks come to the same.
+std::size_t TileBytesOf(const program::Program& program, const transport::Transport& transport) {
+  const program::MessageCounts counts = program::CountMessages(program);
+  const auto wanted =
+      static_cast<std::size_t>(static_cast<double>(transport.message_bytes()) / counts.mean);
+  const std::size_t most = transport.slot_bytes() / static_cast<std::size_t>(counts.largest);
+  return std::min(std::max(wanted, kTileGranularity), most);
 }
 
 }  // namespace
@@ -76,7 +76,7 @@ Interpreter::Interpreter(std::shared_ptr<const program::Program> program,
     : program_(std::move(program)),
       transport_(transport),
       fingerprint_(FingerprintOf(*program_)),
-      largest_count_(LargestCount(*program_)) {}
+      tile_bytes_(TileBytesOf(*program_, transport)) {}
 
 const program::RankProgram& Interpreter::code() const {
   return program_->ranks[static_cast<std::size_t>(transport_.rank())];
@@ -92,10 +92,11 @@ Result<std::unique_ptr<Interpreter>> Interpreter::Prepare(
                             transport.size()));
   }
   std::unique_ptr<Interpreter> made(new Interpreter(std::move(program), transport));
-  if (made->largest_count_ * sizeof(std::int64_t) > transport.slot_bytes()) {
+  if (made->tile_bytes_ < sizeof(std::int64_t)) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("program {} sends {} chunks at once, more than fit {} bytes",
-                            made->program_->name, made->largest_count_, transport.slot_bytes()));
+                            made->program_->name, program::CountMessages(*made->program_).largest,
+                            transport.slot_bytes()));
   }
   std::set<Endpoint> endpoints;
   for (const program::ThreadBlock& block : made->code().blocks) {
@@ -162,7 +163,7 @@ void Interpreter::CutIntoTiles(const Operands& operands) {
   tile.buffers[Index(Buffer::kOutput)] = {operands.output, share, segment_bytes};
   scratch_.resize(std::max(scratch_.size(), ChunksOf(Buffer::kScratch) * tile.chunk_bytes));
   tile.buffers[Index(Buffer::kScratch)] = {scratch_.data(), ChunksOf(Buffer::kScratch), 0};
-  std::size_t limit = transport_.slot_bytes() / largest_count_;
+  std::size_t limit = tile_bytes_;
   limit -= limit % (limit > kTileGranularity ? kTileGranularity : element);
   tiles_.clear();
   for (; tile.offset < tile.chunk_bytes; tile.offset += tile.bytes) {

@@ -102,7 +102,7 @@ class Interpreter {
   std::shared_ptr<const program::Program> program_;
   transport::Transport& transport_;
   std::uint64_t fingerprint_ = 0;
-  std::size_t largest_count_ = 1;
+  std::size_t tile_bytes_ = 0;  // of each chunk, at most
   std::vector<Block> blocks_;
   std::vector<Tile> tiles_;
   std::vector<std::byte> scratch_;

@@ -23,7 +23,7 @@ class ProgramCollectives : public Backend {
                      const Costs& costs, std::string algorithm)
       : transport_(std::move(transport)),
         connections_(connections),
-        choice_(costs, transport_->size(), transport_->slots(), transport_->slot_bytes()),
+        choice_(costs, transport_->size(), transport_->slots(), transport_->message_bytes()),
         algorithm_(std::move(algorithm)) {}
 
   Result<void> Run(const Operands& operands, const CallSignature& call,

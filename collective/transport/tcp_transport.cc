@@ -72,6 +72,9 @@ class TcpTransport : public Transport {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::size_t slot_bytes() const override { return options_.slot_bytes; }
+  std::size_t message_bytes() const override {
+    return std::min(options_.message_bytes, options_.slot_bytes);
+  }
   int slots() const override { return options_.slots; }
 
   Result<void> Connect(std::span<const Endpoint> endpoints, Deadline deadline) override;

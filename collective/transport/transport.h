@@ -64,6 +64,8 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::size_t slot_bytes() const = 0;
+  // The size of messages that moves large data fastest: at most slot_bytes.
+  virtual std::size_t message_bytes() const { return slot_bytes(); }
   virtual int slots() const = 0;
 
   // Opens what is not open yet. Both ends must call it, in any order.

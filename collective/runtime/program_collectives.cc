@@ -50,6 +50,16 @@ Result<void> ProgramCollectives::Run(const Operands& operands, const CallSignatu
                                      const transport::Patience& patience) {
   const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
   const int instances = bytes > kLargeBytes ? connections_ : 1;
+  transport_->Enter(ToTag(call),
+                    [rank = transport_->rank(), call](
+                        int peer, const transport::MessageTag& tag) -> Result<bool> {
+                      const CallSignature theirs = FromTag(tag);
+                      if (theirs.sequence == call.sequence && !(theirs == call)) {
+                        return tl::unexpected(MismatchError(peer, theirs, rank, call));
+                      }
+                      // A peer that is in a later call waits for this rank to come.
+                      return static_cast<std::int32_t>(theirs.sequence - call.sequence) <= 0;
+                    });
   const Shares shares = SharesOf(call.kind, transport_->size());
   const auto algorithm = Choose(call.kind, bytes * std::max(shares.input, shares.output));
   if (!algorithm) return tl::unexpected(algorithm.error());

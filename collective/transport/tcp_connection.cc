@@ -13,7 +13,11 @@
 namespace espalier::transport {
 namespace {
 
-enum : std::uint32_t { kMessageFrame = 0x45534d31, kAbortFrame = 0x45534131 };
+enum : std::uint32_t {
+  kMessageFrame = 0x45534d31,
+  kAbortFrame = 0x45534131,
+  kNoticeFrame = 0x45534e31
+};
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kLongestReason = 500;
 
@@ -89,7 +93,8 @@ bool TcpConnection::WantsToReceive() const {
 }
 
 bool TcpConnection::AcceptHeader(Slot& slot) {
-  const bool is_known = slot.header.kind == kMessageFrame || slot.header.kind == kAbortFrame;
+  const bool is_known = slot.header.kind == kMessageFrame || slot.header.kind == kAbortFrame ||
+                        (slot.header.kind == kNoticeFrame && slot.header.bytes == 0);
   if (is_known && slot.header.bytes <= slot_bytes_) return true;
   Break("it sends something else than messages");
   return false;
@@ -120,6 +125,10 @@ bool TcpConnection::Receive() {
     if (received_bytes_ < sizeof(Header)) continue;
     if (received_bytes_ < sizeof(Header) + slot.header.bytes) continue;
     received_bytes_ = 0;
+    if (slot.header.kind == kNoticeFrame) {
+      notice_ = slot.header.tag;
+      continue;
+    }
     if (slot.header.kind == kAbortFrame) {
       abort_.emplace(reinterpret_cast<const char*>(slot.data), slot.header.bytes);
       return moved;
@@ -158,6 +167,14 @@ std::optional<std::string> TcpConnection::Failure() const {
 std::optional<std::string> TcpConnection::Ending() const {
   if (abort_ || !broken_) return abort_;
   return fmt::format("rank {} is gone: {}", peer_, why_broken_);
+}
+
+bool TcpConnection::SendNotice(const MessageTag& call) {
+  if (broken_ || sent_bytes_ != 0) return broken_;
+  const Header header = {.kind = kNoticeFrame, .tag = call};
+  const ssize_t sent = ::send(socket_.get(), &header, sizeof(header), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent > 0 && sent != sizeof(header)) Break("half a notice was sent");
+  return sent > 0;
 }
 
 void TcpConnection::SendAbort(const std::string& reason) {

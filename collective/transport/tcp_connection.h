@@ -35,6 +35,11 @@ class TcpConnection : public Outbox, public Inbox {
   // Why nothing more will come on it, whether or not anything is asked of it.
   std::optional<std::string> Ending() const;
   void SendAbort(const std::string& reason);
+  // Tells the peer what this rank does; false while there is no place for it in the stream.
+  bool SendNotice(const MessageTag& call);
+  // What the peer has told last, until it is forgotten.
+  const std::optional<MessageTag>& notice() const { return notice_; }
+  void ForgetNotice() { notice_.reset(); }
 
  private:
   struct Header {
@@ -74,6 +79,7 @@ class TcpConnection : public Outbox, public Inbox {
   bool broken_ = false;
   std::string why_broken_;
   std::optional<std::string> abort_;
+  std::optional<MessageTag> notice_;
 };
 
 }  // namespace espalier::transport

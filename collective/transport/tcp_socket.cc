@@ -38,9 +38,30 @@ const sockaddr* Raw(const SocketAddress& address) {
   return reinterpret_cast<const sockaddr*>(&address.storage);
 }
 
-void SendAtOnce(int socket) {
+bool IsWithinHost(int socket) {
+  SocketAddress own;
+  SocketAddress peer;
+  own.length = peer.length = sizeof(own.storage);
+  const bool known =
+      ::getsockname(socket, reinterpret_cast<sockaddr*>(&own.storage), &own.length) == 0 &&
+      ::getpeername(socket, reinterpret_cast<sockaddr*>(&peer.storage), &peer.length) == 0;
+  if (!known || own.storage.ss_family != peer.storage.ss_family) return false;
+  if (own.storage.ss_family == AF_INET) {
+    return reinterpret_cast<const sockaddr_in*>(&own.storage)->sin_addr.s_addr ==
+           reinterpret_cast<const sockaddr_in*>(&peer.storage)->sin_addr.s_addr;
+  }
+  return std::memcmp(&reinterpret_cast<const sockaddr_in6*>(&own.storage)->sin6_addr,
+                     &reinterpret_cast<const sockaddr_in6*>(&peer.storage)->sin6_addr,
+                     sizeof(in6_addr)) == 0;
+}
+
+// Within a host nothing is in flight, and what waits in the kernel falls out of the caches.
+void Tune(int socket) {
   const int on = 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  if (!IsWithinHost(socket)) return;
+  const int waiting = 128 << 10;
+  ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &waiting, sizeof(waiting));
 }
 
 }  // namespace
@@ -137,13 +158,13 @@ Result<UniqueFd> Dial(const SocketAddress& from, const SocketAddress& to, Deadli
       return FailWithReason("cannot connect");
     }
   }
-  SendAtOnce(socket.get());
+  Tune(socket.get());
   return socket;
 }
 
 UniqueFd Accept(int listener) {
   UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (socket) SendAtOnce(socket.get());
+  if (socket) Tune(socket.get());
   return socket;
 }
 

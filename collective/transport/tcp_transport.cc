@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,9 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr int kMaxSlots = 64;
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
+// A rank that waits for so long tells its peers what it is doing.
+constexpr std::chrono::milliseconds kLongWait{100};
 
 // Which way messages go on a connection, seen from the rank that has it.
 enum class Direction : std::uint8_t { kBoth, kOut, kIn };
@@ -77,6 +80,12 @@ class TcpTransport : public Transport {
   }
   int slots() const override { return options_.slots; }
 
+  void Enter(const MessageTag& call, CallCheck check) override {
+    call_ = call;
+    call_check_ = std::move(check);
+    told_.clear();
+    tells_from_ = steady_clock::now() + kLongWait;
+  }
   Result<void> Connect(std::span<const Endpoint> endpoints, Deadline deadline) override;
   Outbox& outbox(Endpoint endpoint) override {
     return Find({endpoint, options_.planned ? Direction::kOut : Direction::kBoth});
@@ -106,6 +115,8 @@ class TcpTransport : public Transport {
   Result<void> CheckWait(int peer);
   Result<std::string> AwaitKeyOf(int peer, Deadline deadline);
   Result<bool> Move();
+  Result<void> CheckNotice(TcpConnection& connection, int peer);
+  void TellPeers();
   bool Poll(int milliseconds);
 
   TcpConnection& Find(const Key& key) {
@@ -127,6 +138,10 @@ class TcpTransport : public Transport {
   std::uint64_t group_;
   std::map<Key, std::unique_ptr<TcpConnection>> connections_;
   std::vector<pollfd> polled_;
+  MessageTag call_ = {};
+  CallCheck call_check_;
+  std::set<int> told_;  // peers, of the call
+  steady_clock::time_point tells_from_;
 };
 
 // What is planned may be opened again from the same ports: a connection that all messages have left
@@ -251,6 +266,7 @@ Result<void> TcpTransport::AwaitPeers(std::span<const Key> keys, Deadline deadli
 Result<void> TcpTransport::CheckWait(int peer) {
   auto moved = Move();
   if (!moved) return Propagate(moved);
+  TellPeers();
   for (const auto& [key, connection] : connections_) {
     if (key.endpoint.peer != peer) continue;
     if (auto ending = connection->Ending()) {
@@ -287,11 +303,31 @@ Result<bool> TcpTransport::Move() {
   for (auto& [key, connection] : connections_) {
     if (connection->Send()) moved = true;
     if (connection->Receive()) moved = true;
+    if (connection->notice()) {
+      auto right = CheckNotice(*connection, key.endpoint.peer);
+      if (!right) return Propagate(right);
+    }
     if (auto failure = connection->Failure()) {
       return Fail(ErrorCode::kUnavailable, std::move(*failure));
     }
   }
   return moved;
+}
+
+Result<void> TcpTransport::CheckNotice(TcpConnection& connection, int peer) {
+  if (!call_check_) return {};
+  auto judged = call_check_(peer, *connection.notice());
+  if (!judged) return Propagate(judged);
+  if (*judged) connection.ForgetNotice();
+  return {};
+}
+
+void TcpTransport::TellPeers() {
+  if (!call_check_ || steady_clock::now() < tells_from_) return;
+  for (auto& [key, connection] : connections_) {
+    if (key.direction == Direction::kIn || told_.contains(key.endpoint.peer)) continue;
+    if (connection->SendNotice(call_)) told_.insert(key.endpoint.peer);
+  }
 }
 
 // Sleeps until a socket is ready for what is wanted of it.
@@ -311,6 +347,7 @@ Result<void> TcpTransport::Wait(Deadline deadline) {
     auto moved = Move();
     if (!moved) return Propagate(moved);
     if (*moved) return {};
+    TellPeers();
     if (!Poll(MillisecondsUntil(deadline)) && steady_clock::now() >= deadline) {
       return Fail(ErrorCode::kUnavailable, "timed out");
     }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "common/base/result.h"
@@ -14,6 +15,10 @@ using Deadline = std::chrono::steady_clock::time_point;
 
 // Travels with a message, unread by the transport: which call of a collective it is part of.
 using MessageTag = std::array<std::uint64_t, 4>;
+
+// Judges what a peer says that it is doing. True: nothing to object to, nor will there be; false:
+// ask again when this rank does something else.
+using CallCheck = std::function<Result<bool>(int peer, const MessageTag& theirs)>;
 
 struct Message {
   std::span<const std::byte> bytes;
@@ -67,6 +72,11 @@ class Transport {
   // The size of messages that moves large data fastest: at most slot_bytes.
   virtual std::size_t message_bytes() const { return slot_bytes(); }
   virtual int slots() const = 0;
+
+  // What this rank does from here on. Where it waits for long, its peers are told, and `check`
+  // is asked about what they tell: so that ranks that wait for one another in different calls find
+  // out. Transports may do without.
+  virtual void Enter(const MessageTag& /*call*/, CallCheck /*check*/) {}
 
   // Opens what is not open yet. Both ends must call it, in any order.
   virtual Result<void> Connect(std::span<const Endpoint> endpoints, Deadline deadline) = 0;

@@ -253,6 +253,27 @@ TEST_P(CommunicatorTest, NamesRanksThatMakeOtherCalls) {
   }
 }
 
+// Such ranks use other algorithms, and wait for messages on connections that their peers do not
+// use.
+TEST_P(CommunicatorTest, NamesRanksWhoseSizesAreChosenFor) {
+  std::vector<std::thread> threads;
+  constexpr int kRanks = 4;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto group = Join(rank, kRanks);
+      ASSERT_TRUE(group) << group.error().message;
+      const std::size_t count = rank == 2 ? 1 << 20 : 4;
+      std::vector<float> data(count);
+      const auto done =
+          (*group)->AllReduce(data.data(), data.data(), count, DataType::kF32, ReduceOp::kSum);
+      ASSERT_FALSE(done);
+      EXPECT_NE(done.error().message.find("rank 2 "), std::string::npos) << done.error().message;
+      EXPECT_NE(done.error().message.find("1048576"), std::string::npos) << done.error().message;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST_P(CommunicatorTest, RefusesWrongBuffersAndGoesOn) {
   RunRanks(2, [](Communicator& group) {
     std::vector<float> data(100, 1);

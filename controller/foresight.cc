@@ -15,6 +15,7 @@ constexpr std::size_t kPlannedSets = 8;  // of a job: the next ones
 constexpr std::size_t kMostStartsInPlan = 8'192;
 constexpr std::uint32_t kMostPortRounds = 16;  // of asking for the ports of one plan
 constexpr std::uint32_t kMostAlike = 64;       // open flows of one pair told apart
+constexpr Duration kImminent = std::chrono::milliseconds(20);
 constexpr Duration kReportInterval = std::chrono::milliseconds(50);  // looked at of a flow
 
 std::uint64_t Hash(const fabric::PortKey& key) {
@@ -291,6 +292,7 @@ Foresight::Plan Foresight::Make(Job& job, SetId set, const Remainder& remainder,
       ChainOptions(options_, assumes_ends ? 0 : options_.moves_per_start);
   plan.decided = PlanStarts(state_.live, starts, remainder.ending, chains);
   plan.changes = state_.path_changes;
+  plan.made = ++made_;
   plans_made_.Add();
   return plan;
 }
@@ -338,27 +340,36 @@ void Foresight::AskForPorts(Job& job, Plan& plan) {
   }
 }
 
-bool Foresight::PlanNext(TimePoint now) {
-  now_ = now;
-  // What is starting just now, then the soonest; of sets whose time is not known yet, the jobs in
-  // turn.
-  std::vector<std::tuple<TimePoint, Job*, std::size_t>> wanted;
+std::vector<Foresight::Wanted> Foresight::WantedPlans() {
+  std::vector<Wanted> wanted;
   for (const auto& job : jobs_) {
     if (!job->learner.IsOn()) continue;
     Refresh(*job);
     for (std::size_t i = 0; i < job->upcoming.size(); ++i) {
       const CycleLearner::Next& next = job->upcoming[i];
-      const bool is_starting = job->learner.IsUnderWay(next.set);
-      const TimePoint due = is_starting ? TimePoint{} : next.expected.value_or(TimePoint::max());
-      wanted.emplace_back(due, job.get(), i);
+      Wanted& plan = wanted.emplace_back(
+          Wanted{.due = next.expected.value_or(TimePoint::max()), .job = job.get(), .index = i});
+      const bool is_due =
+          next.expected && next.expected < now_ + kImminent && now_ < *next.expected + kImminent;
+      if (!is_due && !job->learner.IsUnderWay(next.set)) continue;
+      plan.due = TimePoint{};
+      for (const Plan& present : job->plans) {
+        if (present.set == next.set) plan.last_made = std::max(plan.last_made, present.made);
+      }
     }
   }
-  std::sort(wanted.begin(), wanted.end(), [](const auto& a, const auto& b) {
-    return std::tuple(std::get<0>(a), std::get<1>(a)->name, std::get<2>(a)) <
-           std::tuple(std::get<0>(b), std::get<1>(b)->name, std::get<2>(b));
+  std::sort(wanted.begin(), wanted.end(), [](const Wanted& a, const Wanted& b) {
+    return std::tie(a.due, a.last_made, a.job->name, a.index) <
+           std::tie(b.due, b.last_made, b.job->name, b.index);
   });
-  for (const auto& [time, job, index] : wanted) {
-    if (PlanFor(*job, job->upcoming[index])) return true;
+  return wanted;
+}
+
+bool Foresight::PlanNext(TimePoint now) {
+  now_ = now;
+  const std::vector<Wanted> wanted = WantedPlans();
+  for (const Wanted& plan : wanted) {
+    if (PlanFor(*plan.job, plan.job->upcoming[plan.index])) return true;
   }
   for (const auto& job : jobs_) {
     for (Plan& plan : job->plans) {

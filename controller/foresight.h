@@ -108,6 +108,7 @@ class Foresight {
     bool assumes_ends = false;
     bool is_used_up = false;  // all its flows have started
     bool lacks_ports = true;
+    std::uint64_t made = 0;         // grows from plan to plan
     std::uint32_t port_rounds = 0;  // how often ports were asked for
     std::unordered_map<Key, std::pair<std::uint32_t, std::uint32_t>>
         ways;  // in paths: first, count
@@ -148,6 +149,15 @@ class Foresight {
     std::uint64_t fingerprint = 0;
   };
   Remainder RemainderAt(TimePoint until) const;
+  struct Wanted {
+    TimePoint due;
+    std::uint64_t last_made = 0;
+    Job* job = nullptr;
+    std::size_t index = 0;  // in Job::upcoming
+  };
+  // What starts just now first (in turn, as each start puts the plans of all others behind), then
+  // the soonest; of sets whose time is not known yet, the jobs in turn.
+  std::vector<Wanted> WantedPlans();
   Plan Make(Job& job, SetId set, const Remainder& remainder, bool assumes_ends);
   bool PlanFor(Job& job, const CycleLearner::Next& next);
   void AskForPorts(Job& job, Plan& plan);
@@ -160,6 +170,7 @@ class Foresight {
   std::vector<std::unique_ptr<Job>> jobs_;  // few; by first start
   std::vector<Known> known_;                // by slot
   EndEstimator ends_;
+  std::uint64_t made_ = 0;  // plans
   Plan* found_ = nullptr;
   Key found_key_ = 0;
   bool ports_changed_ = false;

@@ -25,12 +25,6 @@ using fabric::Topology;
 
 constexpr int kFailures[] = {0, 1, 4, 8};
 
-struct Scenario {
-  int concurrent_jobs = 0;
-  int ring_size = 0;
-  std::string folder;
-};
-
 // "ring_size_8" -> 8.
 std::optional<int> NumberAfter(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
@@ -39,31 +33,6 @@ std::optional<int> NumberAfter(std::string_view name, std::string_view prefix) {
   const auto parsed = std::from_chars(name.data() + prefix.size(), end, number);
   if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
   return number;
-}
-
-std::vector<Scenario> FindScenarios(const std::string& root) {
-  std::vector<Scenario> scenarios;
-  std::error_code error;
-  for (const auto& jobs : std::filesystem::directory_iterator(root, error)) {
-    const auto concurrent = NumberAfter(jobs.path().filename().string(), "concurrent_jobs_");
-    if (!concurrent) continue;
-    for (const auto& ring : std::filesystem::directory_iterator(jobs.path(), error)) {
-      const auto size = NumberAfter(ring.path().filename().string(), "ring_size_");
-      if (size) scenarios.push_back({*concurrent, *size, ring.path().string()});
-    }
-  }
-  std::ranges::sort(scenarios, {}, [](const Scenario& scenario) {
-    return std::tuple(scenario.concurrent_jobs, scenario.ring_size);
-  });
-  return scenarios;
-}
-
-Result<Topology> BuildPaperFabric() {
-  auto spec = fabric::BuildLeafSpine({.spines = 32, .leaves = 64, .hosts_per_leaf = 32});
-  if (!spec) return Propagate(spec);
-  auto topology = Topology::Build(std::move(*spec));
-  if (!topology) return tl::unexpected<Error>(topology.error().error);
-  return std::move(*topology);
 }
 
 std::vector<Scheme> ListSchemes(const PaperRequest& request) {
@@ -77,7 +46,7 @@ std::vector<Scheme> ListSchemes(const PaperRequest& request) {
   return schemes;
 }
 
-Result<ScenarioResult> RunScenario(const Scenario& scenario, int failed,
+Result<ScenarioResult> RunScenario(const PaperScenario& scenario, int failed,
                                    const PaperRequest& request,
                                    const std::function<bool()>& is_cancelled) {
   auto topology = BuildPaperFabric();
@@ -126,8 +95,33 @@ Result<void> WriteResults(const std::vector<ScenarioResult>& results, const Pape
 
 }  // namespace
 
+std::vector<PaperScenario> FindPaperScenarios(const std::string& root) {
+  std::vector<PaperScenario> scenarios;
+  std::error_code error;
+  for (const auto& jobs : std::filesystem::directory_iterator(root, error)) {
+    const auto concurrent = NumberAfter(jobs.path().filename().string(), "concurrent_jobs_");
+    if (!concurrent) continue;
+    for (const auto& ring : std::filesystem::directory_iterator(jobs.path(), error)) {
+      const auto size = NumberAfter(ring.path().filename().string(), "ring_size_");
+      if (size) scenarios.push_back({*concurrent, *size, ring.path().string()});
+    }
+  }
+  std::ranges::sort(scenarios, {}, [](const PaperScenario& scenario) {
+    return std::tuple(scenario.concurrent_jobs, scenario.ring_size);
+  });
+  return scenarios;
+}
+
+Result<Topology> BuildPaperFabric() {
+  auto spec = fabric::BuildLeafSpine({.spines = 32, .leaves = 64, .hosts_per_leaf = 32});
+  if (!spec) return Propagate(spec);
+  auto topology = Topology::Build(std::move(*spec));
+  if (!topology) return tl::unexpected<Error>(topology.error().error);
+  return std::move(*topology);
+}
+
 Result<void> EvaluatePaper(const PaperRequest& request, const std::function<bool()>& is_cancelled) {
-  const std::vector<Scenario> scenarios = FindScenarios(request.jobs);
+  const std::vector<PaperScenario> scenarios = FindPaperScenarios(request.jobs);
   if (scenarios.empty()) {
     return Fail(ErrorCode::kNotFound,
                 fmt::format("{}: no folder concurrent_jobs_J/ring_size_R in it", request.jobs));
@@ -135,7 +129,7 @@ Result<void> EvaluatePaper(const PaperRequest& request, const std::function<bool
   std::vector<ScenarioResult> results;
   {
     Progress progress("evaluation", static_cast<int>(scenarios.size() * std::size(kFailures)));
-    for (const Scenario& scenario : scenarios) {
+    for (const PaperScenario& scenario : scenarios) {
       for (const int failed : kFailures) {
         progress.Next(fmt::format("{}, {} failed spines", scenario.folder, failed));
         auto result = RunScenario(scenario, failed, request, is_cancelled);

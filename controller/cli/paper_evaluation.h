@@ -3,10 +3,23 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
+#include "common/fabric/topology.h"
 
 namespace espalier::cli {
+
+// Job files of the paper's authors: concurrent_jobs_J/ring_size_R/job_N-MODEL.txt.
+struct PaperScenario {
+  int concurrent_jobs = 0;
+  int ring_size = 0;
+  std::string folder;
+};
+// All of a folder, by number of jobs and ring size; none where it has none.
+std::vector<PaperScenario> FindPaperScenarios(const std::string& root);
+// 64 ToRs, 32 spines, 2,048 hosts, 100 Gbit/s.
+Result<fabric::Topology> BuildPaperFabric();
 
 struct PaperRequest {
   std::string jobs;    // folder with concurrent_jobs_J/ring_size_R

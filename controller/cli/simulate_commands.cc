@@ -13,6 +13,7 @@
 #include "common/io/command_result.h"
 #include "common/io/json.h"
 #include "common/io/topology_file.h"
+#include "controller/cli/foresight_commands.h"
 #include "controller/cli/interrupt.h"
 #include "controller/cli/paper_evaluation.h"
 #include "controller/cli/progress.h"
@@ -258,6 +259,7 @@ void AddSimulateCommands(CLI::App& app, int& exit_code) {
   command->add_flag("--json", request->json, "One JSON object on standard output");
   command->require_subcommand(0, 1);
   AddPaper(*command, exit_code);
+  AddForesightReplay(*command, exit_code);
   command->callback([request, command, topology, jobs, &exit_code] {
     if (!command->get_subcommands().empty()) return;
     for (const CLI::Option* option : {topology, jobs}) {

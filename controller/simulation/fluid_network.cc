@@ -47,12 +47,16 @@ FluidNetwork::Transfer FluidNetwork::Add(std::span<const std::uint32_t> links, d
   return transfer;
 }
 
+double FluidNetwork::Left(Transfer transfer, std::int64_t now) const {
+  const Flow& flow = transfers_[transfer];
+  if (flow.is_new) return flow.left;
+  return std::max(flow.left - flow.rate * static_cast<double>(now - flow.since), 0.0);
+}
+
 double FluidNetwork::Remove(Transfer transfer, std::int64_t now) {
-  Flow& flow = transfers_[transfer];
-  const double left =
-      flow.is_new ? flow.left : flow.left - flow.rate * static_cast<double>(now - flow.since);
+  const double left = Left(transfer, now);
   Unlink(transfer);
-  return std::max(left, 0.0);
+  return left;
 }
 
 void FluidNetwork::MarkChanged(std::uint32_t link) {

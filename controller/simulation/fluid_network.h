@@ -28,7 +28,9 @@ class FluidNetwork {
   // Starts a transfer of `bits` > 0 with `weight` > 0 over links (indices into the capacities, at
   // least one, none twice).
   Transfer Add(std::span<const std::uint32_t> links, double weight, double bits);
-  // Stops it and says how many bits are not through yet at `now`.
+  // How many bits are not through yet at `now`.
+  double Left(Transfer transfer, std::int64_t now) const;
+  // Stops it and says what was left.
   double Remove(Transfer transfer, std::int64_t now);
   // Computes the rates that are valid from `now` on.
   void Settle(std::int64_t now);

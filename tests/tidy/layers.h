@@ -37,6 +37,9 @@ inline const std::vector<Layer>& Layers() {
        {"common/base/", "common/graph/", "common/fabric/", "proto/", "controller/routing/",
         "controller/prediction/", "controller/store/store.h", "collective/"}},
       {"controller/store/store.h", {"common/base/"}},
+      {"controller/replay/",
+       {"common/base/", "common/fabric/", "proto/", "controller/", "controller/routing/",
+        "controller/prediction/", "controller/simulation/"}},
       {"agent/", {"common/base/", "common/fabric/", "proto/"}},
 
       // Adapters: the outside world behind those seams.
@@ -90,7 +93,8 @@ inline const std::vector<Layer>& Layers() {
        {"common/base/", "common/io/", "collective/", "collective/program/files/"}},
       {"controller/cli/",
        {"common/base/", "common/fabric/", "common/identity/", "common/io/", "controller/files/",
-        "controller/routing/", "controller/simulation/", "controller/store/", "deploy/lab/"}},
+        "controller/replay/", "controller/routing/", "controller/simulation/", "controller/store/",
+        "deploy/lab/"}},
   };
   return layers;
 }

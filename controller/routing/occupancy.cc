@@ -33,6 +33,7 @@ void Occupancy::Clear() {
   clos_ends_.resize(links);
   idle_up_ = clos.up_known;
   idle_down_ = clos.down_known;
+  peers_.Reset(clos.leaves, clos.spines);
   for (std::uint32_t leaf = 0; leaf < clos.leaves; ++leaf) {
     for (std::uint32_t spine = 0; spine < clos.spines; ++spine) {
       for (const bool sends : {true, false}) {
@@ -154,7 +155,7 @@ void Occupancy::Put(Way way, std::int32_t route) {
   if (state.candidates == nullptr) {
     for (const ClosEnd& end : EndsOf(state, route)) {
       AddTo(LinkAt(end), way);
-      SetIdle(end, false);
+      NoteUse(end);
     }
     return;
   }
@@ -166,9 +167,8 @@ void Occupancy::Lift(Way way, std::int32_t route) {
   const WayState& state = ways_[way];
   if (state.candidates == nullptr) {
     for (const ClosEnd& end : EndsOf(state, route)) {
-      const std::uint32_t link = LinkAt(end);
-      TakeFrom(link, way);
-      if (links_[link].count == 0) SetIdle(end, true);
+      TakeFrom(LinkAt(end), way);
+      NoteUse(end);
     }
     return;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "controller/routing/assignment.h"
+#include "controller/routing/link_peers.h"
 
 namespace espalier::controller {
 
@@ -163,6 +165,11 @@ class Occupancy {
   bool HasRoom(std::uint32_t link, std::int64_t share) const {
     return view_.capacities()[link] > 0 && links_[link].load + share <= links_[link].limit;
   }
+  bool HasRoomOn(const WayState& state, std::int32_t route) const {
+    const PathLinks links = LinksOf(state, route);
+    return std::all_of(links.begin(), links.end(),
+                       [&](std::uint32_t link) { return HasRoom(link, state.share); });
+  }
   bool HasTwoSpineChains() const { return view_.clos() && view_.clos()->equal_rates; }
   std::int32_t ToPath(const WayState& state, std::int32_t route) const;
   std::int32_t ToRoute(const WayState& state, std::int32_t path) const;
@@ -181,6 +188,17 @@ class Occupancy {
   bool IsLive(const ClosEnd& end) const {
     const Clos& clos = *view_.clos();
     return ((end.sends ? clos.up_live : clos.down_live)[WordOf(end)] & BitOf(end)) != 0;
+  }
+  // After a change at this link: the mask and the peer that tell of it.
+  void NoteUse(const ClosEnd& end) {
+    const LinkUse& use = links_[LinkAt(end)];
+    SetIdle(end, use.count == 0);
+    std::uint32_t peer = use.count == 0 ? LinkPeers::kIdle : LinkPeers::kSeveral;
+    if (use.count == 1) {
+      const WayState& state = ways_[use.ways[0]];
+      peer = end.sends ? state.destination : state.source;
+    }
+    peers_.Set(end.leaf, end.spine, end.sends, peer);
   }
   void SetIdle(const ClosEnd& end, bool idle) {
     std::uint64_t& word = (end.sends ? idle_up_ : idle_down_)[WordOf(end)];
@@ -202,6 +220,10 @@ class Occupancy {
   // The spines of a word to which a leaf's link is live and bears nothing.
   std::uint64_t IdleAt(std::uint32_t leaf, bool sends, std::uint32_t word) const;
   std::int32_t IdleRoute(std::uint32_t source, std::uint32_t destination) const;
+  // Between the leaf of an end and another, in the direction of the end.
+  bool HasIdleRoute(const ClosEnd& end, std::uint32_t peer) const {
+    return (end.sends ? IdleRoute(end.leaf, peer) : IdleRoute(peer, end.leaf)) >= 0;
+  }
   // No link of this leaf takes a second way of this share.
   bool TakesOneEach(const ClosEnd& end, std::int64_t share) const;
   // All links; the idle ones, which are all with room where links take one each.
@@ -216,8 +238,16 @@ class Occupancy {
   bool InsertAlong(Way way, const MoveBudget& budget, std::int64_t& steps);
   bool RelieveAlong(std::uint32_t link, const MoveBudget& budget, std::int64_t& steps);
   // The shortest of chains_, to within a factor of 2, is left in walk_moves_, and the cheapest of
-  // these; its index, or kNone.
-  std::size_t FindShortest(std::int64_t share, const MoveBudget& budget, std::int64_t& steps);
+  // these; its index, or kNone. None is shorter than half of `length`, a power of 2.
+  std::size_t FindShortest(std::int64_t share, const MoveBudget& budget, std::int64_t& steps,
+                           std::size_t length = 1);
+  // Where links bear one way each: leaves out of chains_ those that are not among the shortest (to
+  // within a factor of 2), have no end, or have it after `most` moves. All are followed in step, by
+  // peers_ alone. Returns the least length, up to the next power of 2.
+  std::size_t KeepShortest(std::size_t most);
+  std::uint16_t PeerAt(const ClosEnd& end) const {
+    return peers_.At(end.leaf, end.spine, end.sends);
+  }
   Walk Follow(const Chain& chain, std::int64_t share, MoveBudget& budget, std::size_t length);
   Way CheapestOn(std::uint32_t link, std::int64_t share) const;
   static bool IsCheaper(const MoveBudget& left, const MoveBudget& than);
@@ -248,6 +278,7 @@ class Occupancy {
   // Spines to which a leaf's link bears nothing, as masks like Clos::up_live.
   std::vector<std::uint64_t> idle_up_;
   std::vector<std::uint64_t> idle_down_;
+  LinkPeers peers_;
   std::vector<Chain> chains_;
   std::vector<Move> walk_moves_;  // by route
   std::vector<Move> best_walk_;

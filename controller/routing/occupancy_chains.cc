@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <numeric>
 #include <tuple>
 
 #include "controller/routing/occupancy.h"
@@ -45,6 +46,12 @@ Occupancy::Walk Occupancy::Follow(const Chain& chain, std::int64_t share, MoveBu
     state.walk = walk_;
     walk_moves_.push_back(
         {way, static_cast<std::int32_t>(at.spine), static_cast<std::int32_t>(other)});
+    // Any spine to which both its ends are idle ends the chain: nothing else in it is there.
+    const std::int32_t idle = IdleRoute(state.source, state.destination);
+    if (idle >= 0 && HasRoomOn(state, idle)) {
+      walk_moves_.back().to = idle;
+      return Walk::kFound;
+    }
     // At its other end it needs a place at the other spine, or takes that of a way that then gets
     // the place which it leaves.
     const ClosEnd left{at.sends ? state.destination : state.source, at.spine, !at.sends};
@@ -57,10 +64,49 @@ Occupancy::Walk Occupancy::Follow(const Chain& chain, std::int64_t share, MoveBu
   }
 }
 
+std::size_t Occupancy::KeepShortest(std::size_t most) {
+  std::array<Chain, kMaxChains> at;
+  std::copy(chains_.begin(), chains_.end(), at.begin());
+  std::array<std::uint8_t, kMaxChains> open;
+  std::iota(open.begin(), open.end(), std::uint8_t{0});
+  std::uint32_t kept = 0;  // a bit each: those that end, or of which peers say nothing
+  std::size_t least = 0;
+  std::size_t count = chains_.size();
+  for (std::size_t length = 1; count > 0 && length <= most; ++length) {
+    std::size_t left = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      auto& [end, other] = at[open[i]];
+      const std::uint16_t leaf = PeerAt(end);
+      const ClosEnd next{leaf, other, !end.sends};
+      const bool is_known = leaf < LinkPeers::kSeveral;
+      if (!is_known || HasIdleRoute(end, leaf) ||
+          (IsLive(next) && PeerAt(next) == LinkPeers::kIdle)) {
+        kept |= 1U << open[i];
+        if (is_known && least == 0) {
+          least = std::bit_ceil(length);
+          most = std::min(most, least);
+        }
+        continue;
+      }
+      if (!IsLive(next) || !IsLive({leaf, end.spine, !end.sends})) continue;
+      other = end.spine;
+      end = next;
+      open[left++] = open[i];
+    }
+    count = left;
+  }
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < chains_.size(); ++i) {
+    if ((kept >> i & 1U) != 0) chains_[next++] = chains_[i];
+  }
+  chains_.resize(next);
+  return std::max<std::size_t>(least, 1);
+}
+
 std::size_t Occupancy::FindShortest(std::int64_t share, const MoveBudget& budget,
-                                    std::int64_t& steps) {
+                                    std::int64_t& steps, std::size_t length) {
   // All of them a little way, then those that are left twice as far.
-  for (std::size_t length = 1; !chains_.empty(); length *= 2) {
+  for (; !chains_.empty(); length *= 2) {
     std::size_t open = 0;
     std::size_t best = kNone;
     MoveBudget most_left;
@@ -87,10 +133,9 @@ std::size_t Occupancy::FindShortest(std::int64_t share, const MoveBudget& budget
 }
 
 void Occupancy::TakeWalk() {
-  for (const Move& move : walk_moves_) {
-    MoveTo(move.way, move.to);
-    moves_.push_back(move);
-  }
+  moves_.insert(moves_.end(), walk_moves_.begin(), walk_moves_.end());
+  // From the end that has room, so that each comes to a place that has just become free.
+  for (auto move = moves_.rbegin(); move != moves_.rend(); ++move) MoveTo(move->way, move->to);
   TellByPath();
 }
 
@@ -149,6 +194,8 @@ std::span<const Occupancy::Move> Occupancy::InsertIdle(std::span<const Way> ways
       use->count = 1;
       use->ways[0] = way;
     }
+    peers_.Set(source, spine, true, state.destination);
+    peers_.Set(state.destination, spine, false, source);
     state.route = static_cast<std::int32_t>(spine);
     *next++ = {way, kNoPath, path_is_spine ? state.route : ToPath(state, state.route)};
   }
@@ -215,6 +262,8 @@ std::int32_t Occupancy::FindSingleMove(const WayState& state, const MoveBudget& 
         const std::uint32_t spine = 64 * word + static_cast<std::uint32_t>(std::countr_zero(left));
         const ClosEnd end{leaf, spine, sends};
         if (!IsLive(end)) continue;
+        const std::uint16_t peer = peers_.is_on() ? PeerAt(end) : LinkPeers::kSeveral;
+        if (peer < LinkPeers::kSeveral && !HasIdleRoute(end, peer)) continue;
         const Way way = CheapestOn(LinkAt(end), state.share);
         if (way == kNone || !CanMove(way, budget)) continue;
         const std::int32_t to = IdleRoute(ways_[way].source, ways_[way].destination);
@@ -259,7 +308,13 @@ std::int32_t Occupancy::MakeRoom(const WayState& state, const MoveBudget& budget
   const std::int32_t route = FindSingleMove(state, budget);
   if (route >= 0) return route;
   CollectInsertions(state, survey);
-  const std::size_t found = FindShortest(state.share, budget, steps);
+  std::size_t found = kNone;
+  if (one_each && peers_.is_on()) {
+    const std::size_t length = KeepShortest(budget.moves);
+    found = FindShortest(state.share, budget, steps, length);
+    if (found == kNone) CollectInsertions(state, survey);  // those may not move: any other
+  }
+  if (found == kNone) found = FindShortest(state.share, budget, steps);
   return found == kNone ? -1 : static_cast<std::int32_t>(chains_[found].start.spine);
 }
 
@@ -271,7 +326,6 @@ bool Occupancy::InsertAlong(Way way, const MoveBudget& budget, std::int64_t& ste
   if (route < 0) route = MakeRoom(state, budget, steps);
   if (route < 0) return false;
   moves_.push_back({way, -1, route});
-  MoveTo(way, route);
   TakeWalk();
   return true;
 }

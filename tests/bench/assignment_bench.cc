@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/fabric/builders.h"
@@ -452,9 +453,7 @@ void MeasureOneForAnother(std::uint32_t leaves, std::uint32_t hosts, std::uint32
              ends.Median(), ends.Quantile(0.99));
 }
 
-}  // namespace
-
-int main() {
+void MeasureColorings() {
   fmt::print("{:34} {:>7} {:>5} {:>4} | {:>8} {:>8} | {:>8} {:>5} | {:>5} | {:>6} {:>7}\n",
              "coloring (us)", "flows", "leaf", "spin", "min", "median", "greedy", "ratio", "loads",
              "chains", "steps");
@@ -468,7 +467,9 @@ int main() {
         Permutation("permutation, two a link", 1'024, 128, 64, 1)}) {
     MeasureColoring(input);
   }
-  MeasureMaxMin(Permutation("", 64, 32, 32, 1));
+}
+
+void MeasureLivePathsOfJobs() {
   fmt::print("\n{:>7} {:>5} {:>4} | {:>21} | {:>26} | {:>11} | {:>34} | {:>13}\n", "live", "leaf",
              "spin", "start: p40 p50 p99", "with chain: of all p50 p99 moved", "end: p50 p99",
              "1,024 start: together, singly, floor, full, ratio", "spine lost");
@@ -476,6 +477,9 @@ int main() {
                              TwoJobs(512, 64, 64, 16), TwoJobs(1'024, 128, 128, 8)}) {
     MeasureLivePaths(input);
   }
+}
+
+void MeasureOnesForOthers() {
   fmt::print("\n{:>7} {:>5} {:>4} | {:>19} | {:>10} | {:>11}\n", "live", "leaf", "spin",
              "start: p50 p90 p99", "moved: of", "end: p50 p99");
   for (const double busy : {0.98, 0.9}) {
@@ -484,5 +488,17 @@ int main() {
     MeasureOneForAnother(512, 64, 64, busy);
     MeasureOneForAnother(1'024, 128, 128, busy);
   }
+}
+
+}  // namespace
+
+// usage: assignment_bench [colouring|rates|jobs|flows]
+int main(int argc, char** argv) {
+  const std::string_view part = argc > 1 ? argv[1] : "";
+  const auto is_asked_for = [&](std::string_view name) { return part.empty() || part == name; };
+  if (is_asked_for("colouring")) MeasureColorings();
+  if (is_asked_for("rates")) MeasureMaxMin(Permutation("", 64, 32, 32, 1));
+  if (is_asked_for("jobs")) MeasureLivePathsOfJobs();
+  if (is_asked_for("flows")) MeasureOnesForOthers();
   return 0;
 }

@@ -22,6 +22,13 @@ Frame FrameOf(rte_mbuf*& mbuf) {
           mbuf->nb_segs == 1 ? std::uint32_t{mbuf->data_len} : 0U};
 }
 
+template <std::size_t kSize>
+void Describe(std::array<rte_mbuf*, kSize>& mbufs, std::uint16_t count,
+              std::array<Frame, kSize>& frames) {
+  for (std::uint16_t i = 0; i < count; ++i) __builtin_prefetch(mbufs[i]);
+  for (std::uint16_t i = 0; i < count; ++i) frames[i] = FrameOf(mbufs[i]);
+}
+
 // How many were lost.
 std::uint16_t Send(std::uint16_t port, std::uint16_t queue, rte_mbuf** mbufs, std::uint16_t count) {
   std::uint16_t sent = 0;
@@ -40,7 +47,7 @@ std::uint32_t Forwarder::ForwardToFabric(std::uint32_t now_us) {
   std::array<rte_mbuf*, kBurst> mbufs;
   std::array<Frame, kBurst> frames;
   const std::uint16_t count = rte_eth_rx_burst(ports_.host, ports_.queue, mbufs.data(), kBurst);
-  for (std::uint16_t i = 0; i < count; ++i) frames[i] = FrameOf(mbufs[i]);
+  Describe(mbufs, count, frames);
   // An empty burst too says that the last one is over.
   steering_.Outgoing({frames.data(), count}, now_us);
   if (count == 0) return 0;
@@ -54,7 +61,7 @@ std::uint32_t Forwarder::ForwardToHost(std::uint32_t now_us) {
   std::array<Frame, kBurst> frames;
   const std::uint16_t count = rte_eth_rx_burst(ports_.fabric, ports_.queue, mbufs.data(), kBurst);
   if (count == 0) return 0;
-  for (std::uint16_t i = 0; i < count; ++i) frames[i] = FrameOf(mbufs[i]);
+  Describe(mbufs, count, frames);
   steering_.Incoming({frames.data(), count}, now_us);
   dropped_.fetch_add(Send(ports_.host, ports_.queue, mbufs.data(), count),
                      std::memory_order_relaxed);

@@ -146,7 +146,7 @@ double CyclesPerSecond() {
 }  // namespace
 }  // namespace espalier::dpdk
 
-int main() {
+int main(int argc, char** argv) {
   using espalier::dpdk::Case;
   const espalier::dpdk::IcrcPatch patch;
   const double hertz = espalier::dpdk::CyclesPerSecond();
@@ -166,6 +166,7 @@ int main() {
   };
   fmt::print("{:<30} {:>8} {:>8} {:>8} {:>8}\n", "frames", "flows", "parse", "steer", "Mpps");
   for (const Case& what : cases) {
+    if (argc > 1 && std::string_view(what.name) != argv[1]) continue;
     const auto [parse, steer] = espalier::dpdk::MeasureCase(what, patch);
     fmt::print("{:<30} {:>8} {:>8.1f} {:>8.1f} {:>8.1f}\n", what.name, what.flows, parse, steer,
                hertz / steer / 1e6);

@@ -18,18 +18,38 @@ void Add(std::atomic<T>& number, T amount) {
   number.store(static_cast<T>(number.load(kRelaxed) + amount), kRelaxed);
 }
 
-bool IsConnected(const RocePacket& packet) {
-  return packet.service() == Service::kReliable || packet.service() == Service::kUnreliable ||
-         packet.service() == Service::kExtended;
+// What a packet is to a flow, by its opcode.
+enum class Role : std::uint8_t {
+  kRequest,          // of a connection: counts up its PSN
+  kResponse,         // to READ requests: counts up theirs
+  kAcknowledgement,  // of a connection
+  kOther,            // datagrams, congestion notifications, what is not known
+};
+
+constexpr std::array<Role, 256> MakeRoles() {
+  std::array<Role, 256> roles{};
+  for (std::size_t opcode = 0; opcode < roles.size(); ++opcode) {
+    const auto service = static_cast<Service>(opcode >> 5);
+    const std::size_t operation = opcode & 0x1F;
+    const bool is_connected = service == Service::kReliable || service == Service::kUnreliable ||
+                              service == Service::kExtended;
+    roles[opcode] = Role::kRequest;
+    if (operation >= kReadResponseFirst && operation <= kReadResponseOnly) {
+      roles[opcode] = Role::kResponse;
+    }
+    if (operation == kAcknowledge || operation == kAtomicAcknowledge) {
+      roles[opcode] = Role::kAcknowledgement;
+    }
+    if (!is_connected) roles[opcode] = Role::kOther;
+  }
+  return roles;
 }
 
-bool IsResponse(const RocePacket& packet) {
-  return packet.operation() >= kReadResponseFirst && packet.operation() <= kReadResponseOnly;
-}
+constexpr std::array<Role, 256> kRoles = MakeRoles();
 
-bool IsAcknowledgement(const RocePacket& packet) {
-  return packet.operation() == kAcknowledge || packet.operation() == kAtomicAcknowledge;
-}
+Role RoleOf(const RocePacket& packet) { return kRoles[packet.opcode()]; }
+
+bool IsConnected(const RocePacket& packet) { return RoleOf(packet) != Role::kOther; }
 
 // Management and multicast have numbers of their own.
 bool IsOrdinaryQueuePair(const RocePacket& packet) {
@@ -63,34 +83,40 @@ void Steering::Outgoing(std::span<const Frame> frames, std::uint32_t now_us) {
   Add<std::uint32_t>(line.packets, 1);
   const std::uint32_t watch = line.watch.load(kRelaxed);
   const bool of_responses = (watch & FlowLine::kResponses) != 0;
-  if (IsAcknowledgement(packet) || IsResponse(packet) != of_responses || !IsConnected(packet)) {
-    return;
-  }
+  if (RoleOf(packet) != (of_responses ? Role::kResponse : Role::kRequest)) return;
   const std::uint32_t psn = packet.psn();
-  const std::uint32_t next = line.next_psn.load(kRelaxed);
-  const std::uint32_t ahead = (psn - next) & kPsnMask;
-  const bool jumped = ahead < kHalfOfPsns ? ahead > kFarAhead : kPsnMask + 1 - ahead > kFarBack;
-  if (jumped || line.own_port.load(kRelaxed) != packet.source_port()) [[unlikely]] {
-    Tell({.kind = FlowEvent::Kind::kRestarted,
-          .flow_kind = of_responses ? FlowKind::kResponses : FlowKind::kRequests,
-          .own_port = packet.source_port(),
-          .key = line.key,
-          .psn = psn,
-          .message_bytes = packet.DmaBytes().value_or(0)});
+  const bool is_next =
+      psn == line.next_psn.load(kRelaxed) && packet.source_port() == line.own_port.load(kRelaxed);
+  if (!is_next && !CountOutOfTurn(line, packet)) [[unlikely]]
     return;
-  }
-  if (ahead >= kHalfOfPsns) {
-    Add<std::uint32_t>(line.retries, 1);
-    // Which of the two would be acknowledged nobody knows (Karn's rule).
-    line.watch.store(watch & FlowLine::kResponses, kRelaxed);
-    return;
-  }
   line.next_psn.store((psn + 1) & kPsnMask, kRelaxed);
   Add<std::uint64_t>(line.bytes, packet.payload_and_extended_headers());
   if (packet.asks_for_acknowledgement() && (watch & FlowLine::kWatching) == 0) {
     echo.watched_at_us.store(now_us, kRelaxed);
     line.watch.store(FlowLine::kWatching | psn, kRelaxed);
   }
+}
+
+// Some were missed (a READ request counts for its responses), this one is sent again, or the queue
+// pair is another. True for the first.
+bool Steering::CountOutOfTurn(FlowLine& line, const RocePacket& packet) {
+  const std::uint32_t responses = line.watch.load(kRelaxed) & FlowLine::kResponses;
+  const std::uint32_t ahead = (packet.psn() - line.next_psn.load(kRelaxed)) & kPsnMask;
+  const bool jumped = ahead < kHalfOfPsns ? ahead > kFarAhead : kPsnMask + 1 - ahead > kFarBack;
+  if (jumped || line.own_port.load(kRelaxed) != packet.source_port()) {
+    Tell({.kind = FlowEvent::Kind::kRestarted,
+          .flow_kind = responses != 0 ? FlowKind::kResponses : FlowKind::kRequests,
+          .own_port = packet.source_port(),
+          .key = line.key,
+          .psn = packet.psn(),
+          .message_bytes = packet.DmaBytes().value_or(0)});
+    return false;
+  }
+  if (ahead < kHalfOfPsns) return true;
+  Add<std::uint32_t>(line.retries, 1);
+  // Which of the two would be acknowledged nobody knows (Karn's rule).
+  line.watch.store(responses, kRelaxed);
+  return false;
 }
 
 [[gnu::always_inline]] inline std::uint64_t Steering::Steer(const FlowTable::View& view,
@@ -186,7 +212,7 @@ void Steering::Incoming(std::span<const Frame> frames, std::uint32_t now_us) {
     if (!packet) continue;
     Add<std::uint64_t>(counts_.roce, 1);
     if (!IsConnected(packet) || !IsOrdinaryQueuePair(packet)) continue;
-    if (IsAcknowledgement(packet)) {
+    if (RoleOf(packet) == Role::kAcknowledgement) {
       HandleAcknowledgement(view, packet, now_us);
     } else if (packet.operation() == kReadRequest) {
       const FlowKey hosts = KeyOf(packet).Reversed(0);

@@ -77,6 +77,7 @@ class Steering {
   std::uint64_t SteerByFullSearch(const FlowTable::View& view, const Found& one,
                                   std::uint32_t now_us);
   void Count(FlowLine& line, FlowEcho& echo, const RocePacket& packet, std::uint32_t now_us);
+  bool CountOutOfTurn(FlowLine& line, const RocePacket& packet);
   void HandleUnknown(const RocePacket& packet);
   void HandleAcknowledgement(const FlowTable::View& view, const RocePacket& packet,
                              std::uint32_t now_us);

@@ -1,0 +1,112 @@
+// Steering through DPDK's own burst functions: frames go round from a ring port to a ring port,
+// forwarded as they are and steered in turns, each in a thousand short rounds of which the best
+// counts. Rings
+// hand over pointers, so that no device is the limit.
+#include <fmt/format.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+
+#include "agent/dpdk/forwarder.h"
+#include "agent/dpdk/port.h"
+#include "common/base/check.h"
+#include "tests/agent/dpdk/roce_frames.h"
+
+namespace espalier::dpdk {
+namespace {
+
+constexpr std::uint16_t kBurst = 64;
+constexpr std::uint32_t kFlows = 64;
+constexpr int kRounds = 1000;
+constexpr std::uint64_t kFramesPerRound = 20'000;
+
+std::uint64_t ForwardPlain(std::uint16_t from, std::uint16_t to) {
+  std::array<rte_mbuf*, kBurst> mbufs;
+  const std::uint16_t count = rte_eth_rx_burst(from, 0, mbufs.data(), kBurst);
+  return rte_eth_tx_burst(to, 0, mbufs.data(), count);
+}
+
+// Frames of these flows, in the ring that `port` receives from.
+void Fill(std::uint16_t port, rte_mempool* pool, std::uint32_t flows, std::uint32_t frames) {
+  for (std::uint32_t i = 0; i < frames; ++i) {
+    const Bytes bytes = Build({.destination_qpn = 16 + i % flows}).bytes;
+    rte_mbuf* mbuf = rte_pktmbuf_alloc(pool);
+    ESPALIER_CHECK(mbuf != nullptr);
+    char* const data = rte_pktmbuf_append(mbuf, static_cast<std::uint16_t>(bytes.size()));
+    std::copy(bytes.begin(), bytes.end(), data);
+    ESPALIER_CHECK(rte_eth_tx_burst(port, 0, &mbuf, 1) == 1);
+  }
+}
+
+template <typename Work>
+double FramesPerSecond(Work&& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::uint64_t moved = 0;
+  while (moved < kFramesPerRound) moved += work();
+  return static_cast<double>(moved) /
+         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Flows from one source port that are given another.
+std::unique_ptr<FlowTable> MakeTable(std::uint16_t own, std::uint16_t chosen) {
+  auto table = std::make_unique<FlowTable>(kFlows, 1);
+  for (std::uint32_t flow = 0; flow < kFlows; ++flow) {
+    Bytes bytes = Build({.destination_qpn = 16 + flow}).bytes;
+    const FlowKey key = KeyOf(ParseRoce(bytes.data(), static_cast<std::uint32_t>(bytes.size())));
+    table->SetPort(*table->Add(key, FlowKind::kRequests, own, 0), chosen);
+  }
+  table->Publish();
+  return table;
+}
+
+// There and back again: each way is a burst that is received, steered and sent. The way back gives
+// the frames the port that they had. Their PSNs come again with each turn, so that they count as
+// sent again: the longer way through the code.
+void Run(unsigned frames, std::uint16_t host, std::uint16_t fabric) {
+  const IcrcPatch patch;
+  const auto there_table = MakeTable(50'000, 60'000);
+  const auto back_table = MakeTable(60'000, 50'000);
+  Forwarder there(*there_table, 0, patch, {.host = host, .fabric = fabric, .queue = 0});
+  Forwarder back(*back_table, 0, patch, {.host = fabric, .fabric = host, .queue = 0});
+  double plain = 0;
+  double steered = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    plain.push_back(
+        FramesPerSecond([&] { return ForwardPlain(host, fabric) + ForwardPlain(fabric, host); }));
+    steered = std::max(steered, FramesPerSecond([&] {
+                         return std::uint64_t{there.ForwardToFabric(1)} + back.ForwardToFabric(1);
+                       }));
+  }
+  for (Forwarder* forwarder : {&there, &back}) {
+    const SteeringCounts& counts = forwarder->steering().counts();
+    ESPALIER_CHECK(counts.rewritten.load() == counts.frames.load());
+    ESPALIER_CHECK(!forwarder->steering().events().Pop());
+  }
+  fmt::print("{:>8} {:>8.1f} {:>8.1f} {:>8.2f}\n", frames, plain / 1e6, steered / 1e6,
+             steered / plain);
+}
+
+}  // namespace
+}  // namespace espalier::dpdk
+
+int main() {
+  using espalier::dpdk::Port;
+  const auto started = espalier::dpdk::StartEnvironment(
+      {"-l", "1", "--no-huge", "-m", "256", "--no-pci", "--no-shconf", "--no-telemetry",
+       "--log-level=error", "--vdev=net_ring0", "--vdev=net_ring1"});
+  ESPALIER_CHECK(started.has_value());
+  const auto host = Port::Open({.name = "net_ring0"});
+  const auto fabric = Port::Open({.name = "net_ring1"});
+  ESPALIER_CHECK(host && fabric);
+  fmt::print("{:>8} {:>8} {:>8} {:>8}  (millions of frames a second)\n", "frames", "plain",
+             "steered", "ratio");
+  rte_mempool* const pool = rte_mempool_lookup("frames-0");
+  for (const std::uint32_t more : {64U, 448U}) {
+    espalier::dpdk::Fill(host->id(), pool, espalier::dpdk::kFlows, more);
+    espalier::dpdk::Run(rte_mempool_in_use_count(pool), host->id(), fabric->id());
+  }
+}

@@ -75,8 +75,9 @@ void Run(unsigned frames, std::uint16_t host, std::uint16_t fabric) {
   double plain = 0;
   double steered = 0;
   for (int round = 0; round < kRounds; ++round) {
-    plain.push_back(
-        FramesPerSecond([&] { return ForwardPlain(host, fabric) + ForwardPlain(fabric, host); }));
+    plain = std::max(plain, FramesPerSecond([&] {
+                       return ForwardPlain(host, fabric) + ForwardPlain(fabric, host);
+                     }));
     steered = std::max(steered, FramesPerSecond([&] {
                          return std::uint64_t{there.ForwardToFabric(1)} + back.ForwardToFabric(1);
                        }));

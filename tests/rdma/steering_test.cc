@@ -169,7 +169,7 @@ class Spines {
   std::array<Count, static_cast<std::size_t>(rdma::kSpines) * rdma::kHostsPerLeaf> counts_;
 };
 
-TEST(RdmaSteering, KeepsProgramsApartAndOffALinkThatFails) {
+TEST(RdmaSteering, LongKeepsProgramsApartAndOffALinkThatFails) {
   constexpr int kEnough = 200;
   const Daemons daemons;
   Spines spines;

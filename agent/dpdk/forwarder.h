@@ -21,7 +21,7 @@ class Forwarder {
   };
 
   Forwarder(FlowTable& table, std::size_t core, const IcrcPatch& patch, const Ports& ports)
-      : ports_(ports), steering_(table, core, patch) {}
+      : steering_(table, core, patch), ports_(ports) {}
 
   // A burst each way; how many frames moved.
   std::uint32_t ForwardToFabric(std::uint32_t now_us);
@@ -35,8 +35,8 @@ class Forwarder {
  private:
   static constexpr std::uint16_t kBurst = 64;
 
-  const Ports ports_;
   Steering steering_;
+  const Ports ports_;
   std::atomic<std::uint64_t> dropped_{0};
 };
 

@@ -33,10 +33,10 @@ class SpscRing {
   }
 
  private:
-  const std::size_t mask_;
-  const std::unique_ptr<T[]> items_;
   alignas(64) std::atomic<std::size_t> head_{0};
   alignas(64) std::atomic<std::size_t> tail_{0};
+  const std::size_t mask_;
+  const std::unique_ptr<T[]> items_;
 };
 
 }  // namespace espalier::dpdk

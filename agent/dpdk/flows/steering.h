@@ -84,10 +84,10 @@ class Steering {
   PendingRead& ReadAt(const FlowKey& key, std::uint32_t psn);
   void Tell(const FlowEvent& event);
 
+  SpscRing<FlowEvent> events_{4096};
   FlowTable& table_;
   const std::size_t core_;
   const IcrcPatch& patch_;
-  SpscRing<FlowEvent> events_{4096};
   SteeringCounts counts_;
   std::array<PendingRead, kPendingReads> reads_;
   bool may_tell_of_stranger_ = false;  // one in a burst is enough

@@ -305,16 +305,6 @@ void Controller::RefreshMetrics() {
   max_link_load_bound_.Set(loads.lower_bound.Value());
 }
 
-std::size_t Controller::UnacknowledgedFlows() {
-  std::size_t count = 0;
-  for (const FlowSlot slot : state_.flows.All()) {
-    const Flow& flow = state_.flows.At(slot);
-    const Agent& agent = state_.agents.At(flow.agent);
-    if (flow.dirty || flow.generation > agent.acked_generation) ++count;
-  }
-  return count;
-}
-
 bool Controller::Send(AgentId id, wire::Body body) {
   const Agent& agent = state_.agents.At(id);
   if (!agent.peer) return false;

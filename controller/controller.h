@@ -131,8 +131,6 @@ class Controller {
   // Sets the metrics that nobody counts along: O(flows + links), for whoever reads them.
   void RefreshMetrics();
   WallTime WallNow() const { return options_.wall_clock(); }
-  // Flows that are decided but not yet acknowledged by their agents.
-  std::size_t UnacknowledgedFlows();
 
  private:
   // Messages (controller/messages.cc).

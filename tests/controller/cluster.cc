@@ -310,6 +310,16 @@ std::vector<int> Cluster::AppliedSpines(int from, std::uint64_t flow, int to) co
   return spines;
 }
 
+std::size_t Cluster::UnacknowledgedFlows() {
+  std::size_t count = 0;
+  for (const FlowSlot slot : state().flows.All()) {
+    const Flow& flow = state().flows.At(slot);
+    const Agent& agent = state().agents.At(flow.agent);
+    if (flow.dirty || flow.generation > agent.acked_generation) ++count;
+  }
+  return count;
+}
+
 const Flow& Cluster::FlowOf(int from, std::uint64_t id) {
   const auto agent = state().agents.FindByName(host(from).name);
   ESPALIER_CHECK(agent.has_value());

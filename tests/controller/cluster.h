@@ -107,6 +107,9 @@ class Cluster : private Bus {
   Result<ActionOutcome> StartJob(const JobSpec& spec, OperatorRequest request = {});
   Result<ActionOutcome> StopJob(const std::string& name);
 
+  // Flows that are decided but not yet acknowledged by their agents.
+  std::size_t UnacknowledgedFlows();
+
   MemoryDisk disk;
   std::map<PeerId, std::string> proven_names;  // what the bus says of the keys of peers
 

@@ -34,7 +34,7 @@ TEST(Controller, LearnsAPortAndPushesIt) {
   cluster.Settle();
   EXPECT_EQ(cluster.FlowOf(0, 7).status, FlowStatus::kRouted);
   EXPECT_EQ(cluster.AppliedSpine(0, 7, 4), 0);
-  EXPECT_EQ(cluster.controller().UnacknowledgedFlows(), 0U);
+  EXPECT_EQ(cluster.UnacknowledgedFlows(), 0U);
 }
 
 TEST(Controller, KeepsFlowsApart) {
@@ -303,12 +303,12 @@ TEST(Controller, SendsEverythingAgainWhenAPushIsNotAcknowledged) {
   cluster.host(0).acknowledges = false;
   cluster.Open(0, {{.id = 1, .to = 4}});
   cluster.Settle();
-  EXPECT_EQ(cluster.controller().UnacknowledgedFlows(), 1U);
+  EXPECT_EQ(cluster.UnacknowledgedFlows(), 1U);
   cluster.host(0).acknowledges = true;
   cluster.Advance(2s);
   EXPECT_TRUE(cluster.host(0).pushes.back().full);
   EXPECT_EQ(cluster.AppliedSpine(0, 1, 4), 0);
-  EXPECT_EQ(cluster.controller().UnacknowledgedFlows(), 0U);
+  EXPECT_EQ(cluster.UnacknowledgedFlows(), 0U);
 }
 
 TEST(Controller, RefusesASecondAgentOfOneName) {

@@ -78,12 +78,12 @@ TEST_F(Security, AcknowledgementsCountForTheirSenderOnly) {
   cluster_.host(0).acknowledges = false;
   cluster_.Open(0, {{.id = 4, .to = 7}});
   cluster_.Settle();
-  const std::size_t open = cluster_.controller().UnacknowledgedFlows();
+  const std::size_t open = cluster_.UnacknowledgedFlows();
   ASSERT_GT(open, 0U);
   Deliver(wire::Ack{.epoch = cluster_.host(0).epoch, .generation = cluster_.host(0).generation});
   Deliver(wire::Ack{.epoch = cluster_.host(0).epoch,
                     .generation = std::numeric_limits<std::uint64_t>::max()});
-  EXPECT_EQ(cluster_.controller().UnacknowledgedFlows(), open);
+  EXPECT_EQ(cluster_.UnacknowledgedFlows(), open);
 }
 
 TEST_F(Security, ProbeAnswersOfAnothersNicTeachNothing) {

@@ -97,11 +97,11 @@ std::vector<FlowMove> Controller::TakeFailurePlan(const std::vector<LinkId>& cha
   const auto element = options_.plan_ahead ? failure_plans_.Find(changed) : std::nullopt;
   if (!element || stranded_.empty()) return {};
   const TimePoint start = loop_.Now();
-  std::vector<FlowMove> moves = placement_.TakeFailurePlan(failure_plans_, *element, stranded_);
+  const auto rerouted = placement_.TakeFailurePlan(failure_plans_, *element, stranded_);
   publisher_.PushChanges(start);
-  failure_hits_.Add(static_cast<std::int64_t>(moves.size()));
+  failure_hits_.Add(static_cast<std::int64_t>(rerouted.size()));
   failure_seconds_.ObserveSeconds(std::chrono::duration<double>(loop_.Now() - start).count());
-  return moves;
+  return placement_.Describe(rerouted);
 }
 
 std::vector<FlowMove> Controller::ReactToLinkChanges(const std::vector<LinkId>& changed) {

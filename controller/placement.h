@@ -62,10 +62,17 @@ class Placement {
   // Adopting flows that no probe has found: they are placed like new ones.
   void EndAdoption(AgentId agent);
 
+  // A flow that has left its paths (by index into State::PathsOf).
+  struct Rerouted {
+    FlowSlot slot;
+    std::vector<std::int32_t> from;
+  };
   // This element has just failed, and left these ways stranded: those with a plan take it. Those
-  // without are left to HandleLinkChange. O(stranded).
-  std::vector<FlowMove> TakeFailurePlan(FailurePlans& plans, FailurePlans::Element element,
+  // without are left to HandleLinkChange. By flow; O(stranded log stranded).
+  std::vector<Rerouted> TakeFailurePlan(FailurePlans& plans, FailurePlans::Element element,
                                         std::span<const LivePaths::Way> stranded);
+  // For operators, while the flows are as they were left.
+  std::vector<FlowMove> Describe(std::span<const Rerouted> rerouted);
   // Links have changed (State::topology). Paths that are no longer usable are given up, and their
   // flows placed anew: at once where the path is dead, at a message boundary where it is drained.
   std::vector<FlowMove> HandleLinkChange();

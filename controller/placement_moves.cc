@@ -1,6 +1,7 @@
 // Moves of flows that live: off paths that broke, and by an assignment of all.
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "controller/placement.h"
@@ -51,29 +52,49 @@ void Placement::GiveUpUnusable(Flow& flow) {
   }
 }
 
-std::vector<FlowMove> Placement::TakeFailurePlan(FailurePlans& plans, FailurePlans::Element element,
-                                                 std::span<const LivePaths::Way> stranded) {
-  std::map<FlowSlot, std::string> before;  // where the flows that move were
-  for (const LivePaths::Way stranded_way : stranded) {
-    const State::WayOwner owner = state_.owners[stranded_way];
-    Flow& flow = state_.flows.At(owner.slot);
-    FlowWay& way = flow.ways[owner.index];
-    const auto path = plans.PathFor(element, stranded_way);
-    if (!path || way.adopting) continue;
-    before.try_emplace(owner.slot, state_.Via(flow));
-    const fabric::PathIndex in_use = way.port != 0 ? way.port_path : *state_.PathOf(way);
-    way.urgent = !fabric::IsAlive(state_.topology, state_.PathsOf(flow)[in_use.Index()]);
-    PlaceWay(way, *path);
+std::vector<Placement::Rerouted> Placement::TakeFailurePlan(
+    FailurePlans& plans, FailurePlans::Element element, std::span<const LivePaths::Way> stranded) {
+  struct Leaving {
+    State::WayOwner owner;
+    std::int32_t to = kNoPath;
+  };
+  std::vector<Leaving> leaving;
+  for (const LivePaths::Way way : stranded) {
+    const State::WayOwner owner = state_.owners[way];
+    const auto path = plans.PathFor(element, way);
+    if (!path || state_.flows.At(owner.slot).ways[owner.index].adopting) continue;
+    leaving.push_back({owner, *path});
   }
-  std::vector<FlowMove> moves;
-  for (auto& [slot, from] : before) {
+  std::sort(leaving.begin(), leaving.end(), [](const Leaving& a, const Leaving& b) {
+    return std::tie(a.owner.slot, a.owner.index) < std::tie(b.owner.slot, b.owner.index);
+  });
+  std::vector<Rerouted> rerouted;
+  for (std::size_t i = 0; i < leaving.size();) {
+    const FlowSlot slot = leaving[i].owner.slot;
     Flow& flow = state_.flows.At(slot);
-    flow.origin = PlanOrigin::kFailure;
-    const bool urgent = std::ranges::any_of(flow.ways, &FlowWay::urgent);
-    if (flow.status != FlowStatus::kAdopting) {
-      ChoosePorts(slot, urgent ? PathReason::kPathDead : PathReason::kRecomputed);
+    Rerouted& moved = rerouted.emplace_back(Rerouted{.slot = slot, .from = {}});
+    for (const FlowWay& way : flow.ways) {
+      if (const auto path = state_.PathOf(way)) moved.from.push_back(path->value());
     }
-    moves.push_back(DescribeMove(slot, std::move(from)));
+    for (; i < leaving.size() && leaving[i].owner.slot == slot; ++i) {
+      FlowWay& way = flow.ways[leaving[i].owner.index];
+      const fabric::PathIndex in_use = way.port != 0 ? way.port_path : *state_.PathOf(way);
+      way.urgent = !fabric::IsAlive(state_.topology, state_.PathsOf(flow)[in_use.Index()]);
+      PlaceWay(way, leaving[i].to);
+    }
+    const bool is_urgent = std::ranges::any_of(flow.ways, &FlowWay::urgent);
+    flow.origin = PlanOrigin::kFailure;
+    if (flow.status == FlowStatus::kAdopting) continue;
+    ChoosePorts(slot, is_urgent ? PathReason::kPathDead : PathReason::kRecomputed);
+  }
+  return rerouted;
+}
+
+std::vector<FlowMove> Placement::Describe(std::span<const Rerouted> rerouted) {
+  std::vector<FlowMove> moves;
+  moves.reserve(rerouted.size());
+  for (const Rerouted& moved : rerouted) {
+    moves.push_back(DescribeMove(moved.slot, state_.Via(state_.flows.At(moved.slot), moved.from)));
   }
   return moves;
 }

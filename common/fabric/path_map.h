@@ -1,11 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/base/ip_address.h"
@@ -83,19 +85,23 @@ class PathMap {
   // Calls visit(key, entries), ascending by key; entries are as Ports() has them.
   template <typename Visit>
   void ForEachKey(Visit visit) const {
-    for (const auto& [key, entries] : entries_) visit(key, entries);
+    std::vector<const std::pair<const PortKey, std::vector<PortEntry>>*> keys;
+    for (const auto& known : entries_) keys.push_back(&known);
+    std::sort(keys.begin(), keys.end(),
+              [](const auto* a, const auto* b) { return a->first < b->first; });
+    for (const auto* known : keys) visit(known->first, known->second);
   }
 
   std::optional<PortEntry> Find(const PortKey& key, std::uint16_t port) const;
   // All known ports of a key, ascending.
   const std::vector<PortEntry>& Ports(const PortKey& key) const;
-  // Complexity of Observe, Predict and Find: O(log keys + log ports), and a move of the entries
-  // behind where a port is new and not the highest.
+  // Complexity of Observe, Predict and Find: O(log ports), and a move of the entries behind where a
+  // port is new and not the highest.
   std::size_t KeyCount() const { return entries_.size(); }
   std::size_t PortCount() const;
 
  private:
-  std::map<PortKey, std::vector<PortEntry>> entries_;  // vectors sorted by port
+  std::unordered_map<PortKey, std::vector<PortEntry>> entries_;  // vectors sorted by port
 };
 
 inline constexpr std::uint16_t kFirstRocePort = 0xC000;

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/base/check.h"
+
 namespace espalier::runtime {
 namespace {
 
@@ -139,14 +141,17 @@ Result<std::vector<MeasuredCosts>> ReadCostsFile(const std::string& file) {
 
 Costs FindCosts(const std::vector<MeasuredCosts>& table, Medium medium, int ranks) {
   const MeasuredCosts* found = FindNearest(table, medium, ranks);
-  return found != nullptr ? found->costs : FindNearest(kUsual, medium, ranks)->costs;
+  if (found != nullptr) return found->costs;
+  const MeasuredCosts* usual = FindNearest(kUsual, medium, ranks);
+  ESPALIER_CHECK(usual != nullptr, "medium={}", MediumName(medium));
+  return usual->costs;
 }
 
 Result<Costs> AgreeOnCosts(transport::Store& store, const std::string& group, int rank, int size,
                            Medium medium, const std::string& file, transport::Deadline deadline) {
   const std::string key = group + "/costs";
   if (rank == 0) {
-    const auto costs = ReadCosts(file, medium, size);
+    auto costs = ReadCosts(file, medium, size);
     const std::string text =
         costs ? FormatEntry({medium, size, *costs}) : std::string(kFailed) + costs.error().message;
     auto told = store.Set(key, text);

@@ -23,8 +23,9 @@ Work SharedWork(SharedWay way, int ranks, std::size_t bytes, int lanes) {
   if (way == SharedWay::kSmall) {
     return {.rounds = 1, .messages = peers * turns, .bytes = size, .reduced_bytes = size * ranks};
   }
-  const auto pieces = static_cast<double>((bytes + kSlotBytes - 1) / kSlotBytes);
-  const double rounds = pieces + 2;  // the call's beginning; what is copied in and out at the ends
+  const std::size_t pieces = (bytes + kSlotBytes - 1) / kSlotBytes;
+  const double rounds = static_cast<double>(pieces) +
+                        2;  // the call's beginning; what is copied in and out at the ends
   return {.rounds = rounds,
           .messages = rounds * peers * turns,
           .bytes = size * peers / ranks + size,

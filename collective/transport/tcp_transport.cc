@@ -80,9 +80,9 @@ class TcpTransport : public Transport {
   }
   int slots() const override { return options_.slots; }
 
-  void Enter(const MessageTag& call, CallCheck check) override {
+  void Enter(const MessageTag& call, const CallCheck& check) override {
     call_ = call;
-    call_check_ = std::move(check);
+    call_check_ = check;
     told_.clear();
     tells_from_ = steady_clock::now() + kLongWait;
   }

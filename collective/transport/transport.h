@@ -76,7 +76,7 @@ class Transport {
   // What this rank does from here on. Where it waits for long, its peers are told, and `check`
   // is asked about what they tell: so that ranks that wait for one another in different calls find
   // out. Transports may do without.
-  virtual void Enter(const MessageTag& /*call*/, CallCheck /*check*/) {}
+  virtual void Enter(const MessageTag& /*call*/, const CallCheck& /*check*/) {}
 
   // Opens what is not open yet. Both ends must call it, in any order.
   virtual Result<void> Connect(std::span<const Endpoint> endpoints, Deadline deadline) = 0;

@@ -245,6 +245,8 @@ class Occupancy {
   // within a factor of 2), have no end, or have it after `most` moves. All are followed in step, by
   // peers_ alone. Returns the least length, up to the next power of 2.
   std::size_t KeepShortest(std::size_t most);
+  // What that many moves of chains_ find at links will be looked at soon.
+  void FetchAhead(std::size_t length) const;
   std::uint16_t PeerAt(const ClosEnd& end) const {
     return peers_.At(end.leaf, end.spine, end.sends);
   }

@@ -100,7 +100,22 @@ std::size_t Occupancy::KeepShortest(std::size_t most) {
     if ((kept >> i & 1U) != 0) chains_[next++] = chains_[i];
   }
   chains_.resize(next);
+  FetchAhead(least);
   return std::max<std::size_t>(least, 1);
+}
+
+void Occupancy::FetchAhead(std::size_t length) const {
+  for (auto [end, other] : chains_) {
+    for (std::size_t move = 0; move < length; ++move) {
+      const std::uint16_t leaf = PeerAt(end);
+      if (leaf >= LinkPeers::kSeveral) break;
+      const std::uint32_t spine = end.spine;
+      __builtin_prefetch(&links_[LinkAt(end)], 1);
+      __builtin_prefetch(&links_[LinkAt({leaf, spine, !end.sends})], 1);
+      end = {leaf, other, !end.sends};
+      other = spine;
+    }
+  }
 }
 
 std::size_t Occupancy::FindShortest(std::int64_t share, const MoveBudget& budget,
@@ -283,9 +298,9 @@ std::int32_t Occupancy::FindSingleMove(const WayState& state, const MoveBudget& 
 void Occupancy::CollectInsertions(const WayState& state, const Survey& survey) {
   chains_.clear();
   const auto add = [&](const ClosEnd& start, std::uint32_t other) {
-    if (chains_.size() < kMaxChains && IsUsable(state, static_cast<std::int32_t>(start.spine))) {
-      chains_.push_back({start, other});
-    }
+    const bool is_usable = IsLive({state.source, start.spine, true}) &&
+                           IsLive({state.destination, start.spine, false});
+    if (is_usable && chains_.size() < kMaxChains) chains_.push_back({start, other});
   };
   // Of all pairs first those that have no spine in common with each other.
   for (std::size_t shift = 0; shift < survey.destinations; ++shift) {

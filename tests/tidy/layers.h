@@ -64,6 +64,7 @@ inline const std::vector<Layer>& Layers() {
       {"agent/dpdk/", {"common/base/", "common/io/", "agent/", "agent/local/"}},
       {"agent/verbs/", {"common/base/", "common/verbs/"}},
       {"agent/verbs/shim/", {"common/verbs/", "agent/local/"}},
+      {"agent/nccl/", {}},
       {"agent/configuration.",
        {"common/base/", "common/identity/", "common/io/", "proto/", "agent/", "agent/socket/",
         "agent/probe/", "agent/local/"}},

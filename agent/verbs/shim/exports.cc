@@ -105,4 +105,10 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   return TheShim().steering.GetAsyncEvent(context, event);
 }
 
+// Ours: of who knows what the program is about to send (agent/nccl).
+void espalier_verbs_expect(std::uint32_t queue_pair, std::int64_t bytes);
+void espalier_verbs_expect(std::uint32_t queue_pair, std::int64_t bytes) {
+  TheShim().steering.Expect(queue_pair, bytes);
+}
+
 }  // extern "C"

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -23,6 +24,8 @@ constexpr auto kNoPatienceFor = std::chrono::seconds(1);
 constexpr auto kTurn = std::chrono::milliseconds(10);
 constexpr auto kDrainTurn = std::chrono::milliseconds(1);
 constexpr std::uint16_t kRoceV2Port = 4791;
+constexpr std::size_t kMostExpected = 4096;  // queue pairs in a turn
+constexpr std::int64_t kMostExpectedBytes = 1LL << 50;
 
 }  // namespace
 
@@ -114,6 +117,7 @@ void Steering::DropAgent() {
 
 std::chrono::milliseconds Steering::Turn(Clock::time_point now) {
   if (agent_ != nullptr && espalier_agent_dispatch(agent_) != 0) DropAgent();
+  TakeExpectations(now);
   bool any_draining = false;
   for (const auto& pair : pairs_) {
     if (pair->observed == nullptr) continue;
@@ -136,6 +140,41 @@ void Steering::OpenFlow(Pair& pair) {
   pair.opened_at_sent_bytes = pair.sent_bytes;
   pair.seen_version = 0;
   if (espalier_flow_open(agent_, &pair.description, &pair.flow) != 0) pair.flow = nullptr;
+}
+
+void Steering::Expect(std::uint32_t number, std::int64_t bytes) {
+  const std::lock_guard lock(expected_mutex_);
+  if (expected_.size() >= kMostExpected && expected_.count(number) == 0) return;
+  std::int64_t& sum = expected_[number];
+  sum = std::clamp(sum, -kMostExpectedBytes, kMostExpectedBytes) +
+        std::clamp(bytes, -kMostExpectedBytes, kMostExpectedBytes);
+}
+
+// Before what was posted is counted, which may be what was expected.
+void Steering::TakeExpectations(Clock::time_point now) {
+  std::map<std::uint32_t, std::int64_t> expected;
+  {
+    const std::lock_guard lock(expected_mutex_);
+    expected.swap(expected_);
+  }
+  for (const auto& [number, bytes] : expected) {
+    Pair* only = nullptr;
+    int found = 0;
+    for (const auto& pair : pairs_) {
+      if (pair->observed == nullptr || pair->description.local_qpn != number) continue;
+      only = pair.get();
+      ++found;
+    }
+    if (found != 1) continue;
+    const auto amount = static_cast<std::uint64_t>(std::abs(bytes));
+    if (bytes < 0) {
+      only->announced_bytes -= std::min(only->announced_bytes, amount);
+    } else {
+      only->announced_bytes =
+          std::min<std::uint64_t>(only->announced_bytes + amount, kMostExpectedBytes);
+      only->last_traffic = now;
+    }
+  }
 }
 
 void Steering::Publish(Pair& pair, Clock::time_point now) {
@@ -383,16 +422,19 @@ void Steering::AwaitChange(Lock& lock, const ibv_qp* pair) {
 
 void Steering::BeforeFork() {
   mutex_.lock();
+  expected_mutex_.lock();
   observer_.mutex().lock();
 }
 
 void Steering::AfterForkInParent() {
   observer_.mutex().unlock();
+  expected_mutex_.unlock();
   mutex_.unlock();
 }
 
 void Steering::AfterForkInChild() {
   observer_.mutex().unlock();
+  expected_mutex_.unlock();
   // The memory that we share with the agent is the parent's; this only lets go of it.
   DropAgent();
   pairs_.clear();

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -54,6 +55,11 @@ class Steering {
   int Destroy(ibv_qp* pair);
   int GetAsyncEvent(ibv_context* context, ibv_async_event* event);
 
+  // That the program is about to post so many more bytes on its queue pair of that number, or that
+  // it is not, for negative ones: what is expected of a queue pair is what it announces. Never
+  // waits for a device. Unknown numbers, and those that two devices have, are ignored.
+  void Expect(std::uint32_t number, std::int64_t bytes);
+
   // Around fork: the child has no thread, no agent and no queue pairs.
   void BeforeFork();
   void AfterForkInParent();
@@ -71,6 +77,7 @@ class Steering {
   void ConnectAgent(Lock& lock, Clock::time_point now);
   void DropAgent();
   void OpenFlow(Pair& pair);
+  void TakeExpectations(Clock::time_point now);
   void Publish(Pair& pair, Clock::time_point now);
   void TakeOrder(Pair& pair);
 
@@ -100,6 +107,8 @@ class Steering {
   Clock::time_point next_connect_{};
   Clock::time_point no_patience_until_{};
   std::vector<std::unique_ptr<Pair>> pairs_;
+  std::mutex expected_mutex_;  // of what follows; after mutex_ where both are held
+  std::map<std::uint32_t, std::int64_t> expected_;  // by number, since the last turn
 };
 
 }  // namespace espalier::shim

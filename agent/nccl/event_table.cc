@@ -1,0 +1,89 @@
+#include "agent/nccl/event_table.h"
+
+#include <utility>
+
+#include "agent/nccl/profiler_abi.h"
+
+namespace espalier::nccl {
+namespace {
+
+constexpr unsigned kIndexBits = 17;
+constexpr std::size_t kMostEvents = (1U << kIndexBits) - 1;
+constexpr std::size_t kMostStopped = 1U << 14;
+// Nothing starts under them after they stopped.
+constexpr std::uint64_t kLeaves = kProxyStep | kProxyControl | kKernelChannel | kNetPlugin;
+
+void* HandleOf(std::size_t index, std::uint64_t use) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): never followed
+  return reinterpret_cast<void*>(use << kIndexBits | (index + 1));
+}
+
+}  // namespace
+
+EventTable::Slot* EventTable::SlotOf(void* handle) {
+  const auto number = reinterpret_cast<std::uintptr_t>(handle);
+  const std::size_t index = (number & kMostEvents) - 1;
+  if (index >= slots_.size() || slots_[index].use != number >> kIndexBits) return nullptr;
+  return &slots_[index];
+}
+
+void* EventTable::Add(Event event) {
+  if (free_.empty()) {
+    if (slots_.size() >= kMostEvents) return nullptr;
+    free_.push_back(slots_.size());
+    slots_.emplace_back();
+  }
+  const std::size_t index = free_.front();
+  free_.pop_front();
+  Slot& slot = slots_[index];
+  ++slot.use;
+  slot.state = Slot::State::kLive;
+  slot.event = std::move(event);
+  return HandleOf(index, slot.use);
+}
+
+Event* EventTable::Find(void* handle) {
+  Slot* const slot = SlotOf(handle);
+  return slot == nullptr || slot->state == Slot::State::kFree ? nullptr : &slot->event;
+}
+
+Event* EventTable::FindLive(void* handle) {
+  Slot* const slot = SlotOf(handle);
+  return slot == nullptr || slot->state != Slot::State::kLive ? nullptr : &slot->event;
+}
+
+void EventTable::Free(std::size_t index) {
+  slots_[index].state = Slot::State::kFree;
+  slots_[index].event = {};
+  free_.push_back(index);
+}
+
+void EventTable::Stop(void* handle) {
+  Slot* const slot = SlotOf(handle);
+  if (slot == nullptr || slot->state != Slot::State::kLive) return;
+  const auto index = static_cast<std::size_t>(slot - slots_.data());
+  if ((slot->event.type & kLeaves) != 0) return Free(index);
+  slot->state = Slot::State::kStopped;
+  slot->event.operation.reset();
+  stopped_.push_back(index);
+  if (stopped_.size() <= kMostStopped) return;
+  Free(stopped_.front());
+  stopped_.pop_front();
+}
+
+void EventTable::EndAllOf(std::uint64_t communicator,
+                          const std::function<void(Event&)>& last_word) {
+  std::erase_if(stopped_, [&](std::size_t index) {
+    const bool ends = slots_[index].event.communicator == communicator;
+    if (ends) Free(index);
+    return ends;
+  });
+  for (std::size_t index = 0; index < slots_.size(); ++index) {
+    Slot& slot = slots_[index];
+    if (slot.state != Slot::State::kLive || slot.event.communicator != communicator) continue;
+    last_word(slot.event);
+    Free(index);
+  }
+}
+
+}  // namespace espalier::nccl

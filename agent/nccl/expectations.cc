@@ -1,0 +1,86 @@
+#include "agent/nccl/expectations.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace espalier::nccl {
+namespace {
+
+constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t kMostExpected = 1ULL << 40;
+constexpr std::size_t kMostPairs = 64;  // of a connection
+constexpr std::size_t kMostConnections = 1 << 16;
+
+// 0: unknown.
+std::uint64_t SizeOf(std::string_view datatype) {
+  if (datatype.starts_with("nccl")) datatype.remove_prefix(4);
+  if (datatype.ends_with("64")) return 8;
+  if (datatype.ends_with("32")) return 4;
+  if (datatype.ends_with("16")) return 2;
+  const bool is_byte = datatype.ends_with("nt8") || datatype.starts_with("Float8");
+  return is_byte ? 1 : 0;
+}
+
+// How many times the data of a call one connection may carry; 0: unknown.
+std::uint64_t RoundsOf(std::string_view function, int ranks) {
+  if (function == "AllReduce") return 2;
+  for (const std::string_view once : {"Broadcast", "Reduce", "Send", "Recv"}) {
+    if (function == once) return 1;
+  }
+  return ranks > 0 ? static_cast<std::uint64_t>(ranks) : 0;
+}
+
+}  // namespace
+
+std::uint64_t MostBytes(std::string_view function, std::uint64_t count, std::string_view datatype,
+                        int ranks, unsigned channels) {
+  const std::uint64_t factor = SizeOf(datatype) * RoundsOf(function, ranks);
+  if (factor == 0 || count > kAny / factor) return kAny;
+  const std::uint64_t bytes = count * factor;
+  return channels == 0 ? bytes : bytes / channels + (bytes % channels == 0 ? 0 : 1);
+}
+
+Expectations::Operation Expectations::Start(const Connection& connection, std::uint64_t bytes) {
+  Operation operation{.connection = connection, .shares = {}};
+  const auto known = queue_pairs_.find(connection);
+  if (known == queue_pairs_.end()) return operation;
+  const auto share =
+      static_cast<std::int64_t>(std::min(bytes, kMostExpected) / known->second.size());
+  if (share == 0) return operation;
+  for (const std::uint32_t queue_pair : known->second) {
+    operation.shares.push_back({queue_pair, share});
+    if (expect_ != nullptr) expect_(queue_pair, share);
+  }
+  return operation;
+}
+
+void Expectations::HandlePost(Operation& operation, std::uint32_t queue_pair, std::uint64_t bytes) {
+  for (Share& share : operation.shares) {
+    if (share.queue_pair != queue_pair) continue;
+    share.left -= static_cast<std::int64_t>(
+        std::min(bytes, static_cast<std::uint64_t>(std::max<std::int64_t>(share.left, 0))));
+    return;
+  }
+  auto known = queue_pairs_.find(operation.connection);
+  if (known == queue_pairs_.end()) {
+    if (queue_pairs_.size() >= kMostConnections) return;
+    known = queue_pairs_.emplace(operation.connection, std::vector<std::uint32_t>()).first;
+  }
+  std::vector<std::uint32_t>& pairs = known->second;
+  if (pairs.size() >= kMostPairs) return;
+  if (std::find(pairs.begin(), pairs.end(), queue_pair) == pairs.end()) pairs.push_back(queue_pair);
+}
+
+void Expectations::Stop(Operation& operation) {
+  for (const Share& share : operation.shares) {
+    if (share.left > 0 && expect_ != nullptr) expect_(share.queue_pair, -share.left);
+  }
+  operation.shares.clear();
+}
+
+void Expectations::Forget(std::uint64_t communicator) {
+  std::erase_if(queue_pairs_,
+                [&](const auto& entry) { return entry.first.communicator == communicator; });
+}
+
+}  // namespace espalier::nccl

@@ -1,0 +1,153 @@
+// What NCCL and its profiler plugins say to each other: the layouts of ncclProfiler_v3 to
+// ncclProfiler_v6, as NCCL's documentation describes them. Older versions do not tell queue pairs.
+// Only what we read has a name; descriptors may end before or after what is declared here, and are
+// therefore never copied.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace espalier::nccl {
+
+// Event types, as bits of the activation mask.
+enum EventType : std::uint64_t {
+  kCollective = 1U << 1,
+  kPointToPoint = 1U << 2,
+  kProxyOp = 1U << 3,
+  kProxyStep = 1U << 4,
+  kProxyControl = 1U << 5,
+  kKernelChannel = 1U << 6,
+  kNetPlugin = 1U << 7,
+};
+
+struct CollectiveV3 {
+  const char* communicator;
+  std::uint64_t communicator_hash;
+  std::uint64_t sequence;
+  const char* function;
+  const void* send_buffer;
+  void* receive_buffer;
+  std::size_t count;
+  int root;
+  const char* datatype;
+  std::uint8_t channels;
+};
+
+struct PointToPointV3 {
+  const char* communicator;
+  std::uint64_t communicator_hash;
+  const char* function;
+  void* buffer;
+  const char* datatype;
+  std::size_t count;
+  int peer;
+};
+
+struct CollectiveV4 {
+  std::uint64_t sequence;
+  const char* function;
+  const void* send_buffer;
+  void* receive_buffer;
+  std::size_t count;
+  int root;
+  const char* datatype;
+  std::uint8_t channels;
+  std::uint8_t warps;
+  const char* algorithm;
+  const char* protocol;
+  void* group;  // from version 5 on: a handle
+};
+
+struct PointToPointV4 {
+  const char* function;
+  void* buffer;
+  const char* datatype;
+  std::size_t count;
+  int peer;
+  std::uint8_t channels;
+  void* group;  // from version 5 on: a handle
+};
+
+// What the proxy thread does of a collective: on one channel, with one peer.
+struct ProxyOp {
+  pid_t process;  // that the parent's handle is of
+  std::uint8_t channel;
+  int peer;
+  int steps;
+  int chunk_bytes;  // of a step at most
+  int is_send;
+};
+
+// An event of a network plugin; `data` is what the plugin of that id says it is.
+struct NetPlugin {
+  std::int64_t id;
+  const void* data;
+};
+
+// Of the id: the type of NCCL's own InfiniBand and RoCE plugin, and version 1 of its events.
+inline constexpr std::int64_t kVerbsPlugin = (1 << 16) | 1;
+inline constexpr std::uint8_t kQueuePairEvent = 1;
+
+// A work request was posted.
+struct QueuePairEvent {
+  alignas(8) std::uint8_t type;  // the rest is a union in it
+  alignas(8) int device;
+  std::uint64_t request;
+  int opcode;
+  int queue_pair;
+  std::size_t bytes;
+};
+
+template <typename Type, typename Collective, typename PointToPoint>
+struct Descriptor {
+  Type type;
+  void* parent;
+  int rank;
+  union {
+    Collective collective;
+    PointToPoint point_to_point;
+    ProxyOp proxy_op;
+    NetPlugin net_plugin;
+  };
+};
+using DescriptorV3 = Descriptor<std::uint8_t, CollectiveV3, PointToPointV3>;
+using DescriptorV4 = Descriptor<std::uint8_t, CollectiveV4, PointToPointV4>;
+using DescriptorV5 = Descriptor<std::uint64_t, CollectiveV4, PointToPointV4>;
+using DescriptorV6 = DescriptorV5;  // what it adds is not what we read
+
+static_assert(offsetof(DescriptorV3, collective) == 24 && offsetof(DescriptorV5, collective) == 24);
+static_assert(offsetof(CollectiveV3, count) == 48 && offsetof(CollectiveV3, channels) == 72);
+static_assert(offsetof(CollectiveV4, count) == 32 && offsetof(CollectiveV4, group) == 80);
+static_assert(offsetof(PointToPointV3, count) == 40 && offsetof(PointToPointV4, group) == 40);
+static_assert(offsetof(QueuePairEvent, queue_pair) == 28 && offsetof(QueuePairEvent, bytes) == 32);
+
+// ncclResult_t.
+inline constexpr int kSuccess = 0;
+inline constexpr int kInvalidArgument = 4;
+
+using Logger = void();  // NCCL's, handed on only
+
+// The functions that are the same in all versions but for the descriptor.
+struct Calls {
+  int (*start)(void* context, void** handle, void* descriptor);
+  int (*stop)(void* handle);
+  int (*record)(void* handle, int state, void* arguments);
+  int (*finalize)(void* context);
+};
+
+// What a plugin exports as ncclProfiler_vN.
+template <typename Init>
+struct Plugin {
+  const char* name;
+  Init* init;
+  Calls calls;
+};
+using InitV3 = int(void** context, int* mask);
+using InitV4 = int(void** context, int* mask, const char* name, std::uint64_t hash, int nodes,
+                   int ranks, int rank, Logger* logger);
+using InitV5 = int(void** context, std::uint64_t hash, int* mask, const char* name, int nodes,
+                   int ranks, int rank, Logger* logger);
+
+}  // namespace espalier::nccl

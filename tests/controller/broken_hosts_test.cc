@@ -1,0 +1,361 @@
+// Hosts that lie or are broken, and links that fail in any order: what other jobs notice of it, and
+// what holds whatever happens.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <random>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "common/base/log.h"
+#include "tests/controller/cluster.h"
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t kMostQuantity = std::numeric_limits<std::int64_t>::max();
+
+enum class Lie {
+  kNone,
+  kSizesTenfold,
+  kClock,
+  kDuplicates,
+  kDisorder,
+  kUnknownFlows,
+  kAbsurdSizes
+};
+
+// Four leaves of four hosts each; h0 to h14 train, h15 lies about a job of its own.
+class Scene {
+ public:
+  explicit Scene(Lie lie)
+      : lie_(lie),
+        cluster_(fabric::LeafSpineOptions{.spines = 4, .leaves = 4, .hosts_per_leaf = 4}) {
+    cluster_.ConnectAll();
+  }
+
+  // One start of the job, with the liar's word before and amidst. How many of its 15 flows were on
+  // a path that was planned for them.
+  int Iterate() {
+    ++round_;
+    Tell();
+    cluster_.Settle();
+    cluster_.Advance(50ms);
+    const std::uint64_t id = 100 + round_;
+    for (int host = 0; host < kLiar; ++host) {
+      cluster_.Open(host, {{.id = id, .to = (host + 4) % 16, .job = "train"}});
+    }
+    cluster_.Settle();
+    int planned = 0;
+    for (int host = 0; host < kLiar; ++host) {
+      planned += cluster_.FlowOf(host, id).origin == PlanOrigin::kPredicted ? 1 : 0;
+    }
+    cluster_.Advance(400ms);
+    for (int host = 0; host < kLiar; ++host) cluster_.End(host, id);
+    cluster_.Settle();
+    cluster_.Advance(550ms);
+    return planned;
+  }
+  Foresight::JobView Training() {
+    for (const Foresight::JobView& job : cluster_.controller().foresight().Jobs()) {
+      if (job.job == "train") return job;
+    }
+    return {};
+  }
+  std::size_t LiarsFlows() {
+    return cluster_.state().flows.CountOfAgent(*cluster_.state().agents.FindByName("h15"));
+  }
+
+ private:
+  static constexpr int kLiar = 15;
+
+  void Tell() {
+    if (lie_ == Lie::kNone) return;
+    if (!cluster_.state().agents.At(*cluster_.state().agents.FindByName("h15")).peer) {
+      cluster_.Connect(kLiar);
+    }
+    const std::uint64_t id = 1'000 + round_;
+    wire::FlowReport report = Cluster::Opening(
+        cluster_, kLiar, {{.id = id, .to = static_cast<int>(round_ % 15), .job = "liar"}});
+    wire::FlowProgress& progress = report.progress[0];
+    report.ended = {wire::LocalFlowId(id - 1)};
+    switch (lie_) {
+      case Lie::kNone:
+        break;
+      case Lie::kSizesTenfold:
+        progress.remaining_bytes = round_ % 2 == 0 ? 10'000'000'000 : 100'000'000;
+        break;
+      case Lie::kClock:
+        report.opened[0].age_us = (round_ % 60) * 60'000'000;
+        break;
+      case Lie::kDuplicates:
+        for (int i = 0; i < 3; ++i) cluster_.Report(kLiar, report);
+        break;
+      case Lie::kDisorder:  // the end comes first, and numbers jump to and fro
+        report.sequence = round_ % 3 == 0 ? 900 : 1;
+        cluster_.End(kLiar, id);
+        break;
+      case Lie::kUnknownFlows:
+        for (std::uint64_t other = 1; other < 50; ++other) {
+          report.progress.push_back({.id = wire::LocalFlowId(other * 7'919), .remaining_bytes = 9});
+          report.ended.emplace_back(other * 104'729);
+        }
+        break;
+      case Lie::kAbsurdSizes:
+        progress.remaining_bytes = progress.outstanding_bytes = kMostQuantity;
+        progress.achieved_bps = progress.sent_bytes = kMostQuantity;
+        break;
+    }
+    cluster_.Report(kLiar, report);
+  }
+
+  const Lie lie_;
+  Cluster cluster_;
+  std::uint64_t round_ = 0;
+};
+
+TEST(LyingHost, ThePredictionsOfOtherJobsAreAsGoodAsWithoutIt) {
+  const auto run = [](Lie lie) {
+    Scene scene(lie);
+    int planned = 0;
+    for (int i = 0; i < 20; ++i) planned += scene.Iterate();
+    EXPECT_LE(scene.LiarsFlows(), 20U);
+    return std::tuple(planned, scene.Training().hits, scene.Training().misses,
+                      scene.Training().is_on);
+  };
+  const auto honest = run(Lie::kNone);
+  EXPECT_EQ(std::get<1>(honest), 19U * 15);  // but for the first, all were expected
+  for (const Lie lie : {Lie::kSizesTenfold, Lie::kClock, Lie::kDuplicates, Lie::kDisorder,
+                        Lie::kUnknownFlows, Lie::kAbsurdSizes}) {
+    EXPECT_EQ(run(lie), honest) << static_cast<int>(lie);
+  }
+}
+
+// Three leaves of two hosts; h0 to h4 run jobs that repeat, h5 says anything.
+class Chaos {
+ public:
+  explicit Chaos(std::uint64_t seed)
+      : random_(seed),
+        cluster_(
+            fabric::LeafSpineOptions{.spines = 3, .leaves = 3, .hosts_per_leaf = 2},
+            {.heartbeat_interval = 5s, .verify_interval = 10s, .max_flows_per_agent = kFlows}) {
+    cluster_.ConnectAll();
+  }
+
+  void Run(std::chrono::minutes time) {
+    for (Duration spent{}; spent < time;) {
+      const Duration step = std::chrono::milliseconds(50 * (1 + Draw(400)));
+      Step();
+      cluster_.Settle();
+      CheckBooks();
+      cluster_.Advance(step);
+      CheckBooks();
+      if (step >= 1s) CheckAtRest();
+      if (testing::Test::HasFailure()) return;
+      spent += step;
+    }
+    TakeCounts();
+    EXPECT_GT(left_by_plan_, 0);  // else it did not try what it is for
+    EXPECT_GT(expected_, 0);
+  }
+
+ private:
+  static constexpr int kHosts = 6;
+  static constexpr int kLiar = 5;
+  static constexpr std::size_t kFlows = 24;
+
+  std::size_t Draw(std::size_t below) { return static_cast<std::size_t>(random_() % below); }
+  std::string Link() {
+    return "leaf" + std::to_string(Draw(3)) + "--spine" + std::to_string(Draw(3));
+  }
+  void Act(IntentAction action, const std::string& link) {
+    cluster_.controller().ChangeLink(link, action, {.reason = "chaos"}, [](const auto&) {});
+  }
+
+  void TakeCounts() {
+    left_by_plan_ += cluster_.CounterValue("espalier_failure_plan_hits_total");
+    expected_ += cluster_.CounterValue("espalier_foresight_starts_expected_total");
+  }
+  void Restart() {
+    TakeCounts();  // they end with the controller
+    cluster_.RestartController();
+  }
+  void Step() {
+    for (int host = 0; host < kHosts; ++host) {
+      cluster_.host(host).pushes.clear();
+      const auto agent = cluster_.state().agents.FindByName(cluster_.host(host).name);
+      if (!agent || !cluster_.state().agents.At(*agent).peer) Reconnect(host);
+    }
+    switch (Draw(16)) {
+      case 0: {  // twice the same, and back before the first is durable
+        const std::string link = Link();
+        Act(IntentAction::kFail, link);
+        Act(IntentAction::kFail, link);
+        if (Draw(2) == 0) Act(IntentAction::kRestore, link);
+        break;
+      }
+      case 1:
+        for (int i = 0; i < 2; ++i) Act(IntentAction::kFail, Link());
+        break;
+      case 2:
+      case 3:
+      case 4:
+        for (int i = 0; i < 3; ++i) {
+          Act(Draw(3) != 0 ? IntentAction::kRestore : IntentAction::kUndrain, Link());
+        }
+        break;
+      case 5:
+        Act(IntentAction::kDrain, Link());
+        break;
+      case 6:
+        cluster_.controller().HandleLinkReport(*cluster_.state().topology.FindLink(Link()),
+                                               Draw(3) != 0, "chaos");
+        break;
+      case 7:
+        if (Draw(50) == 0) Restart();
+        break;
+      case 8:
+      case 9:
+      case 10:
+        Lie();
+        break;
+      default:
+        Train();
+    }
+  }
+  // All that is open at the host is gone, as after a restart of it.
+  void Reconnect(int host) {
+    open_[host] = 0;
+    cluster_.Connect(host);
+  }
+  void Train() {
+    for (int host = 0; host < kLiar; ++host) {
+      wire::FlowReport report;
+      if (open_[host] == 0) {
+        open_[host] = ++next_id_;
+        report = Cluster::Opening(cluster_, host,
+                                  {{.id = open_[host], .to = (host + 2) % kHosts, .job = "train"}});
+      } else {
+        report.ended = {wire::LocalFlowId(std::exchange(open_[host], 0))};
+      }
+      cluster_.Report(host, report);
+    }
+  }
+  void Lie() {
+    std::vector<Cluster::NewFlow> flows;
+    for (std::size_t i = Draw(6); i > 0; --i) {
+      flows.push_back({.id = 1 + 100 * i + Draw(100),
+                       .to = static_cast<int>(Draw(kLiar)),
+                       .job = "lie" + std::to_string(Draw(2'000)),
+                       .max_paths = static_cast<std::uint8_t>(1 + Draw(3))});
+    }
+    wire::FlowReport report = Cluster::Opening(cluster_, kLiar, flows, Draw(8) == 0);
+    for (wire::OpenedFlow& opened : report.opened) opened.age_us = Draw(3'600'000'000);
+    for (wire::FlowProgress& row : report.progress) {
+      row.remaining_bytes = Draw(2) == 0 ? kMostQuantity : Draw(1'000'000'000'000);
+      row.outstanding_bytes = Draw(2) == 0 ? kMostQuantity : 0;
+      row.achieved_bps = Draw(2) == 0 ? kMostQuantity : 0;
+    }
+    for (std::size_t i = Draw(8); i > 0; --i) {
+      report.progress.push_back({.id = wire::LocalFlowId(10'000 + Draw(1'000)), .sent_bytes = 1});
+      report.ended.emplace_back(1 + Draw(700));
+    }
+    if (Draw(20) == 0) report.sequence = Draw(1'000);  // a gap: it has to begin anew
+    for (std::size_t i = Draw(3) + 1; i > 0; --i) cluster_.Report(kLiar, report);
+    wire::PathHealth health;
+    health.flows.push_back({.flow = wire::LocalFlowId(1 + Draw(700)),
+                            .path_id = static_cast<std::uint32_t>(Draw(9)),
+                            .verdict = wire::PathVerdict::kDead});
+    cluster_.Deliver(cluster_.host(kLiar).peer, cluster_.host(kLiar).instance, health);
+    cluster_.DeliverBytes(cluster_.host(kLiar).peer, "no message");
+  }
+
+  // Whatever has just happened: each way is where it counts, on what can be used, and a flow
+  // without a path has none that can.
+  void CheckBooks() {
+    State& state = cluster_.state();
+    std::vector<std::int64_t> loads(2 * state.topology.links().size());
+    std::uint64_t fingerprint = 0;
+    for (const FlowSlot slot : state.flows.All()) {
+      const Flow& flow = state.flows.At(slot);
+      const auto paths = flow.ways.empty() ? std::span<const fabric::Path>() : state.PathsOf(flow);
+      const auto usable = [&](const fabric::Path& path) {
+        return fabric::IsUsable(state.topology, path);
+      };
+      for (const FlowWay& way : flow.ways) {
+        const auto path = state.PathOf(way);
+        if (!path) {
+          EXPECT_TRUE(std::none_of(paths.begin(), paths.end(), usable)) << state.FlowName(flow);
+          continue;
+        }
+        EXPECT_TRUE(usable(paths[path->Index()])) << state.FlowName(flow);
+        fingerprint += state.FingerprintOf(flow, path->value());
+        for (const fabric::DirectedLink hop : paths[path->Index()].hops) {
+          loads[hop.Index()] += kLoadUnit / static_cast<std::int64_t>(flow.ways.size());
+        }
+      }
+    }
+    EXPECT_EQ(state.fingerprint, fingerprint);
+    for (std::size_t link = 0; link < loads.size(); ++link) {
+      if (!state.view.IsSwitchLink(static_cast<std::uint32_t>(link))) continue;
+      EXPECT_EQ(state.live.LoadOf(link), loads[link]) << link;
+    }
+    CheckLimits();
+  }
+  void CheckLimits() {
+    State& state = cluster_.state();
+    EXPECT_LE(state.flows.size(), kHosts * kFlows);
+    EXPECT_LE(cluster_.controller().foresight().Jobs().size(), 1'024U);
+    // Each way is on two links, a spine and two leaves.
+    EXPECT_LE(cluster_.controller().failure_plans().entries(), 5 * 3 * kHosts * kFlows);
+  }
+  // With time to think: hosts have what was decided, it leads where it should, plans are fresh.
+  void CheckAtRest() {
+    State& state = cluster_.state();
+    const FailurePlans& plans = cluster_.controller().failure_plans();
+    EXPECT_EQ(plans.fresh(), plans.loaded());
+    for (int host = 0; host < kHosts; ++host) {
+      const auto agent = state.agents.FindByName(cluster_.host(host).name);
+      if (!agent || !state.agents.At(*agent).peer) continue;
+      for (const FlowSlot slot : state.flows.OfAgent(*agent)) {
+        const Flow& flow = state.flows.At(slot);
+        if (flow.status != FlowStatus::kRouted) continue;
+        const auto to =
+            static_cast<int>(std::stoi(state.topology.node(flow.key.destination).id.substr(1)));
+        std::vector<int> decided;
+        for (const FlowWay& way : flow.ways) decided.push_back(state.PathOf(way)->value());
+        EXPECT_EQ(cluster_.AppliedSpines(host, flow.local.value(), to), decided)
+            << state.FlowName(flow);
+      }
+    }
+  }
+
+  std::mt19937_64 random_;
+  Cluster cluster_;
+  std::map<int, std::uint64_t> open_;
+  std::uint64_t next_id_ = 10'000;
+  std::int64_t left_by_plan_ = 0;
+  std::int64_t expected_ = 0;
+};
+
+void RunChaos(std::uint64_t first_seed, int runs) {
+  SetLogLevel(LogLevel::kError);
+  for (std::uint64_t seed = first_seed; seed < first_seed + static_cast<std::uint64_t>(runs);
+       ++seed) {
+    SCOPED_TRACE(seed);
+    Chaos(seed).Run(100min);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(Chaos, BooksAreEvenAndFlowsAreOnUsablePathsFor1000Minutes) { RunChaos(1, 10); }
+
+TEST(LongChaos, BooksAreEvenAndFlowsAreOnUsablePathsFor10000Minutes) { RunChaos(1'001, 100); }
+
+}  // namespace
+}  // namespace espalier::controller

@@ -77,9 +77,9 @@ class Controller {
   // Errors: kNotFound (no such link, node or revision), kAlreadyExists (it is in that state
   // already), kInvalidArgument (`until` is past, or makes no sense there), kResourceExhausted (too
   // many wait), the store's.
-  void ChangeLink(const std::string& link, IntentAction action, OperatorRequest request,
+  void ChangeLink(const std::string& link, IntentAction action, const OperatorRequest& request,
                   ActionDone done);
-  void ChangeNode(const std::string& node, IntentAction action, OperatorRequest request,
+  void ChangeNode(const std::string& node, IntentAction action, const OperatorRequest& request,
                   ActionDone done);
   // When all flows are assigned, this job is to be so many times as fast as one of weight 1, which
   // all jobs have without a word. They are assigned anew by it, as Recompute does. The job may be

@@ -311,8 +311,8 @@ Result<Intents> Controller::ChangedIntents(const std::string& id, bool is_link, 
   return changed;
 }
 
-void Controller::ChangeLink(const std::string& link, IntentAction action, OperatorRequest request,
-                            ActionDone done) {
+void Controller::ChangeLink(const std::string& link, IntentAction action,
+                            const OperatorRequest& request, ActionDone done) {
   const ActionWords words = WordsFor(action);
   Submit({fmt::format("{} link", words.verb), link, request, fmt::format("link_{}", words.past),
           fmt::format("link={}", link),
@@ -320,8 +320,8 @@ void Controller::ChangeLink(const std::string& link, IntentAction action, Operat
           std::move(done)});
 }
 
-void Controller::ChangeNode(const std::string& node, IntentAction action, OperatorRequest request,
-                            ActionDone done) {
+void Controller::ChangeNode(const std::string& node, IntentAction action,
+                            const OperatorRequest& request, ActionDone done) {
   const ActionWords words = WordsFor(action);
   Submit({fmt::format("{} node", words.verb), node, request, fmt::format("node_{}", words.past),
           fmt::format("node={}", node),
@@ -338,7 +338,7 @@ void Controller::RollBack(std::optional<std::uint64_t> revision, OperatorRequest
   const std::uint64_t target =
       revision.value_or(state_.revision - std::min<std::uint64_t>(state_.revision, 1));
   const auto submit = [this, target, request = std::move(request),
-                       done = std::move(done)](Result<Intents> found) {
+                       done = std::move(done)](const Result<Intents>& found) {
     Submit({"rollback", fmt::format("revision {}", target), request, "rolled_back",
             fmt::format("to_revision={}", target),
             [this, found]() -> Result<Intents> {

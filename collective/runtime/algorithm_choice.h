@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <span>
@@ -26,8 +27,12 @@ struct Prediction {
 // Thread safety: one thread at a time.
 class AlgorithmChoice {
  public:
+  // A round waits for a message: it is taken to cost no less than one, whatever a fit says (with
+  // two ranks rounds and messages go together, and all may be put down to the messages).
   AlgorithmChoice(const Costs& costs, int ranks, int fifo_slots, std::size_t message_bytes)
-      : costs_(costs), ranks_(ranks), fifo_slots_(fifo_slots), message_bytes_(message_bytes) {}
+      : costs_(costs), ranks_(ranks), fifo_slots_(fifo_slots), message_bytes_(message_bytes) {
+    costs_.round = std::max(costs_.round, costs_.message);
+  }
 
   // As a communicator over TCP chooses.
   static AlgorithmChoice OverTcp(const Costs& costs, int ranks);

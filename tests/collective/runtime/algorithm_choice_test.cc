@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <fstream>
@@ -253,6 +254,20 @@ TEST(Choice, RefusesAnAlgorithmThatIsNoCandidate) {
       EXPECT_NE(error.find("\"magic\" is nothing to choose"), std::string::npos) << error;
     }
   }
+}
+
+// A fit between two ranks may put all that rounds cost down to their messages: of algorithms that
+// are alike then the one with the fewest rounds is taken.
+TEST(AlgorithmChoice, RoundsCostAMessageAtLeast) {
+  const Costs costs{
+      .round = 0, .message = 17e-6, .byte = 0.23e-9, .reduced_byte = 0.26e-9, .lanes = 2};
+  AlgorithmChoice choice = AlgorithmChoice::OverTcp(costs, 2);
+  const auto predictions = choice.PredictAll(program::CollectiveKind::kAllReduce, 16U << 20U);
+  ASSERT_TRUE(predictions);
+  const auto fewest =
+      std::min_element(predictions->begin(), predictions->end(),
+                       [](const auto& a, const auto& b) { return a.work.rounds < b.work.rounds; });
+  EXPECT_EQ(*choice.Choose(program::CollectiveKind::kAllReduce, 16U << 20U), fewest->algorithm);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "controller/cli/assign_commands.h"
 #include "controller/cli/key_commands.h"
 #include "controller/cli/operator_commands.h"
+#include "controller/cli/report_commands.h"
 #include "controller/cli/simulate_commands.h"
 #include "controller/cli/solver.h"
 #include "controller/cli/store_commands.h"
@@ -19,6 +20,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", ESPALIER_VERSION);
   int exit_code = 0;
   espalier::cli::AddOperatorCommands(app, exit_code);
+  espalier::cli::AddReportCommands(app, exit_code);
   espalier::cli::AddAssignCommand(app, exit_code);
   espalier::cli::AddSimulateCommands(app, exit_code);
   espalier::cli::AddKeyCommands(app, exit_code);

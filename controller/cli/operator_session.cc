@@ -112,35 +112,46 @@ int Complain(const std::string& message, int code) {
   return code;
 }
 
-std::optional<io::JsonValue> Ask(Session& session, const std::string& method,
-                                 const std::string& target, bool print_json,
-                                 const std::string& body) {
-  const std::string address = ControllerAddress(session);
+Result<io::HttpResponse> Send(const Session& session, const std::string& method,
+                              const std::string& target, const std::string& body) {
   const Result<io::HttpAccess> access = AccessOf(session);
-  if (!access) {
-    session.exit_code = Complain(access.error().message, 2);
-    return std::nullopt;
-  }
-  const auto response = io::HttpFetch(address, method, target, body, kTimeout, *access);
-  if (!response) {
-    session.exit_code = Complain(
-        fmt::format("{} (is the controller running? --controller or ESPALIER_CONTROLLER names it)",
-                    response.error().message),
-        1);
-    return std::nullopt;
-  }
-  auto parsed = io::ParseJson(response->body, address);
+  if (!access) return Fail(ErrorCode::kInvalidArgument, access.error().message);
+  auto response =
+      io::HttpFetch(ControllerAddress(session), method, target, body, kTimeout, *access);
+  if (response) return response;
+  return Fail(
+      response.error().code,
+      fmt::format("{} (is the controller running? --controller or ESPALIER_CONTROLLER names it)",
+                  response.error().message));
+}
+
+std::optional<io::JsonValue> TakeAnswer(Session& session, const io::HttpResponse& response) {
+  const std::string address = ControllerAddress(session);
+  auto parsed = io::ParseJson(response.body, address);
   if (!parsed) {
     session.exit_code = Complain(parsed.error().message, 1);
     return std::nullopt;
   }
-  if (response->status != 200) {
-    session.exit_code = ComplainOfAnswer(*parsed, response->status, address);
+  if (response.status != 200) {
+    session.exit_code = ComplainOfAnswer(*parsed, response.status, address);
     return std::nullopt;
   }
   session.exit_code = 0;
-  if (session.json && print_json) fmt::print("{}\n", response->body);
   return std::move(*parsed);
+}
+
+std::optional<io::JsonValue> Ask(Session& session, const std::string& method,
+                                 const std::string& target, bool print_json,
+                                 const std::string& body) {
+  const auto response = Send(session, method, target, body);
+  if (!response) {
+    const bool is_ours = response.error().code == ErrorCode::kInvalidArgument;
+    session.exit_code = Complain(response.error().message, is_ours ? 2 : 1);
+    return std::nullopt;
+  }
+  auto answer = TakeAnswer(session, *response);
+  if (answer && session.json && print_json) fmt::print("{}\n", response->body);
+  return answer;
 }
 
 void Act(Session& session, const std::string& action) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/io/http.h"
 #include "common/io/json.h"
 
 namespace CLI {
@@ -38,7 +39,16 @@ std::string UrlEncode(std::string_view text);
 // Tells it on standard error; returns `code`.
 int Complain(const std::string& message, int code);
 
-// The answer's JSON, or none after the error was told and the exit code set.
+// One request to the controller. Errors: kInvalidArgument for the session's files, kUnavailable and
+// the like, with the remedy, where no answer comes.
+Result<io::HttpResponse> Send(const Session& session, const std::string& method,
+                              const std::string& target, const std::string& body);
+
+// The answer's JSON, or none after the error was told and the exit code set; 2 for what the
+// controller calls bad input, else 1.
+std::optional<io::JsonValue> TakeAnswer(Session& session, const io::HttpResponse& response);
+
+// Both: the answer's JSON, or none after the error was told and the exit code set.
 std::optional<io::JsonValue> Ask(Session& session, const std::string& method,
                                  const std::string& target, bool print_json = true,
                                  const std::string& body = "");

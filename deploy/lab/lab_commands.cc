@@ -14,6 +14,7 @@
 #include "deploy/lab/judges.h"
 #include "deploy/lab/lab.h"
 #include "deploy/lab/link_faults.h"
+#include "deploy/lab/link_watch.h"
 #include "deploy/lab/run_traffic.h"
 
 namespace espalier::lab {
@@ -233,6 +234,38 @@ void AddLinkCommands(CLI::App& lab, int& exit_code) {
   Run(restore, exit_code, [restored] { return Restore(*restored); });
 }
 
+// Lines as the controller takes them (`espalier report links`), each as soon as a switch tells.
+Result<void> Watch(const std::string& name) {
+  const Result<Lab> lab = Lab::Find(name);
+  if (!lab) return tl::unexpected(lab.error());
+  Result<LinkWatch> watch = LinkWatch::Start(*lab);
+  if (!watch) return Propagate(watch);
+  while (true) {
+    const auto changes = watch->Next();
+    if (!changes) return tl::unexpected(changes.error());
+    for (const LinkChange& change : *changes) {
+      io::JsonWriter json;
+      json.BeginObject();
+      json.Key("link").String(lab->topology().link(change.link).id);
+      json.Key("up").Bool(change.up);
+      json.Key("source").String("netlink");
+      json.EndObject();
+      fmt::print("{}\n", json.Text());
+    }
+    std::fflush(stdout);
+  }
+}
+
+void AddWatch(CLI::App& lab, int& exit_code) {
+  CLI::App* watch = lab.add_subcommand(
+      "watch",
+      "The switches' telemetry: a line of JSON for every link between switches that is down, goes "
+      "down or comes up, until Ctrl-C or the lab ends. For `espalier report links`");
+  const auto name = std::make_shared<std::string>("lab");
+  AddName(watch, *name);
+  Run(watch, exit_code, [name] { return Watch(*name); });
+}
+
 std::string_view ProtocolName(std::uint8_t protocol) { return protocol == 6 ? "tcp" : "udp"; }
 
 std::string CountersJson(const std::vector<FlowCount>& flows,
@@ -407,6 +440,7 @@ void AddLabCommands(CLI::App& app, int& exit_code) {
   AddList(*lab, exit_code);
   AddExec(*lab, exit_code);
   AddLinkCommands(*lab, exit_code);
+  AddWatch(*lab, exit_code);
   AddCounters(*lab, exit_code);
   AddTraffic(*lab, exit_code);
   AddRdma(*lab, exit_code);

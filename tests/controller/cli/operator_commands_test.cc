@@ -10,6 +10,7 @@
 #include "common/io/http.h"
 #include "common/io/json.h"
 #include "controller/api/operator_api.h"
+#include "controller/cli/report_commands.h"
 #include "tests/controller/cluster.h"
 #include "tests/temporary_folder.h"
 
@@ -48,6 +49,7 @@ class OperatorCommandsTest : public testing::Test {
     CLI::App app;
     Outcome outcome;
     AddOperatorCommands(app, outcome.exit_code);
+    AddReportCommands(app, outcome.exit_code);
     arguments.insert(arguments.end(), {"--controller", address_});
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
     testing::internal::CaptureStdout();
@@ -174,6 +176,33 @@ TEST_F(OperatorCommandsTest, SetsWeightsAndPolicies) {
   EXPECT_EQ(Run({"policy", "reset", "algorithm"}).exit_code, 0);
   EXPECT_EQ(Run({"policy", "set", "algorithm", "best"}).exit_code, 2);
   EXPECT_EQ(Run({"policy", "set", "topology_file", "x"}).exit_code, 1);
+}
+
+TEST_F(OperatorCommandsTest, HandsATelemetryFeedOver) {
+  const std::string file = folder_.path() + "/feed";
+  const std::string down = R"({"link": "leaf0--spine1", "up": false, "source": "gnmi"})";
+  std::ofstream(file) << down << "\n\n" << down << "\n";
+  const Outcome taken = Run({"report", "links", file});
+  EXPECT_EQ(taken.exit_code, 0) << taken.err;
+  EXPECT_EQ(taken.out, "2 reports taken\n");
+  const Outcome links = Run({"links"});
+  EXPECT_NE(links.out.find("DOWN"), std::string::npos) << links.out;
+
+  // Nothing of a request with a line that cannot be taken is done; a feed that is followed goes on.
+  std::ofstream(file) << R"({"link": "leaf0--spine0", "up": false})"
+                      << "\n{\"link\": 7}\n";
+  for (const bool follow : {false, true}) {
+    std::vector<std::string> arguments = {"report", "links", file};
+    if (follow) arguments.emplace_back("--follow");
+    const Outcome refused = Run(arguments);
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_NE(refused.err.find("line 2: \"link\" is missing"), std::string::npos) << refused.err;
+    EXPECT_EQ(refused.out, follow ? "0 reports taken\n" : "");
+  }
+  EXPECT_EQ(Run({"links"}).out, links.out);
+  const Outcome missing = Run({"report", "links", folder_.path() + "/none"});
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_NE(missing.err.find("cannot read"), std::string::npos);
 }
 
 TEST_F(OperatorCommandsTest, SaysOnStandardErrorThatThereWasNothingToDo) {

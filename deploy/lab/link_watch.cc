@@ -1,0 +1,144 @@
+#include "deploy/lab/link_watch.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include "deploy/lab/namespaces.h"
+
+namespace espalier::lab {
+namespace {
+
+// Asks for the state of all interfaces, told like their changes.
+Result<void> RequestStates(int socket) {
+  struct {
+    nlmsghdr header;
+    ifinfomsg body;
+  } request{};
+  request.header.nlmsg_len = sizeof(request);
+  request.header.nlmsg_type = RTM_GETLINK;
+  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  if (::send(socket, &request, sizeof(request), 0) < 0) return FailErrno("rtnetlink", errno);
+  return {};
+}
+
+// The interface's name; empty where the message has none.
+std::string NameOf(const nlmsghdr* message) {
+  auto* body = static_cast<const ifinfomsg*>(NLMSG_DATA(message));
+  auto* attribute = IFLA_RTA(const_cast<ifinfomsg*>(body));
+  auto left = static_cast<unsigned>(IFLA_PAYLOAD(message));
+  for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
+    if (attribute->rta_type != IFLA_IFNAME) continue;
+    const auto* name = static_cast<const char*>(RTA_DATA(attribute));
+    return {name, ::strnlen(name, RTA_PAYLOAD(attribute))};
+  }
+  return "";
+}
+
+}  // namespace
+
+LinkWatch::LinkWatch(const fabric::Topology& topology) : topology_(&topology) {
+  for (std::size_t i = 0; i < topology.links().size(); ++i) {
+    const fabric::LinkId id(static_cast<std::int32_t>(i));
+    if (!topology.IsSwitchToSwitch(id)) continue;
+    const fabric::Link& link = topology.link(id);
+    links_.emplace(Interface{link.a, link.a_port}, id);
+    links_.emplace(Interface{link.b, link.b_port}, id);
+  }
+}
+
+Result<LinkWatch> LinkWatch::Start(const Lab& lab) {
+  const Result<NamespaceDoor> door = NamespaceDoor::Open(lab.record().pid);
+  if (!door) return tl::unexpected(door.error());
+  if (const int error = door->Enter(nullptr); error != 0) return FailErrno("the lab", error);
+  LinkWatch watch(lab.topology());
+  std::set<fabric::NodeId> nodes;
+  for (const auto& [interface, link] : watch.links_) nodes.insert(interface.first);
+  for (const fabric::NodeId node : nodes) {
+    if (Result<void> followed = watch.Follow(node); !followed) return Propagate(followed);
+  }
+  return watch;
+}
+
+Result<void> LinkWatch::Follow(fabric::NodeId node) {
+  const std::string path = fmt::format("{}/{}", kNetnsFolder, topology_->node(node).id);
+  const UniqueFd space(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!space) return FailErrno(path, errno);
+  if (::setns(space.get(), CLONE_NEWNET) != 0) return FailErrno(path, errno);
+  UniqueFd events(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
+  sockaddr_nl address{};
+  address.nl_family = AF_NETLINK;
+  address.nl_groups = RTMGRP_LINK;
+  // Subscribed first, asked then: a change in between is told twice, not missed.
+  if (!events ||
+      ::bind(events.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return FailErrno("rtnetlink of " + path, errno);
+  }
+  if (Result<void> asked = RequestStates(events.get()); !asked) return asked;
+  switches_.push_back({node, std::move(events)});
+  return {};
+}
+
+Result<std::vector<LinkChange>> LinkWatch::Next() {
+  std::vector<pollfd> polls;
+  for (const Switch& source : switches_) polls.push_back({source.events.get(), POLLIN, 0});
+  while (true) {
+    std::vector<LinkChange> changes;
+    for (const fabric::LinkId id : std::exchange(changed_, {})) {
+      const fabric::Link& link = topology_->link(id);
+      const bool up =
+          !down_.contains({link.a, link.a_port}) && !down_.contains({link.b, link.b_port});
+      const bool is_news = up ? told_down_.erase(id) > 0 : told_down_.insert(id).second;
+      if (is_news) changes.push_back({id, up});
+    }
+    if (!changes.empty()) return changes;
+    if (::poll(polls.data(), polls.size(), -1) < 0 && errno != EINTR) {
+      return FailErrno("poll", errno);
+    }
+    for (std::size_t i = 0; i < switches_.size(); ++i) {
+      if (polls[i].revents == 0) continue;
+      if (Result<void> taken = TakeEvents(switches_[i]); !taken) return Propagate(taken);
+    }
+  }
+}
+
+Result<void> LinkWatch::TakeEvents(const Switch& source) {
+  alignas(nlmsghdr) std::array<std::byte, 32'768> buffer;
+  while (true) {
+    const ssize_t size = ::recv(source.events.get(), buffer.data(), buffer.size(), 0);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && errno == EAGAIN) return {};
+    if (size < 0 && errno == ENOBUFS) {  // some were lost
+      if (Result<void> asked = RequestStates(source.events.get()); !asked) return asked;
+      continue;
+    }
+    if (size < 0) return FailErrno("rtnetlink of " + topology_->node(source.node).id, errno);
+    auto left = static_cast<unsigned>(size);
+    for (auto* message = reinterpret_cast<nlmsghdr*>(buffer.data()); NLMSG_OK(message, left);
+         message = NLMSG_NEXT(message, left)) {
+      if (message->nlmsg_type != RTM_NEWLINK) continue;
+      constexpr unsigned kUp = IFF_UP | IFF_RUNNING;
+      const unsigned flags = static_cast<const ifinfomsg*>(NLMSG_DATA(message))->ifi_flags;
+      SetState({source.node, NameOf(message)}, (flags & kUp) == kUp);
+    }
+  }
+}
+
+void LinkWatch::SetState(const Interface& interface, bool up) {
+  const auto link = links_.find(interface);
+  if (link == links_.end()) return;
+  const bool changes = up ? down_.erase(interface) > 0 : down_.insert(interface).second;
+  if (changes) changed_.insert(link->second);
+}
+
+}  // namespace espalier::lab

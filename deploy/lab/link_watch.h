@@ -1,0 +1,62 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
+#include "common/fabric/topology.h"
+#include "deploy/lab/lab.h"
+
+namespace espalier::lab {
+
+// A link between switches no longer carries packets, or does again.
+struct LinkChange {
+  fabric::LinkId link;
+  bool up = false;
+  bool operator==(const LinkChange&) const = default;
+};
+
+// The switches of a lab as a telemetry collector sees them: each tells at once when one of its
+// interfaces goes down or comes up (rtnetlink). A link is up while both of its ends are up and
+// have a carrier.
+//
+// Thread safety: one thread.
+class LinkWatch {
+ public:
+  // Moves the calling process, which must have one thread, into the lab's namespaces, for good: it
+  // ends with the lab. `lab` must outlive this.
+  // Errors: kUnavailable if the lab is gone, kPermissionDenied, kInternal.
+  static Result<LinkWatch> Start(const Lab& lab);
+
+  // Waits until links have changed since the last call, and tells those, ascending. Before the
+  // first, all links count as up.
+  Result<std::vector<LinkChange>> Next();
+
+ private:
+  struct Switch {
+    fabric::NodeId node;
+    UniqueFd events;
+  };
+  // An interface of a switch: one end of a link.
+  using Interface = std::pair<fabric::NodeId, std::string>;
+
+  explicit LinkWatch(const fabric::Topology& topology);
+
+  Result<void> Follow(fabric::NodeId node);
+  // Takes all that a switch has to say now.
+  Result<void> TakeEvents(const Switch& source);
+  void SetState(const Interface& interface, bool up);
+
+  const fabric::Topology* topology_;
+  std::vector<Switch> switches_;
+  std::map<Interface, fabric::LinkId> links_;  // of every end
+  std::set<Interface> down_;
+  std::set<fabric::LinkId> changed_;  // perhaps, since they were told
+  std::set<fabric::LinkId> told_down_;
+};
+
+}  // namespace espalier::lab

@@ -28,6 +28,14 @@ std::vector<fabric::LinkState> InitialStates(const fabric::Topology& topology) {
   return states;
 }
 
+std::unordered_set<std::string> HostsOf(const fabric::Topology& topology) {
+  std::unordered_set<std::string> hosts;
+  for (const fabric::Node& node : topology.nodes()) {
+    hosts.insert(node.host.empty() ? node.id : node.host);
+  }
+  return hosts;
+}
+
 }  // namespace
 
 Controller::Controller(fabric::Topology topology, ControllerOptions options, EventLoop& loop,
@@ -50,6 +58,7 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       jobs_(
           state_, learner_, options_, loop, [this] { RequestTurn(); }, metrics),
       instance_(options_.instance != 0 ? options_.instance : RandomInstance()),
+      hosts_(HostsOf(state_.topology)),
       messages_(metrics.MakeCounter("espalier_controller_messages_total",
                                     "Messages received from agents")),
       bad_messages_(metrics.MakeCounter("espalier_controller_bad_messages_total",
@@ -220,6 +229,7 @@ void Controller::Tick() {
   EndExpiredIntents();
   RecordRefusals();
   StoreEvents();
+  learner_.ForgetUnused([this](const fabric::PortKey& key) { return state_.by_key.contains(key); });
   foresight_.PassTime(now);
   UpdateLinkMonitor();
   RequestForesight();

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -236,6 +237,8 @@ class Controller {
   wire::Decoder decoder_;
   std::uint64_t instance_;
   std::uint64_t heartbeats_ = 0;
+  const std::unordered_set<std::string> hosts_;  // of the topology, by the names of their agents
+  std::size_t strangers_ = 0;                    // agents that are none of these
   bool turn_pending_ = false;
   TimePoint turn_requested_;
   bool is_late_ = false;  // the last turn began late

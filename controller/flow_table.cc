@@ -80,6 +80,7 @@ FlowSlot FlowTable::Open(Flow flow) {
     activity_.emplace_back();
   }
   own.insert(place, {flow.local, slot});
+  jobs_.Begin(flow.job);
   slots_[slot.Index()] = std::move(flow);
   activity_[slot.Index()] = {};
   ++size_;
@@ -90,6 +91,7 @@ void FlowTable::Close(FlowSlot slot) {
   const Flow& flow = At(slot);
   AgentFlows& own = by_agent_[flow.agent.Index()];
   own.erase(LowerBound(own, flow.local));
+  jobs_.End(flow.job);
   slots_[slot.Index()].reset();
   free_.push_back(slot);
   --size_;
@@ -147,13 +149,6 @@ std::vector<FlowSlot> FlowTable::All() const {
 
 std::size_t FlowTable::CountOfAgent(AgentId agent) const {
   return agent.Index() < by_agent_.size() ? by_agent_[agent.Index()].size() : 0;
-}
-
-std::uint32_t FlowTable::JobIndex(const std::string& name) {
-  const auto [found, inserted] =
-      job_index_.try_emplace(name, static_cast<std::uint32_t>(jobs_.size()));
-  if (inserted) jobs_.push_back(name);
-  return found->second;
 }
 
 }  // namespace espalier::controller

@@ -4,12 +4,12 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "common/base/event_loop.h"
 #include "common/base/strong_id.h"
 #include "common/fabric/path_map.h"
+#include "controller/job_names.h"
 #include "controller/routing/live_paths.h"
 #include "proto/messages.h"
 
@@ -50,7 +50,7 @@ struct Flow {
   // As reported.
   AgentId agent;
   wire::LocalFlowId local;
-  std::uint32_t job = 0;  // index into FlowTable::JobName
+  std::uint32_t job = 0;  // index into JobNames
   IpAddress source_address;
   IpAddress destination_address;
   std::uint16_t own_port = 0;  // the port that it was opened with
@@ -125,11 +125,15 @@ class FlowTable {
   std::size_t size() const { return size_; }
   std::size_t CountOfAgent(AgentId agent) const;
 
-  // Interned job names.
-  std::uint32_t JobIndex(const std::string& name);
-  std::uint32_t job_count() const { return static_cast<std::uint32_t>(jobs_.size()); }
-  std::span<const std::string> jobs() const { return jobs_; }  // by index
-  const std::string& JobName(std::uint32_t index) const { return jobs_[index]; }
+  // Of open flows, and some that had flows.
+  const JobNames& jobs() const { return jobs_; }
+  // Until its first flow is open it may be forgotten when another flow is closed.
+  std::uint32_t JobIndex(const std::string& name, AgentId named_by) {
+    return jobs_.Intern(name, named_by.Index());
+  }
+  const std::string& JobName(std::uint32_t index) const { return jobs_.At(index); }
+  // The indices of jobs that are forgotten, which stand for others from the next call on.
+  std::vector<std::uint32_t> TakeForgottenJobs() { return jobs_.TakeForgotten(); }
 
  private:
   struct Entry {
@@ -145,8 +149,7 @@ class FlowTable {
   std::vector<MessageChange> changes_;  // of the progress at hand
   std::vector<FlowSlot> free_;
   std::vector<AgentFlows> by_agent_;
-  std::vector<std::string> jobs_;
-  std::unordered_map<std::string, std::uint32_t> job_index_;
+  JobNames jobs_;
   std::size_t size_ = 0;
 };
 

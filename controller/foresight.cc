@@ -11,7 +11,8 @@ namespace espalier::controller {
 namespace {
 
 constexpr std::size_t kMostJobs = 1'024;
-constexpr std::size_t kPlannedSets = 8;  // of a job: the next ones
+constexpr std::size_t kMostJobsOfHost = 64;  // that it was the first to name
+constexpr std::size_t kPlannedSets = 8;      // of a job: the next ones
 constexpr std::size_t kMostStartsInPlan = 8'192;
 constexpr std::uint32_t kMostPortRounds = 16;  // of asking for the ports of one plan
 constexpr std::uint32_t kMostAlike = 64;       // open flows of one pair told apart
@@ -56,25 +57,41 @@ Foresight::Foresight(State& state, PathLearner& learner, const ControllerOptions
       jobs_off_(metrics.MakeGauge("espalier_foresight_jobs_off",
                                   "Jobs whose prediction is off, as it was wrong too often")) {}
 
-Foresight::Job* Foresight::FindJob(std::uint32_t name) {
-  const auto found =
-      std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& job) { return job->name == name; });
-  return found == jobs_.end() ? nullptr : found->get();
+Foresight::Job* Foresight::FindJob(std::uint32_t name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : found->second;
 }
 
-Foresight::Job* Foresight::MakeRoom(std::uint32_t name) {
-  if (jobs_.size() >= kMostJobs) {
-    const auto oldest =
-        std::min_element(jobs_.begin(), jobs_.end(), [](const auto& a, const auto& b) {
-          return a->learner.last_start() < b->learner.last_start();
-        });
-    for (Known& known : known_) {
-      if (known.job == oldest->get()) known = {};
+bool Foresight::MakeRoom(std::size_t host) {
+  const auto is_of_host = [&](const auto& job) {
+    return state_.flows.jobs().NamedBy(job->name) == host;
+  };
+  const auto of_host =
+      static_cast<std::size_t>(std::count_if(jobs_.begin(), jobs_.end(), is_of_host));
+  if (jobs_.size() < kMostJobs && of_host < kMostJobsOfHost) return true;
+  const Job* oldest = nullptr;
+  for (const auto& job : jobs_) {
+    const bool may_go = job->open_flows == 0 && (of_host < kMostJobsOfHost || is_of_host(job));
+    if (!may_go) continue;
+    if (oldest == nullptr || job->learner.last_start() < oldest->learner.last_start()) {
+      oldest = job.get();
     }
-    jobs_.erase(oldest);
   }
+  if (oldest == nullptr) return false;
+  ForgetJob(oldest->name);
+  return true;
+}
+
+Foresight::Job* Foresight::AddJob(std::uint32_t name) {
+  if (!MakeRoom(state_.flows.jobs().NamedBy(name))) return nullptr;
   jobs_.push_back(std::make_unique<Job>(name, CycleOptions{}));
+  by_name_[name] = jobs_.back().get();
   return jobs_.back().get();
+}
+
+void Foresight::ForgetJob(std::uint32_t name) {
+  if (by_name_.erase(name) == 0) return;
+  std::erase_if(jobs_, [&](const auto& job) { return job->name == name; });
 }
 
 void Foresight::HandleStarts(std::span<const FlowSlot> slots, TimePoint now) {
@@ -87,7 +104,8 @@ void Foresight::HandleStarts(std::span<const FlowSlot> slots, TimePoint now) {
 void Foresight::Learn(FlowSlot slot, TimePoint now) {
   const Flow& flow = state_.flows.At(slot);
   Job* job = FindJob(flow.job);
-  if (job == nullptr) job = MakeRoom(flow.job);
+  if (job == nullptr) job = AddJob(flow.job);
+  if (job == nullptr) return unexpected_.Add();
   if (known_.size() <= slot.Index()) known_.resize(slot.Index() + 1);
   Known& known = known_[slot.Index()];
   known.job = job;
@@ -97,6 +115,7 @@ void Foresight::Learn(FlowSlot slot, TimePoint now) {
       std::min<std::uint32_t>(static_cast<std::uint32_t>(std::countr_one(taken)), kMostAlike - 1);
   taken |= std::uint64_t{1} << known.ordinal;
   known.key = known.pair + known.ordinal;
+  ++job->open_flows;
 
   Refresh(*job);
   const std::uint64_t remaining = state_.flows.ActivityOf(slot).remaining_bytes;
@@ -133,6 +152,7 @@ void Foresight::HandleEnd(FlowSlot slot, TimePoint now) {
   ends_.End(slot.value());
   if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) return;
   Known& known = known_[slot.Index()];
+  --known.job->open_flows;
   const auto member = known.job->templates.find(known.key);
   if (member != known.job->templates.end()) member->second.is_open = false;
   const auto taken = known.job->ordinals.find(known.pair);

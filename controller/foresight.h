@@ -33,8 +33,10 @@ namespace espalier::controller {
 //
 // Ports of planned paths are asked of the path learner ahead of the flows.
 //
-// Bounds: jobs, members a job, sets a plan, plans a job (ForesightOptions). What a host reports
-// touches the predictions of the job that it names alone.
+// Bounds: jobs, also by the host that named them first, members a job, sets a plan, plans a job.
+// Where there is no room, that which no flow is open of and that has not started for longest makes
+// some; else the job is not learned. What a host reports touches the predictions of the job that it
+// names alone.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class Foresight {
  public:
@@ -46,6 +48,8 @@ class Foresight {
   // Before its flow is closed.
   void HandleEnd(FlowSlot slot, TimePoint now);
   void HandleProgress(AgentId agent, std::span<const wire::FlowProgress> progress, TimePoint now);
+  // The number stands for another job from now on; it has no open flow.
+  void ForgetJob(std::uint32_t job);
   // A path may have become known for ports that plans wait for.
   void HandleFindings() { ports_changed_ = true; }
 
@@ -117,6 +121,7 @@ class Foresight {
   struct Job {
     Job(std::uint32_t the_name, const CycleOptions& options) : name(the_name), learner(options) {}
     std::uint32_t name;
+    std::size_t open_flows = 0;
     CycleLearner learner;
     std::unordered_map<Key, Template> templates;
     std::unordered_map<Key, std::uint64_t> ordinals;  // of open flows of one pair: a bit each
@@ -135,8 +140,10 @@ class Foresight {
     TimePoint looked_at;  // its progress
   };
 
-  Job* FindJob(std::uint32_t name);
-  Job* MakeRoom(std::uint32_t name);
+  Job* FindJob(std::uint32_t name) const;
+  bool MakeRoom(std::size_t host);
+  // None where there is no room.
+  Job* AddJob(std::uint32_t name);
   void Learn(FlowSlot slot, TimePoint now);
   void Refresh(Job& job);
   void NoteSwitch(Job& job, TimePoint now);
@@ -167,8 +174,9 @@ class Foresight {
   State& state_;
   PathLearner& learner_;
   const ControllerOptions& options_;
-  std::vector<std::unique_ptr<Job>> jobs_;  // few; by first start
-  std::vector<Known> known_;                // by slot
+  std::vector<std::unique_ptr<Job>> jobs_;           // by first start
+  std::unordered_map<std::uint32_t, Job*> by_name_;  // of these
+  std::vector<Known> known_;                         // by slot
   EndEstimator ends_;
   std::uint64_t made_ = 0;  // plans
   Plan* found_ = nullptr;

@@ -48,6 +48,10 @@ void JobRounds::End(std::uint32_t index, TimePoint now) {
   if (--job.busy == 0) job.ended = now;
 }
 
+void JobRounds::Forget(std::uint32_t index) {
+  if (index < jobs_.size()) jobs_[index] = {};
+}
+
 void JobRounds::AddBytes(std::uint32_t index, const Ends& ends, std::uint64_t bytes) {
   Job& job = At(index);
   for (const auto& end : {ends.source, ends.destination}) {

@@ -44,6 +44,8 @@ class JobRounds {
   void Begin(std::uint32_t job, TimePoint now);
   // It has nothing to send any more, or has ended.
   void End(std::uint32_t job, TimePoint now);
+  // The number stands for another job from now on; none of its flows has anything to send.
+  void Forget(std::uint32_t job);
   // So much more is to be sent in this round.
   void AddBytes(std::uint32_t job, const Ends& ends, std::uint64_t bytes);
 

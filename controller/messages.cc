@@ -15,6 +15,8 @@ namespace {
 
 // Every start of a controller takes one epoch; an agent that could name any might take them all.
 constexpr std::uint64_t kMostEpochsAhead = 1 << 20;
+// Agents whose host is not in the topology (which may be behind): no name is ever forgotten.
+constexpr std::size_t kMostStrangers = 1'024;
 
 template <typename... Handlers>
 struct Overloaded : Handlers... {
@@ -53,6 +55,9 @@ JobRounds::Ends EndsOf(State& state, const Flow& flow) {
   if (const auto at = attachment_of(flow.destination_address)) {
     ends.destination = {at->uplink.link, !at->uplink.forward};
   }
+  // The source is another's, else it would be placed: no host makes pairs of others' NICs.
+  const bool is_of_another = flow.status == FlowStatus::kUnroutable && flow.ways.empty();
+  if (ends.source && ends.destination && is_of_another) return {};
   ends.path_bps = PathRate(state, flow);
   return ends;
 }
@@ -150,6 +155,12 @@ void Controller::HandleHello(PeerId peer, std::uint64_t instance, const wire::He
     Refuse(peer, "", fmt::format("this key is that of {}, not of {}", *proven, hello.name));
     return HandleRefusal(*proven, fmt::format("it calls itself {}", hello.name));
   }
+  const bool is_new_stranger =
+      !hosts_.contains(hello.name) && !state_.agents.FindByName(hello.name);
+  if (is_new_stranger && strangers_ >= kMostStrangers) {
+    return Refuse(peer, "", "no host of the topology has this name, nor is there room for more");
+  }
+  strangers_ += is_new_stranger ? 1 : 0;
   const AgentId id = state_.agents.Intern(hello.name);
   Agent& agent = state_.agents.At(id);
   const TimePoint now = loop_.Now();
@@ -242,7 +253,7 @@ std::vector<FlowSlot> Controller::OpenFlows(AgentId id, const wire::FlowReport& 
     Flow flow;
     flow.agent = id;
     flow.local = opened.id;
-    flow.job = state_.flows.JobIndex(report.jobs[opened.job]);
+    flow.job = state_.flows.JobIndex(report.jobs[opened.job], id);
     flow.source_address = report.addresses[opened.source];
     flow.destination_address = report.addresses[opened.destination];
     flow.own_port = opened.source_port;
@@ -287,6 +298,10 @@ void Controller::CloseFlow(FlowSlot slot) {
   }
   placement_.Release(slot);
   state_.flows.Close(slot);
+  for (const std::uint32_t job : state_.flows.TakeForgottenJobs()) {
+    state_.rounds.Forget(job);
+    foresight_.ForgetJob(job);
+  }
 }
 
 void Controller::CloseMissingFlows(AgentId id, const wire::FlowReport& report) {

@@ -107,17 +107,27 @@ std::span<const Path> PathLearner::PathsOf(const PortKey& key) {
   return paths_.Between(from->leaf, to->leaf);
 }
 
+PathLearner::SourceState& PathLearner::SourceOf(fabric::NodeId node) {
+  const auto [source, inserted] = sources_.try_emplace(node);
+  if (inserted) source->second.pace = options_.max_probes_per_second;
+  return source->second;
+}
+
+PathLearner::KeyState& PathLearner::StateOf(const PortKey& key) {
+  const auto [state, inserted] = keys_.try_emplace(key);
+  if (inserted) SourceOf(key.source).keys.push_back(key);
+  return state->second;
+}
+
 void PathLearner::Queue(const PortKey& key, KeyState& state) {
   if (state.queued || state.ordered) return;
-  const auto [source, inserted] = sources_.try_emplace(key.source);
-  if (inserted) source->second.pace = options_.max_probes_per_second;
-  source->second.queue.push_back(key);
+  SourceOf(key.source).queue.push_back(key);
   waiting_.insert(key.source);
   state.queued = true;
 }
 
 bool PathLearner::Want(const PortKey& key, PathIndex path) {
-  KeyState& state = keys_[key];
+  KeyState& state = StateOf(key);
   if (PredictPort(key, path, state)) return true;
   if (key.protocol != wire::kProtocolUdp) return false;  // probes are UDP
   state.wanted = true;
@@ -144,7 +154,7 @@ bool PathLearner::PredictPort(const PortKey& key, PathIndex path, KeyState& stat
 
 void PathLearner::Verify(const PortKey& key, std::uint16_t port) {
   if (key.protocol != wire::kProtocolUdp) return;
-  KeyState& state = keys_[key];
+  KeyState& state = StateOf(key);
   if (std::find(state.verify.begin(), state.verify.end(), port) == state.verify.end()) {
     state.verify.push_back(port);
   }
@@ -225,7 +235,7 @@ std::vector<PathLearner::Order> PathLearner::TakeOrders(
     while (!source.queue.empty() && source.open_orders < options_.max_orders_per_source) {
       const PortKey key = source.queue.front();
       source.queue.pop_front();
-      KeyState& state = keys_[key];
+      KeyState& state = StateOf(key);
       state.queued = false;
       Order order = MakeOrder(key, state, source, now);
       if (order.order.order != 0) orders.push_back(std::move(order));
@@ -294,7 +304,7 @@ void PathLearner::Finish(std::map<std::uint64_t, OpenOrder>::iterator order, Fin
     source.pace = std::min(options_.max_probes_per_second, source.pace * 2);
   }
   models_.Learn(open.key);
-  KeyState& state = keys_[open.key];
+  KeyState& state = StateOf(open.key);
   state.ordered = false;
   if (state.wanted || !state.verify.empty()) Queue(open.key, state);
   findings.changed.insert(open.key);
@@ -317,6 +327,28 @@ std::optional<TimePoint> PathLearner::NextExpiry() const {
     if (!earliest || order.deadline < *earliest) earliest = order.deadline;
   }
   return earliest;
+}
+
+void PathLearner::ForgetUnused(const std::function<bool(const PortKey&)>& is_used) {
+  for (auto& [node, source] : sources_) {
+    // (Not each time that one key has come.)
+    if (source.keys.size() <= source.used_keys + 2 * options_.max_keys_per_source) continue;
+    const auto may_go = [&](const PortKey& key) {
+      const KeyState& state = keys_.at(key);
+      return !state.queued && !state.ordered && !is_used(key);
+    };
+    auto unused = std::count_if(source.keys.begin(), source.keys.end(), may_go);
+    const auto most = static_cast<std::ptrdiff_t>(options_.max_keys_per_source);
+    std::erase_if(source.keys, [&](const PortKey& key) {
+      if (unused <= most || !may_go(key)) return false;
+      --unused;
+      keys_.erase(key);
+      map_.Forget(key);
+      models_.Forget(key);
+      return true;
+    });
+    source.used_keys = source.keys.size() - static_cast<std::size_t>(unused);
+  }
 }
 
 void PathLearner::HandleLinkChange(fabric::LinkId link) {

@@ -27,6 +27,8 @@ struct PathLearnerOptions {
   Duration order_grace = std::chrono::seconds(3);
   std::size_t max_orders_per_source = 8;
   std::uint32_t max_ports_per_order = 64;
+  // That are known of one source, those of open flows aside.
+  std::size_t max_keys_per_source = 16'384;
 };
 
 // Fills the path map on demand: turns "a flow needs a port" and "is this port still there?" into
@@ -79,6 +81,10 @@ class PathLearner {
   // The earliest time at which ExpireOrders has something to do.
   std::optional<TimePoint> NextExpiry() const;
 
+  // Forgets what was learned of keys that `is_used` knows no flow of, where their source has too
+  // many: what was asked for first goes first. O(sources), and O(keys) of such a source.
+  void ForgetUnused(const std::function<bool(const fabric::PortKey&)>& is_used);
+
   // A link changed its state: keys with paths over it must be verified again.
   void HandleLinkChange(fabric::LinkId link);
 
@@ -102,10 +108,14 @@ class PathLearner {
   };
   struct SourceState {
     std::deque<fabric::PortKey> queue;
+    std::vector<fabric::PortKey> keys;  // all that are in keys_, by when they came
+    std::size_t used_keys = 0;          // of them, when they were last looked at
     std::size_t open_orders = 0;
     std::uint32_t pace;
   };
 
+  SourceState& SourceOf(fabric::NodeId source);
+  KeyState& StateOf(const fabric::PortKey& key);
   void Queue(const fabric::PortKey& key, KeyState& state);
   std::span<const fabric::Path> PathsOf(const fabric::PortKey& key);
   // Puts predicted ports into the map until one takes the path.

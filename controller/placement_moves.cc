@@ -197,7 +197,7 @@ Placement::Recomputation Placement::TryLinkChange(const fabric::Topology& trial,
   if (new_weights != nullptr) {
     Reassigner reassigner(state_, view, options_);
     const auto better =
-        reassigner.FindBetter(elephants, paths, WeightsOf(state_.flows.jobs(), *new_weights));
+        reassigner.FindBetter(elephants, paths, WeightsOf(state_.flows.jobs().All(), *new_weights));
     for (std::size_t i = 0; better && i < elephants.slots.size(); ++i) {
       const auto ways = better->PathsOf(i);
       if (!std::ranges::equal(ways, paths.PathsOf(i))) {
@@ -228,7 +228,7 @@ Placement::Recomputation Placement::Recompute(const IntentById& weights, bool dr
   const Elephants elephants = DescribeElephants(state_, InOrder(std::move(slots)));
   const Assignment present = CurrentPaths(state_, elephants);
   const Load bound = ComputeLowerBound(state_.view, elephants.commodities);
-  const std::vector<std::uint32_t> job_weights = WeightsOf(state_.flows.jobs(), weights);
+  const std::vector<std::uint32_t> job_weights = WeightsOf(state_.flows.jobs().All(), weights);
   Recomputation result{.before = {present.max_load, bound}, .after = {present.max_load, bound}};
   const auto anew = reassigner_.FindBetter(elephants, present, job_weights, max_moved_bytes);
   if (!anew) return result;

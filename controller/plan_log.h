@@ -3,6 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <string>
+#include <utility>
 
 #include "common/base/event_loop.h"
 #include "controller/flow_table.h"
@@ -15,7 +18,7 @@ struct PlanEntry {
   TimePoint time;
   AgentId agent;
   wire::LocalFlowId flow;
-  std::uint32_t job = 0;
+  std::shared_ptr<const std::string> job;  // its name
   fabric::NodeId source;
   fabric::NodeId destination;
   fabric::PathIndex path;
@@ -31,7 +34,7 @@ class PlanLog {
 
   void Record(PlanEntry entry) {
     entry.sequence = next_++;
-    entries_.push_back(entry);
+    entries_.push_back(std::move(entry));
     if (entries_.size() > limit_) entries_.pop_front();
   }
   const std::deque<PlanEntry>& entries() const { return entries_; }

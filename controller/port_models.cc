@@ -112,6 +112,13 @@ void PortModels::Distrust(const PortKey& key) {
   pair->by_key.clear();
 }
 
+void PortModels::Forget(const PortKey& key) {
+  Pair* pair = FindPair(key);
+  if (pair == nullptr) return;
+  pair->by_key.erase(key);
+  if (pair->sampled == key) pair->sampled.reset();
+}
+
 void PortModels::HandleFabricChange() { pairs_.clear(); }
 
 }  // namespace espalier::controller

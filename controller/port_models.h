@@ -32,6 +32,8 @@ class PortModels {
   bool WantsSamples(const fabric::PortKey& key);
   // A probe contradicted a prediction for this key.
   void Distrust(const fabric::PortKey& key);
+  // Nothing is known of this key any more.
+  void Forget(const fabric::PortKey& key);
   // Next-hop sets have changed: linear maps may not hold any more, models may again.
   void HandleFabricChange();
 

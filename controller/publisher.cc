@@ -143,7 +143,7 @@ void Publisher::Record(AgentId id, const Flow& flow, const FlowWay& way, TimePoi
   state_.plans.Record({.time = now,
                        .agent = id,
                        .flow = flow.local,
-                       .job = flow.job,
+                       .job = state_.flows.jobs().Shared(flow.job),
                        .source = flow.key.source,
                        .destination = flow.key.destination,
                        .path = way.port_path,

@@ -48,7 +48,7 @@ void WriteJobs(JsonWriter& json, const State& state, TimePoint now, const FlowCe
   std::map<std::uint32_t, const JobFigures*> jobs;
   for (const auto& [index, job] : census.jobs()) jobs[index] = &job;
   const JobFigures idle;
-  for (std::uint32_t job = 0; job < state.flows.job_count(); ++job) {
+  for (std::uint32_t job = 0; job < state.flows.jobs().size(); ++job) {
     const std::deque<JobRound> rounds = state.rounds.Finished(job, now);
     if (!rounds.empty() && now - rounds.back().ended < kRemembered) jobs.try_emplace(job, &idle);
   }

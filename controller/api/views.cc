@@ -188,7 +188,7 @@ std::string PlansView(Controller& controller, std::uint64_t since) {
     json.Key("time").String(TimeOf(controller, entry.time));
     json.Key("flow").String(state.agents.At(entry.agent).name + ":" +
                             std::to_string(entry.flow.value()));
-    json.Key("job").String(state.flows.JobName(entry.job));
+    json.Key("job").String(*entry.job);
     json.Key("source").String(state.topology.node(entry.source).id);
     json.Key("destination").String(state.topology.node(entry.destination).id);
     json.Key("source_port").Integer(entry.port);

@@ -113,7 +113,7 @@ void TreeJobs::OpenFlows(TreeJob& job) {
     Flow flow;
     flow.agent = AgentOfRank(job, static_cast<std::size_t>(edge.from));
     flow.local = wire::LocalFlowId(kFirstTreeFlow + flows_made_++);
-    flow.job = state_.flows.JobIndex(job.spec.name);
+    flow.job = state_.flows.JobIndex(job.spec.name, flow.agent);
     flow.key = KeyOf(plan, edge);
     flow.source_address = state_.topology.node(flow.key.source).addresses.front();
     flow.destination_address = state_.topology.node(flow.key.destination).addresses.front();

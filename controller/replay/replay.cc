@@ -306,7 +306,7 @@ class Player {
     Flow flow;
     flow.agent = state_.agents.Intern(source.host.empty() ? source.id : source.host);
     flow.local = wire::LocalFlowId(serial);
-    flow.job = state_.flows.JobIndex(workload_.jobs()[simulated.job].id);
+    flow.job = state_.flows.JobIndex(workload_.jobs()[simulated.job].id, flow.agent);
     flow.source_address = source.addresses.front();
     flow.destination_address = topology.node(simulated.destination).addresses.front();
     flow.protocol = wire::kProtocolUdp;

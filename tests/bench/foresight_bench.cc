@@ -37,7 +37,7 @@ class World {
     Flow flow;
     flow.agent = state_.agents.Intern("h" + std::to_string(from));
     flow.local = wire::LocalFlowId(++next_id_);
-    flow.job = state_.flows.JobIndex(job);
+    flow.job = state_.flows.JobIndex(job, flow.agent);
     flow.source_address = Address(from);
     flow.destination_address = Address(to);
     flow.protocol = wire::kProtocolUdp;

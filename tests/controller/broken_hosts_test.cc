@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -27,7 +28,9 @@ enum class Lie {
   kDuplicates,
   kDisorder,
   kUnknownFlows,
-  kAbsurdSizes
+  kAbsurdSizes,
+  kInventedJobs,
+  kInventedKeys
 };
 
 // Four leaves of four hosts each; h0 to h14 train, h15 lies about a job of its own.
@@ -35,7 +38,8 @@ class Scene {
  public:
   explicit Scene(Lie lie)
       : lie_(lie),
-        cluster_(fabric::LeafSpineOptions{.spines = 4, .leaves = 4, .hosts_per_leaf = 4}) {
+        cluster_(fabric::LeafSpineOptions{.spines = 4, .leaves = 4, .hosts_per_leaf = 4},
+                 {.learner = {.max_keys_per_source = 32}}) {
     cluster_.ConnectAll();
   }
 
@@ -67,6 +71,8 @@ class Scene {
     }
     return {};
   }
+  State& state() { return cluster_.state(); }
+  const Foresight& foresight() { return cluster_.controller().foresight(); }
   std::size_t LiarsFlows() {
     return cluster_.state().flows.CountOfAgent(*cluster_.state().agents.FindByName("h15"));
   }
@@ -110,13 +116,30 @@ class Scene {
         progress.remaining_bytes = progress.outstanding_bytes = kMostQuantity;
         progress.achieved_bps = progress.sent_bytes = kMostQuantity;
         break;
+      case Lie::kInventedJobs:
+        for (std::uint64_t n = 0; n < 200; ++n) TellOfOneFlow("lie" + std::to_string(200 * id + n));
+        break;
+      case Lie::kInventedKeys:
+        for (int n = 0; n < 50; ++n) TellOfOneFlow("liar");
+        break;
     }
     cluster_.Report(kLiar, report);
+  }
+
+  // To a port that it has not named before, open for a moment.
+  void TellOfOneFlow(const std::string& job) {
+    const std::uint64_t id = 1'000'000 + ++told_;
+    wire::FlowReport report = Cluster::Opening(cluster_, kLiar, {{.id = id, .to = 3, .job = job}});
+    report.opened[0].destination_port = static_cast<std::uint16_t>(told_);
+    cluster_.Report(kLiar, report);
+    cluster_.Settle();
+    cluster_.End(kLiar, id);
   }
 
   const Lie lie_;
   Cluster cluster_;
   std::uint64_t round_ = 0;
+  std::uint64_t told_ = 0;
 };
 
 TEST(LyingHost, ThePredictionsOfOtherJobsAreAsGoodAsWithoutIt) {
@@ -134,6 +157,42 @@ TEST(LyingHost, ThePredictionsOfOtherJobsAreAsGoodAsWithoutIt) {
                         Lie::kUnknownFlows, Lie::kAbsurdSizes}) {
     EXPECT_EQ(run(lie), honest) << static_cast<int>(lie);
   }
+}
+
+TEST(LyingHost, WhoInventsJobsMakesRoomForThemByItsOwn) {
+  Scene scene(Lie::kInventedJobs);
+  for (int i = 0; i < 20; ++i) scene.Iterate();
+  EXPECT_EQ(scene.Training().hits, 19U * 15);
+  EXPECT_LE(scene.state().flows.jobs().size(), 2 * JobNames::kMostIdle);
+  EXPECT_LE(scene.foresight().Jobs().size(), 1 + JobNames::kMostIdle);
+  // What was pushed is told by the names that the jobs had then.
+  std::set<std::string> named;
+  for (const PlanEntry& entry : scene.state().plans.entries()) named.insert(*entry.job);
+  EXPECT_GT(named.size(), 3'000U);
+}
+
+TEST(LyingHost, WhoInventsPortsIsNotRememberedForAllOfThem) {
+  Scene scene(Lie::kInventedKeys);
+  for (int i = 0; i < 20; ++i) {
+    scene.Iterate();
+    // Of the 15 that train one each.
+    EXPECT_LE(scene.state().path_map.KeyCount(), 15U + 3 * 32 + 50);
+  }
+  EXPECT_EQ(scene.Training().hits, 19U * 15);
+}
+
+TEST(LyingHost, NamesOfHostsThatAreNoneAreTakenUpToALimit) {
+  Cluster cluster(fabric::LeafSpineOptions{.spines = 2, .leaves = 2, .hosts_per_leaf = 1});
+  cluster.ConnectAll();
+  for (int i = 0; i < 2'000; ++i) {
+    cluster.SayHello(1, wire::Hello{.name = "none" + std::to_string(i)});
+    cluster.Settle();
+  }
+  EXPECT_LE(cluster.state().agents.size(), 2U + 1'024);
+  cluster.Connect(1);
+  cluster.Open(1, {{.id = 1, .to = 0}});
+  cluster.Settle();
+  EXPECT_EQ(cluster.FlowOf(1, 1).status, FlowStatus::kRouted);
 }
 
 // Three leaves of two hosts; h0 to h4 run jobs that repeat, h5 says anything.

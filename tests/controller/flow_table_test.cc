@@ -47,6 +47,41 @@ TEST(FlowTable, TakesProgressInAnyOrderAndSkipsUnknownFlows) {
   table.TakeProgress(AgentId(99), std::vector{ProgressOf(5, 1)});
 }
 
+TEST(JobNames, KeepTheirNumbersWhileFlowsAreOpenAndTheLatestIdleOnesAfter) {
+  JobNames names;
+  const std::uint32_t busy = names.Intern("busy", 1);
+  names.Begin(busy);
+  const std::uint32_t others = names.Intern("idle", 2);
+  std::map<std::string, std::uint32_t> numbers;
+  for (int i = 0; i < 1'000; ++i) {
+    const std::string name = "j" + std::to_string(i);
+    const std::uint32_t job = numbers[name] = names.Intern(name, 1);
+    names.Begin(job);
+    EXPECT_EQ(names.At(job), name);
+    names.End(job);
+    const auto forgotten = names.TakeForgotten();
+    EXPECT_EQ(forgotten.size(), i < static_cast<int>(JobNames::kMostIdle) ? 0U : 1U) << i;
+    for (const std::uint32_t other : forgotten) EXPECT_EQ(names.At(other), "");
+  }
+  EXPECT_LE(names.size(), JobNames::kMostIdle + 5);
+  for (int i = 1'000 - static_cast<int>(JobNames::kMostIdle); i < 1'000; ++i) {
+    const std::string name = "j" + std::to_string(i);
+    EXPECT_EQ(names.Intern(name, 2), numbers[name]) << name;
+  }
+  EXPECT_EQ(names.Intern("busy", 3), busy);
+  EXPECT_EQ(names.Intern("idle", 3), others);
+}
+
+TEST(JobNames, ANumberIsNotUsedAgainBeforeWhoKeepsSomethingByItHasHeard) {
+  JobNames names;
+  for (std::size_t i = 0; i <= JobNames::kMostIdle; ++i) names.Intern("j" + std::to_string(i), 0);
+  const std::uint32_t anew = names.Intern("other", 1);
+  EXPECT_EQ(anew, names.size() - 1);
+  EXPECT_EQ(names.TakeForgotten(), std::vector<std::uint32_t>{1});
+  EXPECT_EQ(names.Intern("j0", 1), 1U);  // as a new one
+  EXPECT_EQ(names.Intern("", 5), 0U);
+}
+
 // Bytes that one report of a flow adds to what was known.
 std::uint64_t NewBytes(FlowTable& table, wire::FlowProgress progress) {
   progress.id = wire::LocalFlowId(1);

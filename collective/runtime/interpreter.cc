@@ -242,7 +242,7 @@ bool Interpreter::IsReady(const program::Step& step, std::int64_t tile) const {
   return std::all_of(step.after.begin(), step.after.end(), [&](const program::Dependency& one) {
     const Block& block = blocks_[static_cast<std::size_t>(one.block)];
     const auto steps = static_cast<std::int64_t>(block.code->steps.size());
-    return block.done > tile * steps + one.step;
+    return block.Settled() > tile * steps + one.step;
   });
 }
 
@@ -286,30 +286,80 @@ Result<void> Interpreter::CheckMessage(const transport::Message& message, int pe
                           peer, message.bytes.size(), transport_.rank(), bytes));
 }
 
+// The memory of so many chunks where it is in one piece; null where it is not.
+std::byte* Interpreter::Whole(const Tile& tile, program::Location location,
+                              std::int32_t count) const {
+  std::byte* begin = Find(tile, location);
+  for (std::int32_t i = 1; i < count; ++i) {
+    const auto offset = static_cast<std::size_t>(i) * tile.bytes;
+    if (Find(tile, {location.buffer, location.index + i}) != begin + offset) return nullptr;
+  }
+  return begin;
+}
+
+// Whether the step leaves alone what the block's outbox still borrows.
+bool Interpreter::MayWrite(const Block& block, const program::Step& step, const Tile& tile) const {
+  if (!program::WritesDestination(step.op) || !block.IsLending()) return true;
+  for (std::int32_t i = 0; i < step.count; ++i) {
+    const std::byte* begin = Find(tile, {step.destination.buffer, step.destination.index + i});
+    const bool is_apart =
+        begin + tile.bytes <= block.lent.data() || block.lent.data() + block.lent.size() <= begin;
+    if (!is_apart) return false;
+  }
+  return true;
+}
+
+// Null while none is there. What the step stores unchanged is received in its place.
+Result<const transport::Message*> Interpreter::TakeMessage(Block& block, const program::Step& step,
+                                                           const Tile& tile) const {
+  const std::size_t bytes = static_cast<std::size_t>(step.count) * tile.bytes;
+  const bool stores = step.op == OpCode::kReceive || step.op == OpCode::kReceiveCopySend;
+  std::byte* place = stores ? Whole(tile, step.destination, step.count) : nullptr;
+  const transport::Message* message =
+      place != nullptr ? block.inbox->TryReceive(place, bytes) : block.inbox->TryPeek();
+  if (message == nullptr) return nullptr;
+  auto checked = CheckMessage(*message, block.code->receive_peer, bytes);
+  if (!checked) return Propagate(checked);
+  return message;
+}
+
 // Whether the block got one step further.
 Result<bool> Interpreter::TryStep(Block& block) {
   const auto steps = static_cast<std::int64_t>(block.code->steps.size());
   const std::int64_t tile_index = block.done / steps;
   const program::Step& step = block.code->steps[static_cast<std::size_t>(block.done % steps)];
-  if (!IsReady(step, tile_index)) return false;
   const Tile& tile = tiles_[static_cast<std::size_t>(tile_index)];
+  if (!IsReady(step, tile_index) || !MayWrite(block, step, tile)) return false;
   const std::size_t bytes = static_cast<std::size_t>(step.count) * tile.bytes;
-  const std::byte* message = nullptr;
+  // What is sent from memory in one piece is lent, all else goes through a slot.
+  const bool stores = program::WritesDestination(step.op);
+  std::byte* piece = nullptr;
+  if (program::Sends(step.op) && block.outbox->Borrows() && (stores || step.op == OpCode::kSend)) {
+    piece = Whole(tile, stores ? step.destination : step.source, step.count);
+    if (piece != nullptr && !block.outbox->CanLend()) return false;
+  }
+  const transport::Message* message = nullptr;
   if (program::Receives(step.op)) {
-    const transport::Message* peeked = block.inbox->TryPeek();
-    if (peeked == nullptr) return false;
-    auto checked = CheckMessage(*peeked, block.code->receive_peer, bytes);
-    if (!checked) return Propagate(checked);
-    message = peeked->bytes.data();
+    auto taken = TakeMessage(block, step, tile);
+    if (!taken) return Propagate(taken);
+    if (*taken == nullptr) return false;
+    message = *taken;
   }
   std::byte* slot = nullptr;
-  if (program::Sends(step.op)) {
+  if (program::Sends(step.op) && piece == nullptr) {
     slot = block.outbox->TryAcquire();
     if (slot == nullptr) return false;
   }
-  if (tile.bytes > 0 && step.op != OpCode::kNop) Execute(step, tile, message, slot);
+  if (tile.bytes > 0 && (stores || slot != nullptr)) {
+    Execute(step, tile, message != nullptr ? message->bytes.data() : nullptr, slot);
+  }
+  if (message != nullptr) block.inbox->Release();
   if (slot != nullptr) block.outbox->Commit(bytes, ToTag(call_));
-  if (message != nullptr || program::Receives(step.op)) block.inbox->Release();
+  if (piece != nullptr) {
+    block.lent = {piece, bytes};
+    block.done_before = block.done;
+    block.outbox->Lend(block.lent, ToTag(call_));
+  }
   ++block.done;
   return true;
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "collective/program/program.h"
@@ -31,8 +32,9 @@ struct Operands {
 // turns, each as far as it gets. Data is cut into tiles that fit the transport's slots, and blocks
 // go on to the next tile without waiting for one another, which is what pipelines long programs.
 // Messages are read and written in the transport's slots: a step that receives, reduces and sends
-// on is one pass over memory. Elements beyond the last whole share of the chunks are a last tile
-// of their own, in buffers of the interpreter.
+// on is one pass over memory. Where the transport can, what needs no reduction is sent from and
+// received in the caller's memory. Elements beyond the last whole share of the chunks are a last
+// tile of their own, in buffers of the interpreter.
 //
 // Results depend on the program, the number of ranks and the values alone; sums of 16-bit floats
 // are rounded at each step that stores or sends one, averages are divided at the end.
@@ -61,6 +63,13 @@ class Interpreter {
     transport::Outbox* outbox = nullptr;
     transport::Inbox* inbox = nullptr;
     std::int64_t done = 0;  // steps, over all tiles
+    // What the outbox still borrows, and the steps that were done before it was lent.
+    std::span<const std::byte> lent;
+    std::int64_t done_before = 0;
+
+    bool IsLending() const { return outbox != nullptr && outbox->IsLending(); }
+    // Steps whose memory is free to use.
+    std::int64_t Settled() const { return IsLending() ? done_before : done; }
   };
   // Where the chunks of one buffer lie: in segments, which are the ranks' shares.
   struct Layout {
@@ -91,6 +100,10 @@ class Interpreter {
   std::size_t ChunksPerShare() const;
   Result<bool> Advance();
   Result<bool> TryStep(Block& block);
+  std::byte* Whole(const Tile& tile, program::Location location, std::int32_t count) const;
+  bool MayWrite(const Block& block, const program::Step& step, const Tile& tile) const;
+  Result<const transport::Message*> TakeMessage(Block& block, const program::Step& step,
+                                                const Tile& tile) const;
   bool IsReady(const program::Step& step, std::int64_t tile) const;
   void Execute(const program::Step& step, const Tile& tile, const std::byte* message,
                std::byte* slot) const;

@@ -15,6 +15,9 @@ namespace {
 
 constexpr transport::ShmOptions kShared = {};
 constexpr int kSlots = kShared.slots;
+// On the paths of a fabric several messages are to be under way on every edge of a tree.
+constexpr std::size_t kPlannedSlotBytes = 256 << 10;
+constexpr std::size_t kPlannedMessageBytes = 64 << 10;
 
 transport::PlannedConnections ConnectionsOf(const Plan& plan, int rank) {
   transport::PlannedConnections connections;
@@ -42,6 +45,8 @@ Result<std::unique_ptr<transport::Transport>> Open(const Plan& plan,
   }
   return transport::JoinTcp(place.store, name, place.rank, place.size,
                             {.slots = kSlots,
+                             .slot_bytes = kPlannedSlotBytes,
+                             .message_bytes = kPlannedMessageBytes,
                              .address = place.address,
                              .listener = place.listener,
                              .check = place.check,

@@ -2,31 +2,39 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "collective/transport/slot_pool.h"
 #include "collective/transport/transport.h"
 #include "common/base/unique_fd.h"
 
 namespace espalier::transport {
 
-// One TCP connection with its slots for both directions: a stream of frames, each a header and a
-// message, or a last one with the reason for giving up.
+// One TCP connection, with as many slots in each direction: a stream of frames, each a header and a
+// message, or a last one with the reason for giving up. Messages that are lent are sent from where
+// they are, and those that are awaited in a place are received there; what waits is in slots of the
+// pool, which outlives the connection.
 class TcpConnection : public Outbox, public Inbox {
  public:
-  TcpConnection(UniqueFd socket, int peer, int slots, std::size_t slot_bytes);
+  TcpConnection(UniqueFd socket, int peer, int slots, SlotPool& pool);
 
   std::byte* TryAcquire() override;
   void Commit(std::size_t bytes, const MessageTag& tag) override;
+  bool Borrows() const override { return true; }
+  bool CanLend() override;
+  void Lend(std::span<const std::byte> data, const MessageTag& tag) override;
+  bool IsLending() const override { return lent_ > sent_; }
   const Message* TryPeek() override;
+  const Message* TryReceive(std::byte* place, std::size_t bytes) override;
   void Release() override;
 
   int socket() const { return socket_.get(); }
   bool WantsToSend() const { return sent_ != committed_ && !broken_; }
   bool WantsToReceive() const;
-  // Move what the socket takes or has; whether anything moved.
+  // Send what the socket takes; receive what it has, one message at most. Whether anything moved.
   bool Send();
   bool Receive();
   // Why this connection is of no more use: the peer's reason for giving up at once; a cut only
@@ -48,31 +56,40 @@ class TcpConnection : public Outbox, public Inbox {
     std::uint64_t bytes = 0;
     MessageTag tag = {};
   };
-  // Both directions number their messages from 0 on; message k is in slot k modulo the slots.
-  struct Slot {
+  // Both directions number their messages from 0 on; message k is at k modulo the slots.
+  struct Outgoing {
     Header header;
-    std::unique_ptr<std::byte[]> memory;  // aligned by hand; made when first used
+    std::byte* slot = nullptr;  // null: lent
+    const std::byte* data = nullptr;
+  };
+  struct Incoming {
+    Header header;
+    std::byte* slot = nullptr;  // null: received in place
     std::byte* data = nullptr;
   };
 
-  Slot& At(std::vector<Slot>& slots, std::uint64_t message) {
-    return slots[message % slots.size()];
+  template <typename T>
+  T& At(std::vector<T>& messages, std::uint64_t number) {
+    return messages[number % messages.size()];
   }
-  void MakeMemory(Slot& slot) const;
-  bool AcceptHeader(Slot& slot);
+  bool HasRoom() const { return committed_ - sent_ < out_.size() && !broken_; }
+  bool AcceptHeader(Incoming& message);
+  bool AcceptMessage(Incoming& message);
   void Break(std::string why);
 
   UniqueFd socket_;
   int peer_;
-  std::size_t slot_bytes_;
-  std::vector<Slot> out_;
+  SlotPool& pool_;
+  std::vector<Outgoing> out_;
   std::uint64_t committed_ = 0;
   std::uint64_t sent_ = 0;
-  std::size_t sent_bytes_ = 0;  // of the frame after those, header included
-  std::vector<Slot> in_;
+  std::uint64_t lent_ = 0;      // the number after the last message that was lent
+  std::size_t sent_bytes_ = 0;  // of the frame after those sent, header included
+  std::vector<Incoming> in_;
   std::uint64_t received_ = 0;
   std::uint64_t released_ = 0;
-  std::size_t received_bytes_ = 0;
+  std::size_t received_bytes_ = 0;  // of the frame after those received, header included
+  std::span<std::byte> place_;      // for message released_, unless it has begun to come
   Message message_;
   bool needs_slot_ = false;
   bool needs_message_ = false;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <linux/sockios.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -27,6 +28,7 @@ constexpr int kMaxSlots = 64;
 constexpr std::uint32_t kVersion = 3;
 // A rank that waits for so long tells its peers what it is doing.
 constexpr std::chrono::milliseconds kLongWait{100};
+constexpr std::chrono::microseconds kGivesWay{50};
 
 // Which way messages go on a connection, seen from the rank that has it.
 enum class Direction : std::uint8_t { kBoth, kOut, kIn };
@@ -56,7 +58,8 @@ class TcpTransport : public Transport {
         rank_(rank),
         size_(size),
         options_(std::move(options)),
-        group_((std::uint64_t{std::random_device()()} << 32) | std::random_device()()) {}
+        group_((std::uint64_t{std::random_device()()} << 32) | std::random_device()()),
+        pool_(options_.slot_bytes) {}
 
   ~TcpTransport() override;
 
@@ -127,7 +130,7 @@ class TcpTransport : public Transport {
   }
   void Add(const Key& key, UniqueFd socket) {
     connections_.emplace(key, std::make_unique<TcpConnection>(std::move(socket), key.endpoint.peer,
-                                                              options_.slots, options_.slot_bytes));
+                                                              options_.slots, pool_));
   }
 
   Store& store_;
@@ -136,6 +139,7 @@ class TcpTransport : public Transport {
   int size_;
   TcpOptions options_;
   std::uint64_t group_;
+  SlotPool pool_;
   std::map<Key, std::unique_ptr<TcpConnection>> connections_;
   std::vector<pollfd> polled_;
   MessageTag call_ = {};
@@ -342,12 +346,18 @@ bool TcpTransport::Poll(int milliseconds) {
   return ::poll(polled_.data(), polled_.size(), milliseconds) > 0;
 }
 
+// Giving way for a while is much faster than a sleep where the peer is about to send.
 Result<void> TcpTransport::Wait(Deadline deadline) {
+  const auto gives_way_until = steady_clock::now() + kGivesWay;
   while (true) {
     auto moved = Move();
     if (!moved) return Propagate(moved);
     if (*moved) return {};
     TellPeers();
+    if (steady_clock::now() < gives_way_until) {
+      ::sched_yield();
+      continue;
+    }
     if (!Poll(MillisecondsUntil(deadline)) && steady_clock::now() >= deadline) {
       return Fail(ErrorCode::kUnavailable, "timed out");
     }

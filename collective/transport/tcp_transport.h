@@ -27,9 +27,9 @@ struct PlannedConnections {
 
 struct TcpOptions {
   int slots = 8;
-  std::size_t slot_bytes = 256 << 10;
-  // What keeps the slots of a connection in a core's cache: measured in docs/benchmarks.md.
-  std::size_t message_bytes = 64 << 10;
+  std::size_t slot_bytes = 1 << 20;
+  // What moves large data fastest within a host: measured in docs/benchmarks.md.
+  std::size_t message_bytes = 512 << 10;
   // The address that the others reach this rank at, IPv4 or IPv6, in digits.
   std::string address = "127.0.0.1";
   // A socket of that address that listens; shared with transports before and after this one, which

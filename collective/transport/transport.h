@@ -34,6 +34,14 @@ class Outbox {
   virtual std::byte* TryAcquire() = 0;
   // Sends the first `bytes` of the acquired slot.
   virtual void Commit(std::size_t bytes, const MessageTag& tag) = 0;
+
+  // Whether this outbox can ever be lent memory of the caller's, to send it from where it is.
+  virtual bool Borrows() const { return false; }
+  // Whether it can now: one loan at a time, and a free slot.
+  virtual bool CanLend() { return false; }
+  // Sends `data`, a slot's bytes at most, which stays as it is while IsLending().
+  virtual void Lend(std::span<const std::byte> /*data*/, const MessageTag& /*tag*/) {}
+  virtual bool IsLending() const { return false; }
 };
 
 // The receiving end. Messages are read where they arrived, in the order they were committed.
@@ -43,6 +51,12 @@ class Inbox {
   // The oldest message that is not released; null while there is none: ask only where one is to
   // come, as a peer that has gone is an error then.
   virtual const Message* TryPeek() = 0;
+  // The same; a message of so many bytes may arrive at `place` instead, which is the inbox's to
+  // write until a message is returned: ask for the same again until then. Message::bytes tells
+  // where it is.
+  virtual const Message* TryReceive(std::byte* /*place*/, std::size_t /*bytes*/) {
+    return TryPeek();
+  }
   virtual void Release() = 0;
 };
 

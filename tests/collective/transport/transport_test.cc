@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -81,6 +83,89 @@ TEST(TcpTransport, ConnectsFromTheChosenSourcePort) {
   const std::vector<char> nonsense(200, 'x');
   ASSERT_EQ(::send(socket.get(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL), 200);
   higher.join();
+}
+
+// What is lent is larger than what the kernel takes at once; half of it is awaited in place.
+TEST(TcpTransport, SendsFromAndReceivesInMemoryOfTheCallers) {
+  constexpr std::size_t kBytes = 1 << 20;
+  constexpr int kMessages = 8;
+  TemporaryFolder folder;
+  FileStore store(folder.path());
+  const auto run = [&](int rank) {
+    auto transport = JoinTcp(store, "g", rank, 2, {.slot_bytes = kBytes});
+    ASSERT_TRUE(transport);
+    const Endpoint endpoint = {1 - rank, 0};
+    ExpectDone((*transport)->Connect({&endpoint, 1}, InAWhile()));
+    Outbox& outbox = (*transport)->outbox(endpoint);
+    Inbox& inbox = (*transport)->inbox(endpoint);
+    std::vector<std::byte> own(kBytes);
+    std::vector<std::byte> theirs(kBytes);
+    int lent = 0;
+    int received = 0;
+    int in_place = 0;
+    while (received < kMessages || lent < kMessages || outbox.IsLending()) {
+      if (lent < kMessages && outbox.CanLend()) {
+        std::fill(own.begin(), own.end(), static_cast<std::byte>(lent + 10 * rank));
+        outbox.Lend(own, {static_cast<std::uint64_t>(lent++)});
+      }
+      const Message* message = nullptr;
+      if (received < kMessages) {
+        message = received % 2 == 0 ? inbox.TryReceive(theirs.data(), kBytes) : inbox.TryPeek();
+      }
+      if (message == nullptr) {
+        ExpectDone((*transport)->Wait(InAWhile()));
+        continue;
+      }
+      ASSERT_EQ(message->tag[0], static_cast<std::uint64_t>(received));
+      ASSERT_EQ(message->bytes.size(), kBytes);
+      const auto content = static_cast<std::byte>(received + 10 * (1 - rank));
+      ASSERT_EQ(std::count(message->bytes.begin(), message->bytes.end(), content), kBytes);
+      if (message->bytes.data() == theirs.data()) ++in_place;
+      inbox.Release();
+      ++received;
+    }
+    EXPECT_LE(in_place, kMessages / 2);
+    ExpectDone((*transport)->Flush(InAWhile()));
+  };
+  std::thread other([&] { run(1); });
+  run(0);
+  other.join();
+}
+
+// A message of another size than the one awaited goes elsewhere.
+TEST(TcpTransport, ReceivesInPlaceWhatFitsExactly) {
+  TemporaryFolder folder;
+  FileStore store(folder.path());
+  const std::string sent = "what was sent";
+  std::thread sender([&] {
+    auto transport = JoinTcp(store, "g", 1, 2, {});
+    const Endpoint endpoint = {0, 0};
+    ASSERT_TRUE(transport);
+    ExpectDone((*transport)->Connect({&endpoint, 1}, InAWhile()));
+    for (int i = 0; i < 2; ++i) {
+      while (!(*transport)->outbox(endpoint).CanLend()) ExpectDone((*transport)->Wait(InAWhile()));
+      (*transport)->outbox(endpoint).Lend(std::as_bytes(std::span(sent)), {});
+    }
+    ExpectDone((*transport)->Flush(InAWhile()));
+  });
+  auto transport = JoinTcp(store, "g", 0, 2, {});
+  const Endpoint endpoint = {1, 0};
+  ASSERT_TRUE(transport);
+  ExpectDone((*transport)->Connect({&endpoint, 1}, InAWhile()));
+  std::string place(100, '.');
+  auto* bytes = reinterpret_cast<std::byte*>(place.data());
+  for (const std::size_t awaited : {sent.size() - 1, sent.size()}) {
+    const Message* message = nullptr;
+    while (message == nullptr) {
+      message = (*transport)->inbox(endpoint).TryReceive(bytes, awaited);
+      if (message == nullptr) ExpectDone((*transport)->Wait(InAWhile()));
+    }
+    EXPECT_EQ(message->bytes.size(), sent.size());
+    EXPECT_EQ(message->bytes.data() == bytes, awaited == sent.size());
+    (*transport)->inbox(endpoint).Release();
+  }
+  EXPECT_EQ(place, sent + std::string(100 - sent.size(), '.'));
+  sender.join();
 }
 
 // A peer of another version is none: the rank that it should be has not come.

@@ -41,11 +41,12 @@ concept CollectiveElement = std::is_same_v<T, float> || std::is_same_v<T, double
 
 class Collective {
  public:
+  // store: "" where the ranks meet by what their agents say.
   Collective(const std::string& store, const std::string& name, int rank, int size,
              const espalier_comm_options& options = {}) {
     char words[512] = "";
-    const int code = espalier_comm_create(store.c_str(), name.c_str(), rank, size, &options, &comm_,
-                                          words, sizeof(words));
+    const int code = espalier_comm_create(store.empty() ? nullptr : store.c_str(), name.c_str(),
+                                          rank, size, &options, &comm_, words, sizeof(words));
     if (code != 0) throw CollectiveError(code, words);
   }
   Collective(Collective&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)) {}

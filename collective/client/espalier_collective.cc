@@ -18,6 +18,8 @@
 using espalier::Error;
 using espalier::ErrorCode;
 using espalier::Result;
+using espalier::client::JobGroup;
+using espalier::client::JobOptions;
 using espalier::program::CollectiveKind;
 using espalier::reduce::DataType;
 using espalier::reduce::ReduceOp;
@@ -119,39 +121,68 @@ int Run(espalier_comm* comm, int collective, const void* input, void* output, si
   });
 }
 
-Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name, int rank, int size,
-                                            const espalier_comm_options* options) {
-  if (store == nullptr || name == nullptr) {
-    return tl::unexpected(Refuse("a group needs a store and a name"));
+Result<CommunicatorOptions> ToOptions(const espalier_comm_options& from) {
+  if (from.medium > ESPALIER_VERBS || from.plan_port > UINT16_MAX) {
+    return tl::unexpected(Refuse("options of another version"));
+  }
+  if (from.agent != nullptr && from.offload != nullptr) {
+    return tl::unexpected(Refuse("an agent or an engine: a job says where its calls are done"));
   }
   CommunicatorOptions chosen;
-  if (options != nullptr) {
-    if (options->medium > ESPALIER_VERBS || options->plan_port > UINT16_MAX) {
-      return tl::unexpected(Refuse("options of another version"));
-    }
-    if (options->medium == ESPALIER_TCP) chosen.medium = Medium::kTcp;
-    if (options->medium == ESPALIER_VERBS) chosen.medium = Medium::kVerbs;
-    if (options->timeout_ms != 0) chosen.timeout = std::chrono::milliseconds(options->timeout_ms);
-    if (options->address != nullptr) chosen.address = options->address;
-    if (options->costs != nullptr) chosen.costs_file = options->costs;
-    if (options->connections != 0) chosen.connections = static_cast<int>(options->connections);
-    chosen.plan_port = static_cast<std::uint16_t>(options->plan_port);
-  }
+  if (from.medium == ESPALIER_TCP) chosen.medium = Medium::kTcp;
+  if (from.medium == ESPALIER_VERBS) chosen.medium = Medium::kVerbs;
+  if (from.timeout_ms != 0) chosen.timeout = std::chrono::milliseconds(from.timeout_ms);
+  if (from.address != nullptr) chosen.address = from.address;
+  if (from.costs != nullptr) chosen.costs_file = from.costs;
+  if (from.connections != 0) chosen.connections = static_cast<int>(from.connections);
+  chosen.plan_port = static_cast<std::uint16_t>(from.plan_port);
+  return chosen;
+}
+
+std::unique_ptr<espalier_comm> Wrap(std::unique_ptr<Group> group,
+                                    std::unique_ptr<espalier::transport::Store> store = nullptr) {
   auto made = std::make_unique<espalier_comm>();
-  if (options != nullptr && options->offload != nullptr) {
-    auto group = OffloadedGroup::Join(options->offload, store, name, rank, size, chosen);
-    if (!group) return espalier::Propagate(group);
-    made->group = std::move(*group);
-  } else {
-    auto opened = espalier::transport::OpenStore(store, rank, chosen.timeout);
-    if (!opened) return espalier::Propagate(opened);
-    made->store = std::move(*opened);
-    auto group = Communicator::Join(*made->store, name, rank, size, chosen);
-    if (!group) return espalier::Propagate(group);
-    made->group = std::move(*group);
-  }
+  made->store = std::move(store);
+  made->group = std::move(group);
   made->posted = std::make_unique<espalier::runtime::AsyncCalls>(*made->group);
   return made;
+}
+
+Result<std::unique_ptr<espalier_comm>> JoinJob(const JobOptions& options) {
+  auto group = JobGroup::Join(options);
+  if (!group) return espalier::Propagate(group);
+  return Wrap(std::move(*group));
+}
+
+Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name, int rank, int size,
+                                            const espalier_comm_options& options) {
+  const bool has_agent = options.agent != nullptr;
+  if (name == nullptr || (store == nullptr && !has_agent)) {
+    return tl::unexpected(Refuse("a group needs a store and a name"));
+  }
+  auto chosen = ToOptions(options);
+  if (!chosen) return espalier::Propagate(chosen);
+  if (options.offload != nullptr) {
+    auto group = OffloadedGroup::Join(options.offload, store, name, rank, size, *chosen);
+    if (!group) return espalier::Propagate(group);
+    return Wrap(std::move(*group));
+  }
+  JobOptions job = {.job = name, .rank = rank, .size = size, .timeout = chosen->timeout};
+  if (has_agent) {
+    if (size < 1) return tl::unexpected(Refuse("a group has ranks"));
+    job.agent = options.agent;
+    if (store == nullptr) return JoinJob(job);
+  }
+  auto opened = espalier::transport::OpenStore(store, rank, chosen->timeout);
+  if (!opened) return espalier::Propagate(opened);
+  if (has_agent) {
+    auto group = JobGroup::JoinIfAllHavePlans(job, **opened);
+    if (!group) return espalier::Propagate(group);
+    if (*group != nullptr) return Wrap(std::move(*group));
+  }
+  auto group = Communicator::Join(**opened, name, rank, size, *chosen);
+  if (!group) return espalier::Propagate(group);
+  return Wrap(std::move(*group), std::move(*opened));
 }
 
 Result<Plan> ToPlan(const espalier_plan& from) {
@@ -172,22 +203,6 @@ Result<Plan> ToPlan(const espalier_plan& from) {
         static_cast<std::uint16_t>(one.port);
   }
   return plan;
-}
-
-Result<std::unique_ptr<espalier_comm>> JoinJob(const char* agent, const char* job, int rank,
-                                               uint32_t timeout_ms) {
-  if (job == nullptr) return tl::unexpected(Refuse("a job has a name"));
-  espalier::client::JobOptions options;
-  if (agent != nullptr) options.agent = agent;
-  options.job = job;
-  options.rank = rank;
-  if (timeout_ms != 0) options.timeout = std::chrono::milliseconds(timeout_ms);
-  auto group = espalier::client::JobGroup::Join(options);
-  if (!group) return espalier::Propagate(group);
-  auto made = std::make_unique<espalier_comm>();
-  made->group = std::move(*group);
-  made->posted = std::make_unique<espalier::runtime::AsyncCalls>(*made->group);
-  return made;
 }
 
 // Hands out what `join` makes, or its error's words, and lets no exception out to C.
@@ -219,12 +234,20 @@ int Make(const JoinFunction& join, espalier_comm** comm, char* error, size_t err
 int espalier_comm_create(const char* store, const char* name, int rank, int size,
                          const espalier_comm_options* options, espalier_comm** comm, char* error,
                          size_t error_bytes) {
-  return Make([&] { return Join(store, name, rank, size, options); }, comm, error, error_bytes);
+  const espalier_comm_options chosen = options == nullptr ? espalier_comm_options{} : *options;
+  return Make([&] { return Join(store, name, rank, size, chosen); }, comm, error, error_bytes);
 }
 
 int espalier_comm_join_job(const char* agent, const char* job, int rank, uint32_t timeout_ms,
                            espalier_comm** comm, char* error, size_t error_bytes) {
-  return Make([&] { return JoinJob(agent, job, rank, timeout_ms); }, comm, error, error_bytes);
+  const auto join = [&]() -> Result<std::unique_ptr<espalier_comm>> {
+    if (job == nullptr) return tl::unexpected(Refuse("a job has a name"));
+    JobOptions options = {.job = job, .rank = rank};
+    if (agent != nullptr) options.agent = agent;
+    if (timeout_ms != 0) options.timeout = std::chrono::milliseconds(timeout_ms);
+    return JoinJob(options);
+  };
+  return Make(join, comm, error, error_bytes);
 }
 
 void espalier_comm_destroy(espalier_comm* comm) { delete comm; }

@@ -71,12 +71,21 @@ struct espalier_comm_options {
   const char* offload;  /* socket of the engine that does the work; NULL: this process does it */
   const char* costs;    /* rank 0: file that `espalier bench fit` wrote, by which all ranks choose
                            algorithms for sizes; NULL: costs of a usual machine */
+  const char* agent;    /* socket of the agent on this host ("": $ESPALIER_AGENT_SOCKET, else the
+                           default), which may have plans for the group; NULL: none is asked */
 };
 
 /* Joins the group `name` of `size` ranks, which find one another through `store`: a folder that all
  * of them see, or "tcp://ADDRESS:PORT", where rank 0 listens for as long as it is in the group.
  * Returns when all have come. options may be NULL. On an error its words are put
- * into `error` (cut to error_bytes; may be NULL) and *comm is NULL. */
+ * into `error` (cut to error_bytes; may be NULL) and *comm is NULL.
+ *
+ * With `agent` in the options, `name` is a job that `espalier job start` has started, or not. Where
+ * the agents of all ranks have plans for it within half of the timeout, this is
+ * espalier_comm_join_job; where one rank has no agent, or its agent no plan, all ranks form a plain
+ * group through the store by the other options, over plain ECMP, and stay with it. With no store
+ * (NULL) they meet by what the agents say or not at all. -EINVAL, too: a job of another size than
+ * `size`; `offload` beside `agent`, as the job says where its calls are done. */
 ESPALIER_COLLECTIVE_API int espalier_comm_create(const char* store, const char* name, int rank,
                                                  int size,
                                                  const struct espalier_comm_options* options,

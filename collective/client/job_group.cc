@@ -39,33 +39,67 @@ std::string PlaceOf(const IpAddress& address, int port) {
 
 }  // namespace
 
-Result<std::unique_ptr<JobGroup>> JobGroup::Join(const JobOptions& options) {
+Result<std::unique_ptr<JobGroup>> JobGroup::AskAgent(const JobOptions& options,
+                                                     std::chrono::milliseconds patience) {
   auto client = agent::PlanClient::Connect(options.agent, options.job, options.rank);
   if (!client) return Propagate(client);
-  std::unique_ptr<JobGroup> job(new JobGroup(options, std::move(*client)));
-  auto local = job->client_->Wait(options.timeout);
-  if (!local) return Propagate(local);
-  if (!*local) {
+  auto plan = (*client)->Wait(patience);
+  if (!plan) return Propagate(plan);
+  if (!*plan) {
     return Fail(ErrorCode::kUnavailable,
                 fmt::format("no plan for rank {} of job {} has come in time (`espalier job list` "
                             "tells its state)",
                             options.rank, options.job));
   }
-  auto plan = ToPlan(**local);
+  if (options.size != 0 && options.size != (*plan)->ranks) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("job {} has {} ranks by its plan, and {} by the program", options.job,
+                            (*plan)->ranks, options.size));
+  }
+  return std::unique_ptr<JobGroup>(new JobGroup(options, std::move(*client), std::move(**plan)));
+}
+
+Result<std::unique_ptr<JobGroup>> JobGroup::Join(const JobOptions& options) {
+  auto job = AskAgent(options, options.timeout);
+  if (!job) return job;
+  auto met = (*job)->Meet();
+  if (!met) return Propagate(met);
+  return job;
+}
+
+Result<std::unique_ptr<JobGroup>> JobGroup::JoinIfAllHavePlans(const JobOptions& options,
+                                                               transport::Store& store) {
+  const auto end = steady_clock::now() + options.timeout;
+  auto job = AskAgent(options, options.timeout / 2);
+  const bool has_none = !job && job.error().code == ErrorCode::kUnavailable;
+  if (!job && !has_none) return job;
+  const auto key_of = [&](int rank) { return fmt::format("{}/has-plan.{}", options.job, rank); };
+  auto told = store.Set(key_of(options.rank), has_none ? "no" : "yes");
+  if (!told) return Propagate(told);
+  bool all_have = true;
+  for (int rank = 0; rank < options.size; ++rank) {
+    auto has = store.Get(key_of(rank), end);
+    if (!has) return Propagate(has);
+    all_have = all_have && *has == "yes";
+  }
+  if (!all_have) return nullptr;
+  auto met = (*job)->Meet();
+  if (!met) return Propagate(met);
+  return job;
+}
+
+// All ranks come, and agree on the plan that they begin with.
+Result<void> JobGroup::Meet() {
+  auto plan = ToPlan(first_);
   if (!plan) return Propagate(plan);
   auto group = runtime::RetryingGroup::Make(
-      [own = job.get(), place = std::move(**local)](std::uint32_t number) {
-        return own->JoinNumber(place, number);
-      },
-      options.timeout);
+      [this](std::uint32_t number) { return JoinNumber(number); }, options_.timeout);
   if (!group) return Propagate(group);
-  job->group_ = std::move(*group);
+  group_ = std::move(*group);
   const CollectiveKind kind = plan->program->collective.kind;
-  job->group_->Offer(std::move(*plan), false);
-  job->listener_ = std::thread([own = job.get()] { own->Listen(); });
-  auto agreed = job->AgreeOnFirstPlan(kind);
-  if (!agreed) return Propagate(agreed);
-  return job;
+  group_->Offer(std::move(*plan), false);
+  listener_ = std::thread([this] { Listen(); });
+  return AgreeOnFirstPlan(kind);
 }
 
 JobGroup::~JobGroup() {
@@ -74,8 +108,8 @@ JobGroup::~JobGroup() {
   if (listener_.joinable()) listener_.join();
 }
 
-Result<std::unique_ptr<runtime::Group>> JobGroup::JoinNumber(const agent::LocalPlan& plan,
-                                                             std::uint32_t number) {
+Result<std::unique_ptr<runtime::Group>> JobGroup::JoinNumber(std::uint32_t number) {
+  const agent::LocalPlan& plan = first_;
   const std::string place = PlaceOf(plan.first_address, plan.first_listen_port + kStoreOffset);
   const std::string name = fmt::format("{}/{}", options_.job, number);
   const runtime::CommunicatorOptions options = {.medium = runtime::Medium::kTcp,

@@ -20,6 +20,7 @@ struct JobOptions {
   std::string agent;  // socket of its local API; "": $ESPALIER_AGENT_SOCKET, else the default
   std::string job;
   int rank = 0;
+  int size = 0;                               // ranks that the program has; 0: as many as the plan
   std::chrono::milliseconds timeout{30'000};  // of joining, and of every try of a call
 };
 
@@ -33,8 +34,14 @@ class JobGroup : public runtime::Group {
  public:
   // Returns when all ranks have come and have the plan in force.
   // Errors: those of PlanClient and of joining; kUnavailable where no plan or rank comes in time;
-  // kFailedPrecondition for a program of another version.
+  // kInvalidArgument for a plan of another size; kFailedPrecondition for a program of another
+  // version.
   static Result<std::unique_ptr<JobGroup>> Join(const JobOptions& options);
+  // As Join, where the agents of all ranks have plans within half of the timeout; the ranks tell
+  // one another through the store. None, at all ranks, where one has no agent or no plan. Of a size
+  // that is given. Errors: as Join's; those of the store.
+  static Result<std::unique_ptr<JobGroup>> JoinIfAllHavePlans(const JobOptions& options,
+                                                              transport::Store& store);
   ~JobGroup() override;
 
   int rank() const override { return group_->rank(); }
@@ -52,16 +59,19 @@ class JobGroup : public runtime::Group {
   }
 
  private:
-  JobGroup(JobOptions options, std::unique_ptr<agent::PlanClient> client)
-      : options_(std::move(options)), client_(std::move(client)) {}
+  JobGroup(JobOptions options, std::unique_ptr<agent::PlanClient> client, agent::LocalPlan first)
+      : options_(std::move(options)), client_(std::move(client)), first_(std::move(first)) {}
 
-  Result<std::unique_ptr<runtime::Group>> JoinNumber(const agent::LocalPlan& plan,
-                                                     std::uint32_t number);
+  static Result<std::unique_ptr<JobGroup>> AskAgent(const JobOptions& options,
+                                                    std::chrono::milliseconds patience);
+  Result<void> Meet();
+  Result<std::unique_ptr<runtime::Group>> JoinNumber(std::uint32_t number);
   Result<void> AgreeOnFirstPlan(program::CollectiveKind kind);
   void Listen();
 
   const JobOptions options_;
   std::unique_ptr<agent::PlanClient> client_;
+  agent::LocalPlan first_;                   // the plan that it joined by
   std::unique_ptr<transport::Store> store_;  // outlives the groups that meet through it
   std::unique_ptr<runtime::RetryingGroup> group_;
   std::uint64_t calls_ = 0;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 namespace espalier::transport {
 namespace {
@@ -17,6 +18,9 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr int kBacklog = 1024;
+// With a caller that does not answer, until another port is tried.
+constexpr milliseconds kFirstPatience{500};
+constexpr milliseconds kMostPatience{4'000};
 
 tl::unexpected<Error> FailWithReason(const std::string& what) {
   return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", what, std::strerror(errno)));
@@ -132,40 +136,87 @@ Result<std::uint16_t> LocalPort(int socket) {
   return PortOf(address);
 }
 
-Result<UniqueFd> Dial(const SocketAddress& from, const SocketAddress& to, Deadline deadline,
-                      const WaitCheck& check) {
+namespace {
+
+constexpr milliseconds kPause{20};  // between two tries
+
+// What an earlier connection from a planned port leaves in the kernel is waited for.
+Result<void> Connect(int socket, const SocketAddress& from, const SocketAddress& to,
+                     Deadline deadline, const WaitCheck& check) {
+  while (::connect(socket, Raw(to), to.length) != 0) {
+    if (errno == EINPROGRESS) return AwaitSocket(socket, POLLOUT, deadline, check);
+    const bool may_pass = errno == EADDRNOTAVAIL && PortOf(from) != 0;
+    if (!may_pass || steady_clock::now() >= deadline) {
+      return FailToTake(fmt::format("cannot connect from port {}", PortOf(from)), EADDRNOTAVAIL);
+    }
+    auto well = check ? check() : Result<void>();
+    if (!well) return well;
+    std::this_thread::sleep_for(kPause);
+  }
+  return {};
+}
+
+struct Attempt {
+  Result<UniqueFd> socket;
+  bool is_out_of_reach = false;  // a router says so
+};
+
+Attempt DialOnce(const SocketAddress& from, const SocketAddress& to, Deadline deadline,
+                 const WaitCheck& check) {
   UniqueFd socket(::socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) return FailWithReason("no socket");
+  if (!socket) return {FailWithReason("no socket")};
   // A chosen port may have served a connection of an earlier group.
   const int on = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   // Without a port chosen, the kernel chooses it when it knows the other end.
   ::setsockopt(socket.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
   if (::bind(socket.get(), Raw(from), from.length) != 0) {
-    return FailToTake(fmt::format("cannot send from port {}", PortOf(from)), EADDRINUSE);
+    return {FailToTake(fmt::format("cannot send from port {}", PortOf(from)), EADDRINUSE)};
   }
-  if (::connect(socket.get(), Raw(to), to.length) != 0) {
-    if (errno != EINPROGRESS) {
-      return FailToTake(fmt::format("cannot connect from port {}", PortOf(from)), EADDRNOTAVAIL);
-    }
-    auto answered = AwaitSocket(socket.get(), POLLOUT, deadline, check);
-    if (!answered) return Propagate(answered);
-    int error = 0;
-    socklen_t length = sizeof(error);
-    ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-    if (error != 0) {
-      errno = error;
-      return FailWithReason("cannot connect");
-    }
+  auto connected = Connect(socket.get(), from, to, deadline, check);
+  if (!connected) return {Propagate(connected)};
+  int error = 0;
+  socklen_t length = sizeof(error);
+  ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error != 0) {
+    errno = error;
+    return {FailWithReason("cannot connect"), error == EHOSTUNREACH || error == ENETUNREACH};
   }
   Tune(socket.get());
-  return socket;
+  return {std::move(socket)};
+}
+
+}  // namespace
+
+Result<UniqueFd> Dial(const SocketAddress& from, const SocketAddress& to, Deadline deadline,
+                      const WaitCheck& check) {
+  if (PortOf(from) != 0) return DialOnce(from, to, deadline, check).socket;
+  // Another port is another path through a fabric, where the one before leads nowhere.
+  milliseconds patience = kFirstPatience;
+  while (true) {
+    const Deadline end = std::min(deadline, steady_clock::now() + patience);
+    Attempt attempt = DialOnce(from, to, end, check);
+    const auto now = steady_clock::now();
+    const bool may_pass = now >= end || attempt.is_out_of_reach;
+    if (attempt.socket || !may_pass || now >= deadline) return std::move(attempt.socket);
+    auto well = check ? check() : Result<void>();
+    if (!well) return Propagate(well);
+    std::this_thread::sleep_for(kPause);
+    patience = std::min(2 * patience, kMostPatience);
+  }
 }
 
 UniqueFd Accept(int listener) {
   UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (socket) Tune(socket.get());
   return socket;
+}
+
+bool IsStuck(int socket) {
+  tcp_info info = {};
+  socklen_t length = sizeof(info);
+  return ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
+         info.tcpi_retransmits > 0;
 }
 
 Result<void> SendWhole(int socket, const void* data, std::size_t bytes, Deadline deadline) {

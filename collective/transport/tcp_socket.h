@@ -26,10 +26,14 @@ Result<UniqueFd> Listen(const SocketAddress& address);
 Result<std::uint16_t> LocalPort(int socket);
 // `check` is asked now and then while nobody answers; its error ends the wait.
 using WaitCheck = std::function<Result<void>()>;
+// Where `from` names no port, several are tried, as each may take another path; where it does, what
+// an earlier connection between the same ports has left is waited for.
 Result<UniqueFd> Dial(const SocketAddress& from, const SocketAddress& to, Deadline deadline,
                       const WaitCheck& check = {});
 // No connection when none waits.
 UniqueFd Accept(int listener);
+// What was sent has been sent again, and is not acknowledged yet: the path is dead or nearly so.
+bool IsStuck(int socket);
 // Sends or receives exactly that many bytes.
 Result<void> SendWhole(int socket, const void* data, std::size_t bytes, Deadline deadline);
 Result<void> ReceiveWhole(int socket, void* data, std::size_t bytes, Deadline deadline);

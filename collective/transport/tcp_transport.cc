@@ -148,16 +148,17 @@ class TcpTransport : public Transport {
   steady_clock::time_point tells_from_;
 };
 
-// What is planned may be opened again from the same ports: a connection that all messages have left
-// is reset instead of closed, and nobody remembers it.
+// What is planned may be opened again from the same ports: a connection that all messages have
+// left, or that leads nowhere, is reset instead of closed, and nobody remembers it.
 TcpTransport::~TcpTransport() {
   for (const auto& [key, connection] : connections_) {
+    if (key.direction != Direction::kOut) continue;
+    const int socket = connection->socket();
     int unsent = 0;
-    const bool is_empty =
-        key.direction == Direction::kOut && ::ioctl(connection->socket(), SIOCOUTQ, &unsent) == 0;
-    if (!is_empty || unsent != 0) continue;
+    const bool is_empty = ::ioctl(socket, SIOCOUTQ, &unsent) == 0 && unsent == 0;
+    if (!is_empty && !IsStuck(socket)) continue;
     const linger at_once = {.l_onoff = 1, .l_linger = 0};
-    ::setsockopt(connection->socket(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    ::setsockopt(socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
   }
 }
 

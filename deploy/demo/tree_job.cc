@@ -40,15 +40,21 @@ Result<std::vector<RankProcess>> StartRanks(const lab::Lab& lab, const std::stri
   const int hosts = lab.plan().HostCount();
   std::vector<RankProcess> ranks;
   for (int host = 0; host < hosts; ++host) {
-    std::vector<std::string> argv = {
-        programs + "/espalier-lab-rank", "--rank",  std::to_string(host),         "--bytes",
-        std::to_string(options.bytes),   "--calls", std::to_string(options.calls)};
-    if (!options.job.empty()) {
-      argv.insert(argv.end(), {"--job", options.job});
-    } else {
-      argv.insert(argv.end(),
-                  {"--store", fmt::format("tcp://{}:{}", AddressOf(lab, 0), kStorePort),
-                   "--address", AddressOf(lab, host), "--ranks", std::to_string(hosts)});
+    std::vector<std::string> argv = {programs + "/espalier-lab-rank",
+                                     "--rank",
+                                     std::to_string(host),
+                                     "--ranks",
+                                     std::to_string(hosts),
+                                     "--bytes",
+                                     std::to_string(options.bytes),
+                                     "--calls",
+                                     std::to_string(options.calls),
+                                     "--timeout-ms",
+                                     std::to_string(options.timeout_ms)};
+    if (!options.job.empty()) argv.insert(argv.end(), {"--job", options.job});
+    if (options.job.empty() || options.may_be_plain) {
+      argv.insert(argv.end(), {"--store", fmt::format("tcp://{}:{}", AddressOf(lab, 0), kStorePort),
+                               "--address", AddressOf(lab, host)});
     }
     auto command = lab.MakeCommand(fmt::format("h{}", host), std::move(argv));
     if (!command) return Propagate(command);
@@ -94,6 +100,8 @@ void TakeLines(const std::string& text, RanksRun& run) {
     if (run.seconds.size() <= call) run.seconds.resize(call + 1);
     run.seconds[call] = std::max(run.seconds[call], Number(*line, "seconds"));
     run.wrong_sums += static_cast<std::int64_t>(Number(*line, "wrong_sums"));
+    const io::JsonValue* const done = line->Find("done");
+    if (done == nullptr || done->text != "true") ++run.failed_calls;
     ++call;
   }
 }

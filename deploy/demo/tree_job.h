@@ -16,7 +16,8 @@ namespace espalier::demo {
 // How all ranks of a lab fared: one a host, in the order of the hosts.
 struct RanksRun {
   std::vector<double> seconds;  // of each call, the slowest rank's
-  std::int64_t wrong_sums = 0;  // elements, over all ranks and calls
+  std::int64_t wrong_sums = 0;  // elements, over all ranks and calls that were done
+  int failed_calls = 0;         // over all ranks: those that ended with an error
   bool completed = false;       // every rank ended well
   double Median() const;
 };
@@ -25,6 +26,9 @@ struct RanksOptions {
   std::int64_t bytes = 4'000'000;
   int calls = 3;
   std::string job;  // by whose plans; "": a ring on plain ECMP
+  // Whether they go on without plans where not all have one.
+  bool may_be_plain = false;
+  int timeout_ms = 30'000;  // of joining, and of a call
   // Called now and then while they run.
   std::function<void()> on_running;
 };

@@ -1,78 +1,52 @@
 // espalier-lab-rank: one rank of an all-reduce in a lab, by the plans of its job or as a ring on
-// plain ECMP; checks every sum and says how long each call took.
+// plain ECMP; a program as users of libespalier-collective write them. Checks every sum and says
+// how long each call took.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "collective/algorithms/algorithm.h"
-#include "collective/client/job_group.h"
-#include "collective/runtime/communicator.h"
-#include "collective/transport/tcp_store.h"
+#include "collective/client/collective.h"
+#include "collective/program/program_bytes.h"
 
 namespace espalier::lab {
 namespace {
 
-using program::CollectiveKind;
 using std::chrono::steady_clock;
 
 struct Arguments {
   std::string job;    // else a ring
-  std::string store;  // of the ring
+  std::string store;  // of the ring; of a job: where it meets without plans
   std::string address;
   int rank = 0;
   int ranks = 0;
   std::size_t bytes = 4'000'000;
   int calls = 1;
-  int timeout_ms = 30'000;
+  std::uint32_t timeout_ms = 30'000;
 };
 
-// What a rank is in, and what that needs.
-struct Membership {
-  std::unique_ptr<transport::Store> store;
-  std::unique_ptr<runtime::Group> group;
-};
-
-Result<Membership> JoinRing(const Arguments& arguments) {
-  const std::chrono::milliseconds timeout(arguments.timeout_ms);
-  Membership membership;
-  auto store = transport::OpenStore(arguments.store, arguments.rank, timeout);
-  if (!store) return Propagate(store);
-  membership.store = std::move(*store);
-  auto group =
-      runtime::Communicator::Join(*membership.store, "ring", arguments.rank, arguments.ranks,
-                                  {.medium = runtime::Medium::kTcp,
-                                   .timeout = timeout,
-                                   .address = arguments.address,
-                                   .connections = 1,
-                                   .plan_port = 0});
-  if (!group) return Propagate(group);
-  algorithms::AlgorithmOptions options;
-  options.ranks = arguments.ranks;
-  auto ring = algorithms::MakeAlgorithm("allreduce-ring-chunked", options);
-  if (!ring) return Propagate(ring);
-  runtime::Plan plan;
-  plan.program = std::make_shared<const program::Program>(std::move(*ring));
-  plan.generation = 1;
-  if (auto used = (*group)->Use(std::move(plan)); !used) return Propagate(used);
-  membership.group = std::move(*group);
-  return membership;
+Collective Join(const Arguments& arguments) {
+  return Collective(arguments.store, arguments.job.empty() ? "ring" : arguments.job, arguments.rank,
+                    arguments.ranks,
+                    {.medium = ESPALIER_TCP,
+                     .timeout_ms = arguments.timeout_ms,
+                     .address = arguments.address.c_str(),
+                     .connections = 1,
+                     .agent = arguments.job.empty() ? nullptr : ""});
 }
 
-Result<Membership> Join(const Arguments& arguments) {
-  if (arguments.job.empty()) return JoinRing(arguments);
-  Membership membership;
-  auto group = client::JobGroup::Join({.agent = "",
-                                       .job = arguments.job,
-                                       .rank = arguments.rank,
-                                       .timeout = std::chrono::milliseconds(arguments.timeout_ms)});
-  if (!group) return Propagate(group);
-  membership.group = std::move(*group);
-  return membership;
+void UseRing(Collective& group, int ranks) {
+  algorithms::AlgorithmOptions options;
+  options.ranks = ranks;
+  const auto ring = algorithms::MakeAlgorithm("allreduce-ring-chunked", options);
+  if (!ring) throw CollectiveError(-EINVAL, ring.error().message);
+  const std::string program = program::EncodeProgram(*ring);
+  group.Use({.program = program.data(), .program_bytes = program.size(), .generation = 1});
 }
 
 // Whole numbers below 2^24, so that sums are exact in any order.
@@ -90,39 +64,43 @@ std::size_t CountErrors(const std::vector<float>& output, int ranks, int call) {
   return errors;
 }
 
-int Run(const Arguments& arguments) {
-  auto membership = Join(arguments);
-  if (!membership) {
-    fmt::print(stderr, "espalier-lab-rank: rank {}: {}\n", arguments.rank,
-               membership.error().message);
-    return 1;
-  }
-  runtime::Group& group = *membership->group;
+// All begin together, so that the slowest rank's time is the call's. True: it is done.
+bool Call(Collective& group, const Arguments& arguments, int call) {
   std::vector<float> input(arguments.bytes / sizeof(float));
   std::vector<float> output(input.size());
-  int failed = 0;
-  for (int call = 0; call < arguments.calls; ++call) {
-    for (std::size_t i = 0; i < input.size(); ++i) input[i] = Input(group.rank(), i, call);
-    // All begin together, so that the slowest rank's time is the call's.
-    auto met = group.Run(CollectiveKind::kBarrier, nullptr, nullptr, 0, reduce::DataType::kU8,
-                         reduce::ReduceOp::kSum, program::kNoRoot);
-    const auto start = steady_clock::now();
-    auto done =
-        met ? group.Run(CollectiveKind::kAllReduce, input.data(), output.data(), input.size(),
-                        reduce::DataType::kF32, reduce::ReduceOp::kSum, program::kNoRoot)
-            : std::move(met);
-    const double seconds = std::chrono::duration<double>(steady_clock::now() - start).count();
-    const std::size_t errors = done ? CountErrors(output, group.size(), call) : input.size();
-    fmt::print("{{\"call\": {}, \"seconds\": {:.6f}, \"wrong_sums\": {}}}\n", call, seconds,
-               errors);
-    std::fflush(stdout);
-    if (!done) {
-      fmt::print(stderr, "espalier-lab-rank: rank {} call {}: {}\n", arguments.rank, call,
-                 done.error().message);
-      ++failed;
-    }
+  for (std::size_t i = 0; i < input.size(); ++i) input[i] = Input(arguments.rank, i, call);
+  auto start = steady_clock::now();
+  std::string failure;
+  try {
+    group.Barrier();
+    start = steady_clock::now();
+    group.AllReduce(input.data(), output.data(), input.size());
+  } catch (const CollectiveError& error) {
+    failure = error.what();
   }
-  return failed == 0 ? 0 : 1;
+  const double seconds = std::chrono::duration<double>(steady_clock::now() - start).count();
+  const bool is_done = failure.empty();
+  fmt::print("{{\"call\": {}, \"seconds\": {:.6f}, \"done\": {}, \"wrong_sums\": {}}}\n", call,
+             seconds, is_done, is_done ? CountErrors(output, arguments.ranks, call) : 0);
+  std::fflush(stdout);
+  if (is_done) return true;
+  fmt::print(stderr, "espalier-lab-rank: rank {} call {}: {}\n", arguments.rank, call, failure);
+  return false;
+}
+
+int Run(const Arguments& arguments) {
+  try {
+    Collective group = Join(arguments);
+    if (arguments.job.empty()) UseRing(group, arguments.ranks);
+    int failed = 0;
+    for (int call = 0; call < arguments.calls; ++call) {
+      if (!Call(group, arguments, call)) ++failed;
+    }
+    return failed == 0 ? 0 : 1;
+  } catch (const CollectiveError& error) {
+    fmt::print(stderr, "espalier-lab-rank: rank {}: {}\n", arguments.rank, error.what());
+    return 1;
+  }
 }
 
 }  // namespace
@@ -132,10 +110,10 @@ int main(int argc, char** argv) {
   CLI::App app("One rank of an all-reduce in a lab.");
   espalier::lab::Arguments arguments;
   app.add_option("--job", arguments.job, "The job whose plans it follows; else a ring");
-  app.add_option("--store", arguments.store, "Where the ranks of a ring meet");
-  app.add_option("--address", arguments.address, "This rank's, in a ring");
+  app.add_option("--store", arguments.store, "Where the ranks meet, unless by their agents");
+  app.add_option("--address", arguments.address, "This rank's, without a plan");
   app.add_option("--rank", arguments.rank)->required();
-  app.add_option("--ranks", arguments.ranks, "How many, in a ring");
+  app.add_option("--ranks", arguments.ranks)->required();
   app.add_option("--bytes", arguments.bytes, "Of a call");
   app.add_option("--calls", arguments.calls);
   app.add_option("--timeout-ms", arguments.timeout_ms);

@@ -1,0 +1,298 @@
+// Groups that work by what an agent says: with its plan server, and without a controller.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "agent/local/plan_protocol.h"
+#include "agent/local/plan_server.h"
+#include "collective/algorithms/algorithm.h"
+#include "collective/client/collective.h"
+#include "collective/program/program_bytes.h"
+#include "tests/temporary_folder.h"
+
+namespace espalier {
+namespace {
+
+constexpr int kRanks = 3;
+constexpr const char* kJob = "train";
+
+// Ports of this process: tests may run side by side.
+std::uint16_t PortOf(int base, int number) {
+  return static_cast<std::uint16_t>(base + ::getpid() % 250 * 32 + number);
+}
+std::uint16_t ListenPort(int rank) { return PortOf(2'000, rank); }
+std::uint16_t SourcePort(int plan, int rank, int peer) {
+  return PortOf(20'000, (plan * kRanks + rank) * kRanks + peer);
+}
+
+// Local ports of this machine's connections that are open.
+std::set<std::uint16_t> OpenPorts() {
+  std::set<std::uint16_t> ports;
+  std::ifstream table("/proc/net/tcp");
+  std::string line;
+  while (std::getline(table, line)) {
+    unsigned port = 0;
+    unsigned state = 0;
+    if (std::sscanf(line.c_str(), " %*d: %*8x:%4x %*8x:%*4x %2x", &port, &state) != 2) continue;
+    if (state == 1) ports.insert(static_cast<std::uint16_t>(port));
+  }
+  return ports;
+}
+
+std::string RingBytes(int ranks) {
+  const auto ring = algorithms::MakeAlgorithm("allreduce-ring-chunked", {.ranks = ranks});
+  return program::EncodeProgram(*ring);
+}
+
+// An agent, as far as ranks see it.
+class LocalAgent {
+ public:
+  explicit LocalAgent(const std::string& socket) {
+    auto server = agent::PlanServer::Listen(socket + agent::kPlanSocketSuffix, metrics_);
+    EXPECT_TRUE(server.has_value());
+    server_ = std::move(*server);
+    thread_ = std::thread([this] { Serve(); });
+  }
+  ~LocalAgent() {
+    is_over_ = true;
+    thread_.join();
+  }
+  // Calls that ranks have reported.
+  int reports() const { return reports_; }
+  // From its own thread, as a push does.
+  void Give(std::vector<wire::RankPlan> plans) {
+    const std::lock_guard lock(mutex_);
+    for (auto& plan : plans) coming_.push_back(std::move(plan));
+  }
+
+ private:
+  void Serve() {
+    server_->OnReport([this](const wire::CollectiveReport&) { ++reports_; });
+    while (!is_over_) {
+      pollfd ready{.fd = server_->fd(), .events = POLLIN, .revents = 0};
+      ::poll(&ready, 1, 5);
+      const std::lock_guard lock(mutex_);
+      for (const auto& plan : coming_) server_->SetPlan(plan);
+      coming_.clear();
+      server_->HandleReady();
+    }
+  }
+
+  Metrics metrics_;
+  std::unique_ptr<agent::PlanServer> server_;
+  std::mutex mutex_;
+  std::vector<wire::RankPlan> coming_;  // guarded
+  std::atomic<bool> is_over_ = false;
+  std::atomic<int> reports_ = 0;
+  std::thread thread_;
+};
+
+// Plans that differ in their source ports.
+std::vector<wire::RankPlan> MakePlans(int number, const std::string& program, int ranks = kRanks) {
+  std::vector<wire::RankPlan> plans;
+  for (int rank = 0; rank < ranks; ++rank) {
+    wire::RankPlan& plan = plans.emplace_back();
+    plan.job = kJob;
+    plan.rank = static_cast<std::uint32_t>(rank);
+    plan.ranks = static_cast<std::uint32_t>(ranks);
+    plan.version = static_cast<std::uint64_t>(number) + 1;
+    plan.program = program;
+    plan.address = IpAddress::Parse("127.0.0.1").value();
+    plan.listen_port = ListenPort(rank);
+    for (int peer = 0; peer < ranks; ++peer) {
+      if (peer == rank) continue;
+      plan.peers.push_back({.rank = static_cast<std::uint32_t>(peer),
+                            .address = plan.address,
+                            .source_ports = {SourcePort(number, rank, peer)},
+                            .destination_port = ListenPort(peer),
+                            .channels = {0}});
+    }
+  }
+  return plans;
+}
+
+class JobTest : public testing::Test {
+ protected:
+  using Body = std::function<void(Collective&, int rank)>;
+
+  espalier_comm_options Options(std::uint32_t timeout_ms = 20'000) const {
+    return {.medium = ESPALIER_TCP, .timeout_ms = timeout_ms, .agent = socket_.c_str()};
+  }
+  // All ranks at once; what each of them failed with, "" for none.
+  std::vector<std::string> Run(const espalier_comm_options& options, const std::string& store,
+                               const Body& body, int ranks = kRanks) {
+    std::vector<std::string> failures(static_cast<std::size_t>(ranks));
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        try {
+          Collective group(store, kJob, rank, ranks, options);
+          body(group, rank);
+        } catch (const CollectiveError& error) {
+          failures[static_cast<std::size_t>(rank)] =
+              fmt::format("{} {}", error.code(), error.what());
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return failures;
+  }
+  static void CheckSum(Collective& group, int rank, int ranks = kRanks) {
+    std::vector<float> mine(1'000, static_cast<float>(rank + 1));
+    std::vector<float> sum(mine.size());
+    group.AllReduce(mine.data(), sum.data(), sum.size());
+    EXPECT_EQ(sum, std::vector<float>(mine.size(), static_cast<float>(ranks * (ranks + 1) / 2)));
+  }
+  // How many connections of a ring there are from the ports of a plan.
+  static int ConnectionsOf(int plan) {
+    const auto open = OpenPorts();
+    int count = 0;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      count += static_cast<int>(open.count(SourcePort(plan, rank, (rank + 1) % kRanks)));
+    }
+    return count;
+  }
+  static void ExpectAll(const std::vector<std::string>& failures, const std::string& part) {
+    for (const std::string& failure : failures) {
+      EXPECT_NE(failure.find(part), std::string::npos) << failure;
+    }
+  }
+
+  TemporaryFolder folder_;
+  const std::string socket_ = folder_.path() + "/agent.sock";
+};
+
+TEST_F(JobTest, RanksMeetByTheirAgentAndTakeItsPlansBetweenTwoCalls) {
+  LocalAgent agent(socket_);
+  agent.Give(MakePlans(0, RingBytes(kRanks)));
+  const auto failures = Run(Options(), "", [&](Collective& group, int rank) {
+    CheckSum(group, rank);
+    EXPECT_EQ(ConnectionsOf(0), kRanks);
+    group.Barrier();
+    if (rank == 0) agent.Give(MakePlans(1, RingBytes(kRanks)));
+    // Ranks look at the same connections, but each at its own time: all stop in the same call.
+    for (bool is_new = false; !is_new;) {
+      CheckSum(group, rank);
+      std::int32_t mine = ConnectionsOf(1) == kRanks ? 1 : 0;
+      std::int32_t all = 0;
+      group.AllReduce(&mine, &all, 1, ESPALIER_MIN);
+      is_new = all == 1;
+    }
+    CheckSum(group, rank);
+    EXPECT_EQ(ConnectionsOf(0), 0);
+    group.Barrier();
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(kRanks));
+  EXPECT_GT(agent.reports(), 0);
+}
+
+// The same program goes on where there is nothing that plans.
+TEST_F(JobTest, WithoutAnAgentRanksFormAPlainGroup) {
+  const auto failures = Run(Options(), folder_.path(), [&](Collective& group, int rank) {
+    CheckSum(group, rank);
+    EXPECT_EQ(ConnectionsOf(0), 0);
+    group.Barrier();
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(kRanks));
+}
+
+TEST_F(JobTest, WhereOneRankHasNoPlanAllFormAPlainGroup) {
+  LocalAgent agent(socket_);
+  auto plans = MakePlans(0, RingBytes(kRanks));
+  plans.pop_back();
+  agent.Give(plans);
+  const auto failures = Run(Options(2'000), folder_.path(), [&](Collective& group, int rank) {
+    CheckSum(group, rank);
+    EXPECT_EQ(ConnectionsOf(0), 0);
+    group.Barrier();
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(kRanks));
+}
+
+TEST_F(JobTest, WhereAllHavePlansTheStoreIsOnlyToSaySo) {
+  LocalAgent agent(socket_);
+  agent.Give(MakePlans(0, RingBytes(kRanks)));
+  const std::string store = fmt::format("tcp://127.0.0.1:{}", PortOf(2'000, 31));
+  const auto failures = Run(Options(), store, [&](Collective& group, int rank) {
+    CheckSum(group, rank);
+    EXPECT_EQ(ConnectionsOf(0), kRanks);
+    group.Barrier();
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(kRanks));
+}
+
+// The plan in force stays so; the ranks notice nothing.
+TEST_F(JobTest, AnAgentThatGoesLeavesItsPlan) {
+  auto agent = std::make_unique<LocalAgent>(socket_);
+  agent->Give(MakePlans(0, RingBytes(kRanks)));
+  const auto failures = Run(Options(), "", [&](Collective& group, int rank) {
+    CheckSum(group, rank);
+    group.Barrier();
+    if (rank == 0) agent.reset();
+    group.Barrier();
+    CheckSum(group, rank);
+    EXPECT_EQ(ConnectionsOf(0), kRanks);
+    group.Barrier();
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(kRanks));
+}
+
+TEST_F(JobTest, WithoutAnAgentOrAPlanAndWithoutAStoreEveryRankIsToldWhy) {
+  const auto never = [](Collective&, int rank) { ADD_FAILURE() << "rank " << rank << " is in"; };
+  ExpectAll(Run(Options(), "", never), "is the agent running?");
+  LocalAgent agent(socket_);
+  ExpectAll(Run(Options(200), "", never), "no plan for rank");
+}
+
+TEST_F(JobTest, APlanThatDoesNotFitTheProgramIsToldToEveryRank) {
+  const auto never = [](Collective&, int rank) { ADD_FAILURE() << "rank " << rank << " is in"; };
+  LocalAgent agent(socket_);
+  // More ranks in the job than in the program that joins it.
+  agent.Give(MakePlans(0, RingBytes(4), 4));
+  const std::string other_size = fmt::format("{} job train has 4 ranks by its plan", -EINVAL);
+  ExpectAll(Run(Options(), "", never), other_size);
+  ExpectAll(Run(Options(), folder_.path(), never), other_size);
+  // A rank that the job has not.
+  agent.Give(MakePlans(1, RingBytes(kRanks)));
+  ExpectAll({Run(Options(200), "", never, kRanks + 2).back()}, "no plan for rank 4");
+  // A chunk program of fewer ranks than the plan says; one that is none; one that is wrong.
+  agent.Give(MakePlans(2, RingBytes(kRanks - 1)));
+  ExpectAll(Run(Options(2'000), "", never), "2 ranks");
+  agent.Give(MakePlans(3, "junk"));
+  ExpectAll(Run(Options(2'000), "", never), fmt::format("{}", -EPROTO));
+  auto wrong = algorithms::MakeAlgorithm("allreduce-ring-chunked", {.ranks = kRanks});
+  ASSERT_TRUE(wrong.has_value());
+  wrong->ranks[0].blocks[0].steps.pop_back();
+  agent.Give(MakePlans(4, program::EncodeProgram(*wrong)));
+  ExpectAll(Run(Options(2'000), "", never), "is not right");
+}
+
+TEST_F(JobTest, OptionsThatContradictOneAnotherAreRefused) {
+  espalier_comm* comm = nullptr;
+  char words[200] = "";
+  espalier_comm_options both = Options();
+  both.offload = "/nowhere";
+  EXPECT_EQ(espalier_comm_create(nullptr, kJob, 0, 2, &both, &comm, words, sizeof(words)), -EINVAL);
+  const espalier_comm_options options = Options();
+  EXPECT_EQ(espalier_comm_create(nullptr, kJob, 0, 0, &options, &comm, words, sizeof(words)),
+            -EINVAL);
+  EXPECT_EQ(espalier_comm_create(nullptr, nullptr, 0, 2, &options, &comm, words, sizeof(words)),
+            -EINVAL);
+  EXPECT_EQ(comm, nullptr);
+}
+
+}  // namespace
+}  // namespace espalier

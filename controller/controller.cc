@@ -50,6 +50,7 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       learner_(state_.topology, state_.paths, state_.path_map, options_.learner, metrics),
       foresight_(state_, learner_, options_, metrics),
       failure_plans_(state_, learner_, metrics),
+      suspect_probes_(state_, [this](fabric::NodeId nic) { return ProbeAgent(nic); }),
       placement_(state_, learner_, options_),
       rate_planner_(state_),
       publisher_(

@@ -27,6 +27,7 @@
 #include "controller/publisher.h"
 #include "controller/rate_planner.h"
 #include "controller/state.h"
+#include "controller/suspect_probes.h"
 #include "proto/convert.h"
 
 namespace espalier::controller {
@@ -151,6 +152,8 @@ class Controller {
   void TakeAccusation(AgentId id, const Flow& flow, std::uint32_t path);
   void TakeWitnesses(AgentId id, const wire::FlowReport& report);
   void UpdateLinkMonitor();
+  // What other hosts found of links that one blames.
+  void TakeSuspectAnswer(AgentId id, const wire::ProbeReport& report);
   void HandleProbeReport(AgentId id, const wire::ProbeReport& report);
   void Refuse(PeerId peer, const std::string& name, const std::string& reason);
   void RecordRefusals();
@@ -230,6 +233,7 @@ class Controller {
   Foresight foresight_;
   FailurePlans failure_plans_;
   LinkMonitor link_monitor_;
+  SuspectProbes suspect_probes_;
   Placement placement_;
   RatePlanner rate_planner_;
   Publisher publisher_;

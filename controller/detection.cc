@@ -6,6 +6,9 @@
 namespace espalier::controller {
 namespace {
 
+// A rate that a host reports was measured over the time before.
+constexpr Duration kWitnessLag = std::chrono::milliseconds(50);
+
 std::vector<fabric::LinkId> LinksOf(const fabric::Path& path) {
   std::vector<fabric::LinkId> links;
   for (const fabric::DirectedLink hop : path.hops) links.push_back(hop.link);
@@ -26,7 +29,22 @@ void Controller::TakeAccusation(AgentId id, const Flow& flow, std::uint32_t path
   if (flow.ways.empty()) return;
   const auto paths = state_.PathsOf(flow);
   if (path >= paths.size()) return;
-  link_monitor_.TakeAccusation(id.value(), LinksOf(paths[path]), loop_.Now());
+  const std::vector<fabric::LinkId> links = LinksOf(paths[path]);
+  link_monitor_.TakeAccusation(id.value(), links, loop_.Now());
+  for (SuspectProbes::Question& question : suspect_probes_.Ask(id, links, loop_.Now())) {
+    Send(question.agent, std::move(question.order));
+  }
+}
+
+void Controller::TakeSuspectAnswer(AgentId id, const wire::ProbeReport& report) {
+  const auto verdict = suspect_probes_.TakeAnswer(id, report);
+  if (!verdict) return;
+  if (verdict->dead) {
+    link_monitor_.TakeAccusation(id.value(), verdict->links, loop_.Now());
+  } else {
+    link_monitor_.TakeWitness(verdict->links, loop_.Now());
+  }
+  UpdateLinkMonitor();
 }
 
 void Controller::TakeWitnesses(AgentId id, const wire::FlowReport& report) {
@@ -38,7 +56,8 @@ void Controller::TakeWitnesses(AgentId id, const wire::FlowReport& report) {
     // Of a flow that is split nobody knows which of its paths carried it.
     if (flow.status != FlowStatus::kRouted || flow.ways.size() != 1) continue;
     const auto path = flow.ways.front().port_path;
-    link_monitor_.TakeWitness(LinksOf(state_.PathsOf(flow)[path.Index()]), loop_.Now());
+    link_monitor_.TakeWitness(LinksOf(state_.PathsOf(flow)[path.Index()]),
+                              loop_.Now() - kWitnessLag);
   }
 }
 

@@ -29,11 +29,11 @@ void LinkMonitor::TakeAccusation(Host host, std::span<const LinkId> links, TimeP
   }
 }
 
-void LinkMonitor::TakeWitness(std::span<const LinkId> links, TimePoint now) {
+void LinkMonitor::TakeWitness(std::span<const LinkId> links, TimePoint passed) {
   for (const LinkId link : links) {
     const auto found = links_.find(link);
     if (found == links_.end()) continue;
-    found->second.witnessed = std::max(found->second.witnessed, now - options_.witness_lag);
+    found->second.witnessed = std::max(found->second.witnessed, passed);
   }
 }
 

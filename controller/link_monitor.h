@@ -15,8 +15,6 @@ struct LinkMonitorOptions {
   // Hosts that must find paths over a link dead, within the window, before it is taken as down.
   std::size_t accusers = 2;
   Duration window = std::chrono::seconds(5);
-  // A rate that a host reports was measured over the time before.
-  Duration witness_lag = std::chrono::milliseconds(50);
   // How long a link stays down that nobody reports as up, and that hosts could not use.
   Duration hold = std::chrono::seconds(30);
   // How long a link that a feed reports as up must stay up before it is used again.
@@ -46,8 +44,8 @@ class LinkMonitor {
   void TakeReport(fabric::LinkId link, bool up, TimePoint now);
   // A host found a path over these links dead.
   void TakeAccusation(Host host, std::span<const fabric::LinkId> links, TimePoint now);
-  // Traffic passed these links, by a report that came now.
-  void TakeWitness(std::span<const fabric::LinkId> links, TimePoint now);
+  // Traffic passed these links then, or later.
+  void TakeWitness(std::span<const fabric::LinkId> links, TimePoint passed);
   // Witnesses are of interest.
   bool HasAccusations() const { return accused_ > 0; }
 

@@ -341,6 +341,7 @@ void Controller::HandleProbeReport(AgentId id, const wire::ProbeReport& report) 
                           fmt::format("agent={} order={} error=\"{}\"", state_.agents.At(id).name,
                                       report.order, report.error));
   }
+  if (SuspectProbes::IsAnswer(report)) return TakeSuspectAnswer(id, report);
   TakeFindings(learner_.HandleReport(report, is_own));
 }
 

@@ -31,6 +31,8 @@ class LabDaemons {
 
   // The controller's API: "unix:...", for --controller.
   std::string api_address() const { return "unix:" + folder_ + "/controller.sock"; }
+  // The folder of Espalier's programs.
+  const std::string& programs() const { return programs_; }
   Result<io::JsonValue> Get(const std::string& target) const;
   Result<io::JsonValue> Post(const std::string& target, const std::string& body = "") const;
   // Polls until every decision is acknowledged by its agent (or nobody does within `timeout`).

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "deploy/demo/failover.h"
 #include "deploy/demo/keep.h"
 #include "deploy/demo/main_job.h"
 
@@ -76,8 +77,8 @@ Result<void> RunAll(const Arguments& arguments, const std::string& programs,
     if (!ran) return Propagate(ran);
     if (last) {
       fmt::print(stderr, "seed {}: two-rings    a far link fails\n", seed);
-      auto failure =
-          RunWithFailure(*lab, experiments->back(), static_cast<std::uint64_t>(seed), *daemons);
+      auto failure = RunWithFailure(*lab, experiments->back(), static_cast<std::uint64_t>(seed),
+                                    *daemons, Detection::kOperator);
       if (!failure) return Propagate(failure);
       report.failure = *failure;
       for (const Experiment& experiment : *experiments) report.ideal.push_back(experiment.ideal);

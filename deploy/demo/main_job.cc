@@ -9,7 +9,6 @@
 #include <tuple>
 
 #include "deploy/lab/judges.h"
-#include "deploy/lab/link_faults.h"
 #include "deploy/lab/traffic/placement.h"
 
 namespace espalier::demo {
@@ -22,7 +21,6 @@ constexpr std::int64_t kRingBytes = 6'000'000;   // of gradients a GPU
 constexpr std::int64_t kSegmentBytes = 250'000;  // a new port takes effect within this
 constexpr double kComputeSeconds = 0.2;
 constexpr auto kTimeLimit = 120s;
-constexpr auto kFailureAt = 700ms;
 
 double LinkSeconds(const lab::LabPlan& plan, std::int64_t bytes) {
   return static_cast<double>(bytes) * 8 / static_cast<double>(plan.options().link_rate->value);
@@ -87,53 +85,6 @@ Result<void> JudgePlans(const lab::Lab& lab, const lab::TrafficResult& result,
   return {};
 }
 
-// Of the links from a spine to a leaf, the one with most flows in that direction.
-Result<std::string> BusiestFarLink(const LabDaemons& daemons) {
-  Result<io::JsonValue> answer = daemons.Get("/api/v1/links");
-  if (!answer) return Propagate(answer);
-  std::string busiest;
-  int most = 0;
-  for (const io::JsonValue& link : answer->Find("links")->items) {
-    const int flows = std::stoi(link.Find("flows_b_to_a")->text);
-    if (link.Find("b")->text.starts_with("spine") && flows > most) {
-      most = flows;
-      busiest = link.Find("id")->text;
-    }
-  }
-  if (busiest.empty()) return Fail(ErrorCode::kFailedPrecondition, "no link carries a flow");
-  return busiest;
-}
-
-Result<int> FlowsOn(const LabDaemons& daemons, const std::string& id) {
-  Result<io::JsonValue> answer = daemons.Get("/api/v1/links");
-  if (!answer) return Propagate(answer);
-  for (const io::JsonValue& link : answer->Find("links")->items) {
-    if (link.Find("id")->text != id) continue;
-    return std::stoi(link.Find("flows_a_to_b")->text) + std::stoi(link.Find("flows_b_to_a")->text);
-  }
-  return Fail(ErrorCode::kNotFound, id);
-}
-
-Result<void> BreakLink(const lab::Lab& lab, const LabDaemons& daemons, FailureFigures& failure) {
-  Result<std::string> link = BusiestFarLink(daemons);
-  if (!link) return Propagate(link);
-  failure.link = *link;
-  Result<int> flows = FlowsOn(daemons, *link);
-  if (!flows) return Propagate(flows);
-  failure.flows_on_link = *flows;
-  Result<bool> broken = lab::FailLink(lab, *link);
-  if (!broken) return Propagate(broken);
-  const auto start = std::chrono::steady_clock::now();
-  Result<io::JsonValue> outcome = daemons.Post("/api/v1/links/fail?id=" + *link);
-  if (!outcome) return Propagate(outcome);
-  failure.flows_moved = std::stoi(outcome->Find("moved")->text);
-  Result<void> applied = daemons.AwaitAcknowledged(30s);
-  if (!applied) return Propagate(applied);
-  failure.seconds_to_move =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return {};
-}
-
 }  // namespace
 
 Result<Experiment> MakePermutation(const lab::LabPlan& plan) {
@@ -148,25 +99,24 @@ Result<Experiment> MakePermutation(const lab::LabPlan& plan) {
                     .ideal = {"permutation", seconds, {}}};
 }
 
-Result<Experiment> MakeTwoRings(const lab::LabPlan& plan, int epochs) {
-  constexpr int kStages = 2;
+Result<Experiment> MakeRingJobs(const lab::LabPlan& plan, const RingJobs& shape) {
   const int leaves = plan.options().leaves;
-  Experiment experiment{.name = "two-rings"};
+  Experiment experiment{.name = shape.name};
   experiment.workload.segment_bytes = kSegmentBytes;
-  for (int job = 0; job < 2; ++job) {
+  for (int job = 0; job < shape.jobs; ++job) {
     std::vector<std::string> hosts;
     for (int leaf = 0; leaf < leaves; ++leaf) {
-      for (int stage = 0; stage < kStages; ++stage) {
-        hosts.push_back(
-            fmt::format("h{}", leaf * plan.options().hosts_per_leaf + job * kStages + stage));
+      for (int stage = 0; stage < shape.stages; ++stage) {
+        const int of_leaf = job * shape.stages + stage;
+        hosts.push_back(fmt::format("h{}", leaf * plan.options().hosts_per_leaf + of_leaf));
       }
     }
-    auto placed = traffic::PlaceParallelJob({.id = job == 0 ? "A" : "B",
+    auto placed = traffic::PlaceParallelJob({.id = std::string(1, static_cast<char>('A' + job)),
                                              .tensor = 1,
-                                             .pipeline = kStages,
+                                             .pipeline = shape.stages,
                                              .data = leaves,
                                              .bytes_per_gpu = kRingBytes,
-                                             .epochs = epochs,
+                                             .epochs = shape.epochs,
                                              .compute_seconds = kComputeSeconds},
                                             hosts);
     if (!placed) return Propagate(placed);
@@ -175,14 +125,19 @@ Result<Experiment> MakeTwoRings(const lab::LabPlan& plan, int epochs) {
   const traffic::Ring& ring = experiment.workload.jobs[0].rings[0];
   const std::int64_t ring_flow_bytes =
       traffic::RingRounds(ring.hosts.size()) * traffic::ChunkBytes(ring);
-  experiment.flow_bytes = ring_flow_bytes * epochs;
+  experiment.flow_bytes = ring_flow_bytes * shape.epochs;
   const double allreduce = LinkSeconds(plan, ring_flow_bytes);
   // A flow starts with its first all-reduce, after the first pause.
-  experiment.ideal = {"two-rings", epochs * allreduce + (epochs - 1) * kComputeSeconds, {}};
+  experiment.ideal = {
+      shape.name, shape.epochs * allreduce + (shape.epochs - 1) * kComputeSeconds, {}};
   for (const traffic::Job& job : experiment.workload.jobs) {
     experiment.ideal.allreduce_seconds[job.id] = allreduce;
   }
   return experiment;
+}
+
+Result<Experiment> MakeTwoRings(const lab::LabPlan& plan, int epochs) {
+  return MakeRingJobs(plan, {.name = "two-rings", .jobs = 2, .stages = 2, .epochs = epochs});
 }
 
 Result<JudgedRun> RunJudged(const lab::Lab& lab, const Experiment& experiment, std::uint64_t seed,
@@ -220,38 +175,6 @@ Result<JudgedRun> RunJudged(const lab::Lab& lab, const Experiment& experiment, s
     if (!judgement) return Propagate(judgement);
   }
   return judged;
-}
-
-Result<FailureFigures> RunWithFailure(const lab::Lab& lab, const Experiment& experiment,
-                                      std::uint64_t seed, const LabDaemons& daemons) {
-  FailureFigures failure;
-  Result<void> broken = Fail(ErrorCode::kFailedPrecondition, "the job ended before the failure");
-  bool tried = false;
-  lab::TrafficOptions options;
-  options.seed = seed;
-  options.use_agents = true;
-  options.time_limit = kTimeLimit;
-  options.on_running = [&](std::chrono::nanoseconds elapsed) {
-    if (tried || elapsed < kFailureAt) return;
-    tried = true;
-    broken = BreakLink(lab, daemons, failure);
-  };
-  auto result = lab::RunTraffic(lab, experiment.workload, options);
-  if (!failure.link.empty()) {
-    Result<bool> restored = lab::RestoreLink(lab, failure.link);
-    if (!restored) return Propagate(restored);
-    if (failure.flows_moved > 0) {
-      Result<io::JsonValue> told = daemons.Post("/api/v1/links/restore?id=" + failure.link);
-      if (!told) return Propagate(told);
-    }
-  }
-  if (!result) return Propagate(result);
-  if (!broken) return Propagate(broken);
-  failure.job_completed = result->completed;
-  failure.dead_flows =
-      static_cast<int>(std::count_if(result->flows.begin(), result->flows.end(),
-                                     [](const lab::FlowOutcome& flow) { return !flow.IsWhole(); }));
-  return failure;
 }
 
 }  // namespace espalier::demo

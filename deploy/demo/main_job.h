@@ -25,6 +25,15 @@ struct Experiment {
 // 16 hosts of a 4x4x4 lab (any leaf-spine lab whose leaves have equally many hosts): every host
 // sends to the same host of the next leaf.
 Result<Experiment> MakePermutation(const lab::LabPlan& plan);
+// Jobs side by side, each on `stages` hosts of every leaf: a data-parallel ring over the leaves for
+// each pipeline stage.
+struct RingJobs {
+  std::string name;
+  int jobs = 1;
+  int stages = 1;
+  int epochs = 1;
+};
+Result<Experiment> MakeRingJobs(const lab::LabPlan& plan, const RingJobs& shape);
 // Two jobs, each on every second pair of hosts: data-parallel rings over the leaves, two pipeline
 // stages, some epochs.
 Result<Experiment> MakeTwoRings(const lab::LabPlan& plan, int epochs);
@@ -40,10 +49,5 @@ struct JudgedRun {
 // Runs an experiment with plain ECMP (daemons null) or under Espalier.
 Result<JudgedRun> RunJudged(const lab::Lab& lab, const Experiment& experiment, std::uint64_t seed,
                             const LabDaemons* daemons);
-
-// Runs the experiment under Espalier, and in its middle takes down the link with most flows from
-// a spine to their destination's leaf, then tells the controller. Both are restored at the end.
-Result<FailureFigures> RunWithFailure(const lab::Lab& lab, const Experiment& experiment,
-                                      std::uint64_t seed, const LabDaemons& daemons);
 
 }  // namespace espalier::demo

@@ -31,8 +31,10 @@ struct FailureFigures {
   std::string link;
   int flows_on_link = 0;
   int flows_moved = 0;
-  int dead_flows = 0;          // flows that did not end
-  double seconds_to_move = 0;  // from the operator's command until every agent has the new ports
+  int dead_flows = 0;  // flows that did not end
+  double seconds_to_move =
+      0;  // from the operator's command (else: the failure) until agents have new ports
+  double seconds = 0;  // of the whole run
   bool job_completed = false;
 };
 

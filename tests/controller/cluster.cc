@@ -277,8 +277,13 @@ void Cluster::AnswerProbes(Host& host, const wire::ProbeOrder& order) {
       ++report.sent;
       ++host.probes;
       if (!host.answers_probes) continue;
-      const auto hop = between[static_cast<std::size_t>(SpineOf(from, to, port))]
-                           .hops[static_cast<std::size_t>(ttl - 2)];
+      const auto& hops = between[static_cast<std::size_t>(SpineOf(from, to, port))].hops;
+      const auto last = hops.begin() + ttl - 2;
+      if (std::any_of(hops.begin(), last + 1,
+                      [&](const auto& passed) { return dead.contains(passed.link); })) {
+        continue;
+      }
+      const auto hop = *last;
       const fabric::Link& link = topology_.link(hop.link);
       report.answers.push_back({port, ttl, hop.forward ? link.b_address : link.a_address, 100});
     }

@@ -77,6 +77,8 @@ class Cluster : private Bus {
   // The spine that the fabric sends this port to; the truth that probes report.
   int SpineOf(int from, int to, std::uint16_t port) const;
   std::function<int(int from, int to, std::uint16_t port)> hash;
+  // Links that drop all packets, of which nobody was told.
+  std::set<fabric::LinkId> dead;
   // The spines of all ports that the host has applied for a flow, in order.
   std::vector<int> AppliedSpines(int from, std::uint64_t flow, int to) const;
   // The spine of the port that the host has applied for a flow; -1: ECMP.

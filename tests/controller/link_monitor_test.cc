@@ -70,7 +70,7 @@ TEST(LinkMonitor, ARateMeasuredBeforeTheDeathClearsNothing) {
   LinkMonitor monitor;
   monitor.TakeAccusation(1, Path(kUp0, kDown), kStart);
   monitor.TakeAccusation(2, Path(kUp1, kDown), kStart);
-  monitor.TakeWitness(Path(kUp0, kDown), kStart + 10ms);
+  monitor.TakeWitness(Path(kUp0, kDown), kStart - 40ms);
   EXPECT_EQ(monitor.Update(kStart + 10ms).size(), 1U);
 }
 

@@ -2,49 +2,25 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <thread>
 
-#include "tests/temporary_folder.h"
+#include "tests/deploy/demo/live_lab.h"
 
 namespace espalier::demo {
 namespace {
 
 using namespace std::chrono_literals;
 
-// A 4x4x4 lab with a controller and 16 agents, all real. Times are printed, not asserted.
-class MainJobTest : public testing::Test {
+// A 4x4x4 lab. Times are printed, not asserted.
+class MainJobTest : public LiveLabTest {
  protected:
   static constexpr int kSeed = 1;
 
-  void SetUp() override { StartLab(/*ipv6=*/false); }
+  void SetUp() override { StartFabric(/*ipv6=*/false); }
 
-  void StartLab(bool ipv6) {
-    auto lab = lab::Lab::Start({.name = fmt::format("test-{}", getpid()),
-                                .link_rate = BitsPerSecond{50'000'000},
-                                .seed = kSeed,
-                                .ipv6 = ipv6,
-                                .die_with_caller = true});
-    if (!lab && (lab.error().code == ErrorCode::kPermissionDenied ||
-                 lab.error().code == ErrorCode::kUnsupported)) {
-      GTEST_SKIP() << "no network namespaces here: " << lab.error().message;
-    }
-    ASSERT_TRUE(lab.has_value()) << lab.error().message;
-    lab_.emplace(std::move(*lab));
-  }
-
-  void TearDown() override {
-    daemons_.reset();
-    if (lab_) {
-      EXPECT_TRUE(lab::Lab::Stop(lab_->record().options.name).has_value());
-    }
-  }
-
-  void StartDaemons() {
-    auto daemons = LabDaemons::Start(*lab_, ESPALIER_PROGRAMS, folder_.path());
-    ASSERT_TRUE(daemons.has_value()) << daemons.error().message;
-    daemons_.emplace(std::move(*daemons));
+  void StartFabric(bool ipv6) {
+    StartLab({.link_rate = BitsPerSecond{50'000'000}, .seed = kSeed, .ipv6 = ipv6});
   }
 
   // "h0 > h4": "spine2 port 50000", for every flow that is steered now.
@@ -93,15 +69,11 @@ class MainJobTest : public testing::Test {
     }
     return seconds;
   }
-
-  std::optional<lab::Lab> lab_;
-  TemporaryFolder folder_;
-  std::optional<LabDaemons> daemons_;
 };
 
 class MainJobOverIpv6Test : public MainJobTest {
  protected:
-  void SetUp() override { StartLab(/*ipv6=*/true); }
+  void SetUp() override { StartFabric(/*ipv6=*/true); }
 };
 
 void Print(const JudgedRun& run, const Experiment& experiment) {
@@ -149,20 +121,6 @@ TEST_F(MainJobOverIpv6Test, SteersCollidingFlowsApart) {
   EXPECT_EQ(steered->figures.max_link_flows, 1);
   EXPECT_EQ(steered->steered_flows, 16);
   EXPECT_EQ(steered->mismatches, 0);
-}
-
-TEST_F(MainJobTest, MovesTheFlowsOfADeadFarLinkAndTheJobEnds) {
-  StartDaemons();
-  const auto rings = MakeTwoRings(lab_->plan(), 4);
-  ASSERT_TRUE(rings.has_value());
-  const auto failure = RunWithFailure(*lab_, *rings, kSeed, *daemons_);
-  ASSERT_TRUE(failure.has_value()) << failure.error().message;
-  fmt::print("{}: {} flows moved in {:.3f} s\n", failure->link, failure->flows_moved,
-             failure->seconds_to_move);
-  EXPECT_GT(failure->flows_on_link, 0);
-  EXPECT_EQ(failure->flows_moved, failure->flows_on_link);
-  EXPECT_EQ(failure->dead_flows, 0);
-  EXPECT_TRUE(failure->job_completed);
 }
 
 TEST_F(MainJobTest, OutlivesItsControllerAndRemembersTheFailedLink) {

@@ -2,17 +2,15 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <map>
 #include <optional>
 #include <regex>
 
-#include "deploy/demo/lab_daemons.h"
 #include "deploy/lab/command.h"
 #include "deploy/lab/judges.h"
 #include "deploy/lab/run_traffic.h"
-#include "tests/temporary_folder.h"
+#include "tests/deploy/demo/live_lab.h"
 
 namespace espalier::demo {
 namespace {
@@ -33,34 +31,12 @@ traffic::Workload ThreeFlows(int paths) {
   return workload;
 }
 
-class SplitTest : public testing::Test {
+class SplitTest : public LiveLabTest {
  protected:
   static constexpr std::int64_t kLinkBps = 50'000'000;
 
   void SetUp() override {
-    auto lab = lab::Lab::Start({.name = fmt::format("test-split-{}", getpid()),
-                                .spines = 2,
-                                .leaves = 2,
-                                .hosts_per_leaf = 3,
-                                .link_rate = BitsPerSecond{kLinkBps},
-                                .die_with_caller = true});
-    if (!lab && (lab.error().code == ErrorCode::kPermissionDenied ||
-                 lab.error().code == ErrorCode::kUnsupported)) {
-      GTEST_SKIP() << "no network namespaces here: " << lab.error().message;
-    }
-    ASSERT_TRUE(lab.has_value()) << lab.error().message;
-    lab_.emplace(std::move(*lab));
-  }
-  void TearDown() override {
-    daemons_.reset();
-    if (lab_) {
-      EXPECT_TRUE(lab::Lab::Stop(lab_->record().options.name).has_value());
-    }
-  }
-  void StartDaemons(const std::string& controller_fields) {
-    auto daemons = LabDaemons::Start(*lab_, ESPALIER_PROGRAMS, folder_.path(), controller_fields);
-    ASSERT_TRUE(daemons.has_value()) << daemons.error().message;
-    daemons_.emplace(std::move(*daemons));
+    StartLab({.spines = 2, .leaves = 2, .hosts_per_leaf = 3, .link_rate = BitsPerSecond{kLinkBps}});
   }
 
   // What `ready` wants to hear of the controller's status; none within half a minute.
@@ -104,10 +80,6 @@ class SplitTest : public testing::Test {
     for (auto& [spine, share] : shares) share /= sum;
     return shares;
   }
-
-  std::optional<lab::Lab> lab_;
-  TemporaryFolder folder_;
-  std::optional<LabDaemons> daemons_;
 };
 
 TEST_F(SplitTest, TwoPathsAFlowLoadBothUplinksEvenly) {

@@ -1,0 +1,185 @@
+#include "deploy/demo/failover.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "deploy/lab/link_faults.h"
+
+namespace espalier::demo {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kTimeLimit = 120s;
+constexpr auto kFailureAt = 700ms;
+constexpr auto kPatience = 30s;
+constexpr auto kPollInterval = 5ms;
+
+// What operators run to hand the lab's telemetry to the controller, for as long as this lives.
+class Feed {
+ public:
+  static Result<Feed> Start(const lab::Lab& lab, const LabDaemons& daemons) {
+    Feed feed;
+    std::string folder = std::filesystem::temp_directory_path() / "espalier-feed-XXXXXX";
+    if (mkdtemp(folder.data()) == nullptr) {
+      return Fail(ErrorCode::kUnavailable, "cannot make " + folder);
+    }
+    feed.folder_ = folder;
+    const std::string pipe = folder + "/pipe";
+    if (mkfifo(pipe.c_str(), 0600) != 0)
+      return Fail(ErrorCode::kUnavailable, "cannot make " + pipe);
+    const std::string program = daemons.programs() + "/espalier";
+    auto report = lab::ChildProcess::Start({.argv = {program, "report", "links", pipe, "--follow",
+                                                     "--controller", daemons.api_address()}});
+    if (!report) return Propagate(report);
+    feed.report_ = std::move(*report);
+    auto watch = lab::ChildProcess::Start(
+        {.argv = {"sh", "-c", "exec \"$0\" lab watch --name \"$1\" >\"$2\"", program,
+                  lab.record().options.name, pipe}});
+    if (!watch) return Propagate(watch);
+    feed.watch_ = std::move(*watch);
+    return feed;
+  }
+  Feed(Feed&&) = default;
+  Feed& operator=(Feed&&) = delete;
+  ~Feed() {
+    std::error_code ignored;
+    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+  }
+
+ private:
+  Feed() = default;
+
+  std::string folder_;
+  std::optional<lab::ChildProcess> report_;
+  std::optional<lab::ChildProcess> watch_;
+};
+
+struct FarLink {
+  std::string id;
+  int flows = 0;  // from the spine to the leaf
+};
+
+// Of the links from a spine to a leaf, the one with most flows in that direction.
+Result<FarLink> BusiestFarLink(const LabDaemons& daemons) {
+  Result<io::JsonValue> answer = daemons.Get("/api/v1/links");
+  if (!answer) return Propagate(answer);
+  FarLink busiest;
+  for (const io::JsonValue& link : answer->Find("links")->items) {
+    const int flows = std::stoi(link.Find("flows_b_to_a")->text);
+    if (link.Find("b")->text.starts_with("spine") && flows > busiest.flows) {
+      busiest = {link.Find("id")->text, flows};
+    }
+  }
+  if (busiest.id.empty()) return Fail(ErrorCode::kFailedPrecondition, "no link carries a flow");
+  return busiest;
+}
+
+// Both directions.
+Result<int> FlowsOn(const LabDaemons& daemons, const std::string& id) {
+  Result<io::JsonValue> answer = daemons.Get("/api/v1/links");
+  if (!answer) return Propagate(answer);
+  for (const io::JsonValue& link : answer->Find("links")->items) {
+    if (link.Find("id")->text != id) continue;
+    return std::stoi(link.Find("flows_a_to_b")->text) + std::stoi(link.Find("flows_b_to_a")->text);
+  }
+  return Fail(ErrorCode::kNotFound, id);
+}
+
+// Waits until the controller has no flow on the link any more and all agents know.
+Result<void> AwaitMoved(const LabDaemons& daemons, const std::string& link) {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (true) {
+    Result<int> flows = FlowsOn(daemons, link);
+    if (!flows) return Propagate(flows);
+    if (*flows == 0) return daemons.AwaitAcknowledged(kPatience);
+    if (std::chrono::steady_clock::now() > deadline) {
+      return Fail(ErrorCode::kUnavailable, fmt::format("{} flows stay on {}", *flows, link));
+    }
+    std::this_thread::sleep_for(kPollInterval);
+  }
+}
+
+Result<void> BreakLink(const lab::Lab& lab, const LabDaemons& daemons, Detection detection,
+                       FailureFigures& failure) {
+  Result<FarLink> link = BusiestFarLink(daemons);
+  if (!link) return Propagate(link);
+  failure.link = link->id;
+  Result<int> flows = FlowsOn(daemons, link->id);
+  if (!flows) return Propagate(flows);
+  failure.flows_on_link = *flows;
+  auto start = std::chrono::steady_clock::now();
+  Result<bool> broken = lab::FailLink(lab, link->id);
+  if (!broken) return Propagate(broken);
+  if (detection == Detection::kOperator) {
+    start = std::chrono::steady_clock::now();
+    Result<io::JsonValue> outcome = daemons.Post("/api/v1/links/fail?id=" + link->id);
+    if (!outcome) return Propagate(outcome);
+    failure.flows_moved = std::stoi(outcome->Find("moved")->text);
+  }
+  Result<void> moved = AwaitMoved(daemons, link->id);
+  if (!moved) return moved;
+  failure.seconds_to_move =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (detection != Detection::kOperator) failure.flows_moved = failure.flows_on_link;
+  return {};
+}
+
+}  // namespace
+
+Result<Experiment> MakeRingsWithRoom(const lab::LabPlan& plan, int epochs) {
+  return MakeRingJobs(plan, {.name = "rings-with-room",
+                             .stages = std::max(1, plan.options().spines - 1),
+                             .epochs = epochs});
+}
+
+Result<FailureFigures> RunWithFailure(const lab::Lab& lab, const Experiment& experiment,
+                                      std::uint64_t seed, const LabDaemons& daemons,
+                                      Detection detection) {
+  std::optional<Feed> feed;
+  if (detection == Detection::kFeed) {
+    Result<Feed> started = Feed::Start(lab, daemons);
+    if (!started) return Propagate(started);
+    feed.emplace(std::move(*started));
+  }
+  FailureFigures failure;
+  Result<void> broken = Fail(ErrorCode::kFailedPrecondition, "the job ended before the failure");
+  bool tried = false;
+  lab::TrafficOptions options;
+  options.seed = seed;
+  options.use_agents = true;
+  options.time_limit = kTimeLimit;
+  options.on_running = [&](std::chrono::nanoseconds elapsed) {
+    if (tried || elapsed < kFailureAt) return;
+    tried = true;
+    broken = BreakLink(lab, daemons, detection, failure);
+  };
+  auto result = lab::RunTraffic(lab, experiment.workload, options);
+  if (!failure.link.empty()) {
+    Result<bool> restored = lab::RestoreLink(lab, failure.link);
+    if (!restored) return Propagate(restored);
+    if (detection == Detection::kOperator && failure.flows_moved > 0) {
+      Result<io::JsonValue> told = daemons.Post("/api/v1/links/restore?id=" + failure.link);
+      if (!told) return Propagate(told);
+    }
+  }
+  if (!result) return Propagate(result);
+  if (!broken) return Propagate(broken);
+  failure.job_completed = result->completed;
+  failure.seconds = result->seconds;
+  failure.dead_flows =
+      static_cast<int>(std::count_if(result->flows.begin(), result->flows.end(),
+                                     [](const lab::FlowOutcome& flow) { return !flow.IsWhole(); }));
+  return failure;
+}
+
+}  // namespace espalier::demo

@@ -1,0 +1,97 @@
+// One host blames a path; the controller asks others about its links.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/controller/cluster.h"
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+
+class SuspectProbesTest : public testing::Test {
+ protected:
+  static constexpr int kHostsPerLeaf = 4;
+
+  SuspectProbesTest() {
+    cluster_.ConnectAll();
+    // Every host to the same place under the next leaf: each far link carries one flow.
+    for (int from = 0; from < cluster_.hosts(); ++from) {
+      cluster_.Open(from, {{.id = 1, .to = (from + kHostsPerLeaf) % cluster_.hosts()}});
+    }
+    cluster_.Settle();
+  }
+
+  // What an agent tells whose flow stands still, whose probes are not answered, and which has
+  // drawn another port.
+  void Blame(int host) { Blame(host, PathOf(cluster_.FlowOf(host, 1))); }
+  void Blame(int host, std::size_t path) {
+    wire::FlowHealth health{.flow = wire::LocalFlowId(1), .verdict = wire::PathVerdict::kRedrawn};
+    health.path_id = static_cast<std::uint32_t>(path);
+    health.source_port = 0xFFF0;
+    cluster_.Deliver(cluster_.host(host).peer, cluster_.host(host).instance,
+                     wire::PathHealth{.flows = {health}});
+    cluster_.Settle();
+  }
+  std::size_t PathOf(const Flow& flow) {
+    return cluster_.state().PathOf(flow.ways.front())->Index();
+  }
+  // The link from the spine to the leaf of a host's flow, or from the host's leaf to the spine.
+  fabric::LinkId LinkOf(int host, bool far) {
+    const Flow& flow = cluster_.FlowOf(host, 1);
+    const auto& hops = cluster_.state().PathsOf(flow)[PathOf(flow)].hops;
+    return far ? hops.back().link : hops.front().link;
+  }
+  bool IsDown(fabric::LinkId link) { return cluster_.state().detected_down.contains(link); }
+  // Sent by all but the first.
+  int OthersProbes() {
+    int probes = 0;
+    for (int i = 1; i < cluster_.hosts(); ++i) probes += cluster_.host(i).probes;
+    return probes;
+  }
+
+  Cluster cluster_{{.spines = 4, .leaves = 4, .hosts_per_leaf = kHostsPerLeaf}};
+};
+
+TEST_F(SuspectProbesTest, OthersConfirmThatAFarLinkIsDead) {
+  const fabric::LinkId far = LinkOf(0, true);
+  const fabric::LinkId near = LinkOf(0, false);
+  cluster_.dead = {far};
+  Blame(0);
+  EXPECT_TRUE(IsDown(far));
+  EXPECT_FALSE(IsDown(near));
+  EXPECT_EQ(cluster_.state().detected_down.size(), 1U);
+  // Nothing is left on it.
+  for (int host = 0; host < cluster_.hosts(); ++host) EXPECT_NE(LinkOf(host, true), far) << host;
+}
+
+TEST_F(SuspectProbesTest, OneHostsWordAloneTakesNoLinkDown) {
+  Blame(0);
+  EXPECT_TRUE(cluster_.state().detected_down.empty());
+  // Nor do others who have been asked, and found the link well, add to the word of a second.
+  Blame(4);
+  EXPECT_TRUE(cluster_.state().detected_down.empty());
+}
+
+TEST_F(SuspectProbesTest, SilenceWhereNothingIsAnsweredSaysNothing) {
+  const fabric::LinkId far = LinkOf(0, true);
+  for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = false;
+  cluster_.dead = {far};
+  Blame(0);
+  cluster_.Advance(2s);
+  EXPECT_FALSE(IsDown(far));
+}
+
+TEST_F(SuspectProbesTest, ALinkIsAskedAboutOnceASecond) {
+  const std::size_t path = PathOf(cluster_.FlowOf(0, 1));
+  const int before = OthersProbes();
+  Blame(0, path);
+  const int after = OthersProbes();
+  EXPECT_GT(after, before);
+  Blame(0, path);
+  EXPECT_EQ(OthersProbes(), after);
+}
+
+}  // namespace
+}  // namespace espalier::controller

@@ -1,0 +1,129 @@
+// A far link dies in the middle of a job: what moves, and what the job loses, by how the controller
+// hears of it. Times are printed, not asserted.
+#include "deploy/demo/failover.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "deploy/lab/run_traffic.h"
+#include "tests/deploy/demo/live_lab.h"
+
+namespace espalier::demo {
+namespace {
+
+struct Case {
+  std::string name;
+  std::optional<Detection> detection;  // none: nothing fails
+  bool plan_ahead = true;
+};
+
+class FailoverTest : public LiveLabTest {
+ protected:
+  static constexpr int kSeed = 1;
+
+  void SetUp() override { StartLab({.link_rate = BitsPerSecond{50'000'000}, .seed = kSeed}); }
+
+  void Start(const Case& setting) { StartDaemons(setting.plan_ahead ? "" : "plan_ahead: false\n"); }
+
+  // How many events of a kind the controller has recorded.
+  int Events(const std::string& kind, const std::string& text) const {
+    const auto answer = daemons_->Get("/api/v1/events");
+    if (!answer) return -1;
+    const auto& events = answer->Find("events")->items;
+    return static_cast<int>(std::count_if(events.begin(), events.end(), [&](const auto& event) {
+      return event.Find("kind")->text == kind &&
+             event.Find("text")->text.find(text) != std::string::npos;
+    }));
+  }
+
+  // One run of a job that leaves a path for every flow; of its figures, the seconds in all.
+  FailureFigures RunOnce(const Case& setting, int epochs) {
+    FailureFigures figures;
+    const auto job = MakeRingsWithRoom(lab_->plan(), epochs);
+    if (!job) ADD_FAILURE() << job.error().message;
+    if (!job) return figures;
+    if (!setting.detection) {
+      const lab::TrafficOptions options{.seed = kSeed, .use_agents = true};
+      const auto result = lab::RunTraffic(*lab_, job->workload, options);
+      EXPECT_TRUE(result.has_value() && result->completed);
+      if (result) figures.seconds = result->seconds;
+      return figures;
+    }
+    const auto failure = RunWithFailure(*lab_, *job, kSeed, *daemons_, *setting.detection);
+    if (!failure) ADD_FAILURE() << setting.name << ": " << failure.error().message;
+    if (!failure) return figures;
+    EXPECT_GT(failure->flows_on_link, 0);
+    EXPECT_EQ(failure->flows_moved, failure->flows_on_link);
+    EXPECT_EQ(failure->dead_flows, 0);
+    EXPECT_TRUE(failure->job_completed);
+    return *failure;
+  }
+};
+
+TEST_F(FailoverTest, MovesFlowsOnTheOperatorsWord) {
+  Start({});
+  const FailureFigures failure = RunOnce({"operator", Detection::kOperator}, 3);
+  fmt::print("{}: {} flows moved in {:.3f} s\n", failure.link, failure.flows_moved,
+             failure.seconds_to_move);
+  EXPECT_EQ(Events("link_detected_down", ""), 0);
+}
+
+TEST_F(FailoverTest, MovesFlowsOnTheWordOfTheSwitches) {
+  Start({});
+  const FailureFigures failure = RunOnce({"feed", Detection::kFeed}, 3);
+  fmt::print("{}: {} flows moved in {:.3f} s\n", failure.link, failure.flows_moved,
+             failure.seconds_to_move);
+  EXPECT_EQ(Events("link_detected_down", "link=" + failure.link + " why=feed"), 1);
+  EXPECT_EQ(Events("link_detected_down", ""), 1);
+}
+
+TEST_F(FailoverTest, MovesFlowsWhenNobodySaysAnything) {
+  Start({});
+  const FailureFigures failure = RunOnce({"hosts", Detection::kHosts}, 3);
+  fmt::print("{}: {} flows moved in {:.3f} s\n", failure.link, failure.flows_moved,
+             failure.seconds_to_move);
+  // The host that suffers leaves the path by itself; others are asked, and the link is found.
+  EXPECT_GT(Events("flow_redrawn", ""), 0);
+  EXPECT_EQ(Events("link_detected_down", "link=" + failure.link + " why=hosts"), 1);
+  EXPECT_EQ(Events("link_detected_down", ""), 1);
+}
+
+// The table of docs/lab.md.
+using LongFailoverTest = FailoverTest;
+
+TEST_F(LongFailoverTest, TellsWhatAJobLoses) {
+  const std::vector<Case> cases = {{"nothing fails", std::nullopt},
+                                   {"operator", Detection::kOperator},
+                                   {"operator, no plans", Detection::kOperator, false},
+                                   {"feed", Detection::kFeed},
+                                   {"feed, no plans", Detection::kFeed, false},
+                                   {"hosts", Detection::kHosts},
+                                   {"hosts, no plans", Detection::kHosts, false}};
+  constexpr int kRounds = 5;
+  std::vector<std::vector<double>> seconds(cases.size());
+  std::vector<std::vector<double>> to_move(cases.size());
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      Start(cases[i]);
+      const FailureFigures figures = RunOnce(cases[i], 3);
+      seconds[i].push_back(figures.seconds);
+      to_move[i].push_back(figures.seconds_to_move);
+    }
+  }
+  const auto median = [](std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+  };
+  const double without = median(seconds[0]);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    fmt::print("{:<20} run {:.2f} s, lost {:+.2f} s, moved after {:.3f} s\n", cases[i].name,
+               median(seconds[i]), median(seconds[i]) - without, median(to_move[i]));
+  }
+}
+
+}  // namespace
+}  // namespace espalier::demo

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "deploy/demo/lab_daemons.h"
+#include "deploy/lab/lab.h"
+#include "tests/temporary_folder.h"
+
+namespace espalier::demo {
+
+// A lab with a controller and an agent in each host, all real. Skips where this machine allows no
+// network namespaces.
+class LiveLabTest : public testing::Test {
+ protected:
+  // With a name of its own; it ends with the test.
+  void StartLab(lab::LabOptions options) {
+    options.name = fmt::format("test-{}", getpid());
+    options.die_with_caller = true;
+    auto lab = lab::Lab::Start(options);
+    if (!lab && (lab.error().code == ErrorCode::kPermissionDenied ||
+                 lab.error().code == ErrorCode::kUnsupported)) {
+      GTEST_SKIP() << "no network namespaces here: " << lab.error().message;
+    }
+    ASSERT_TRUE(lab.has_value()) << lab.error().message;
+    lab_.emplace(std::move(*lab));
+  }
+  void TearDown() override {
+    daemons_.reset();
+    if (lab_) {
+      EXPECT_TRUE(lab::Lab::Stop(lab_->record().options.name).has_value());
+    }
+  }
+
+  // In place of those that run, if any; what they stored stays.
+  void StartDaemons(const std::string& controller_fields = "") {
+    daemons_.reset();
+    auto daemons = LabDaemons::Start(*lab_, ESPALIER_PROGRAMS, folder_.path(), controller_fields);
+    ASSERT_TRUE(daemons.has_value()) << daemons.error().message;
+    daemons_.emplace(std::move(*daemons));
+  }
+
+  std::optional<lab::Lab> lab_;
+  TemporaryFolder folder_;
+  std::optional<LabDaemons> daemons_;
+};
+
+}  // namespace espalier::demo

@@ -436,7 +436,7 @@ Operands Interpreter::Stage(const Operands& operands) {
     staged.input = staging_.data() + (kind == CollectiveKind::kAllGather ? part : 0);
   }
   if (operands.input != nullptr && input > 0) {
-    std::memcpy(const_cast<std::byte*>(staged.input), operands.input, input);
+    reduce::Copy(operands.input, const_cast<std::byte*>(staged.input), input);
   }
   return staged;
 }
@@ -457,7 +457,7 @@ Result<void> Interpreter::Run(const Operands& operands, const CallSignature& cal
   const bool has_output = ChunksOf(Buffer::kOutput) > 0 && operands.output != nullptr;
   const std::size_t elements = SegmentsOf(Buffer::kOutput) * operands.elements;
   if (has_output && elements > 0 && staged.output != operands.output) {
-    std::memcpy(operands.output, staged.output, elements * reduce::SizeOf(operands.type));
+    reduce::Copy(staged.output, operands.output, elements * reduce::SizeOf(operands.type));
   }
   if (has_output && operands.op == reduce::ReduceOp::kAvg && Averages()) {
     reduction_.divisor = program_->collective.ranks;

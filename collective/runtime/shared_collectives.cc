@@ -102,7 +102,7 @@ Result<void> SharedCollectives::Enter(const Operands& operands, const CallSignat
   const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
   mine.tag = ToTag(call);
   if (is_small) {
-    if (bytes > 0) std::memcpy(area(rank_).small[number % 2], operands.input, bytes);
+    reduce::Copy(operands.input, area(rank_).small[number % 2], bytes);
   } else {
     mine.input = registered_.Find(operands.input, bytes).value_or(RegisteredPlace{});
     mine.output = registered_.Find(operands.output, bytes).value_or(RegisteredPlace{});

@@ -355,6 +355,25 @@ TEST(Reduce, CopiesBitsOfOneInput) {
   EXPECT_EQ(result, signalling);
 }
 
+// Wherever both lie in their pages, as what is fast there differs.
+TEST(Reduce, CopiesBetweenAllPlacesOfPages) {
+  constexpr std::size_t kBytes = 5000;
+  std::vector<std::byte> source(kBytes + 256);
+  for (std::size_t i = 0; i < source.size(); ++i)
+    source[i] = static_cast<std::byte>(i * 31 + i / 7);
+  for (const Stores stores : {Stores::kCached, Stores::kStreaming}) {
+    for (std::size_t from = 0; from < 256; from += 17) {
+      for (std::size_t to = 0; to < 256; to += 13) {
+        std::vector<std::byte> result(kBytes + 258, std::byte{0xee});
+        Copy(source.data() + from, result.data() + 1 + to, kBytes, stores);
+        ASSERT_EQ(std::memcmp(result.data() + 1 + to, source.data() + from, kBytes), 0);
+        ASSERT_EQ(result[to], std::byte{0xee});
+        ASSERT_EQ(result[1 + to + kBytes], std::byte{0xee});
+      }
+    }
+  }
+}
+
 TEST(DataType, IsFoundByItsName) {
   for (int i = 0; i < kDataTypes; ++i) {
     const auto type = static_cast<DataType>(i);

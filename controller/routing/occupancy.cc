@@ -33,7 +33,8 @@ void Occupancy::Clear() {
   clos_ends_.resize(links);
   idle_up_ = clos.up_known;
   idle_down_ = clos.down_known;
-  peers_.Reset(clos.leaves, clos.spines);
+  leaf_limits_.assign(2 * std::size_t{clos.leaves}, 0);
+  sole_.Reset(clos.leaves, clos.spines);
   for (std::uint32_t leaf = 0; leaf < clos.leaves; ++leaf) {
     for (std::uint32_t spine = 0; spine < clos.spines; ++spine) {
       for (const bool sends : {true, false}) {
@@ -105,11 +106,16 @@ bool Occupancy::IsUsable(const WayState& state, std::int32_t route) const {
 std::vector<std::int64_t> Occupancy::Loads() const {
   std::vector<std::int64_t> loads;
   loads.reserve(links_.size());
-  for (const LinkUse& link : links_) loads.push_back(link.load);
+  for (std::size_t link = 0; link < links_.size(); ++link) loads.push_back(LoadOf(link));
   return loads;
 }
 
 std::span<const Occupancy::Way> Occupancy::WaysOn(std::uint32_t link) const {
+  if (sole_.is_on() && clos_ends_[link].leaf != kNone) {
+    const std::size_t slot = SlotOf(clos_ends_[link]);
+    const std::uint16_t peer = sole_.PeerAt(slot);
+    if (peer != SoleWays::kNotHere) return {&sole_.WayAt(slot), peer == SoleWays::kIdle ? 0U : 1U};
+  }
   const LinkUse& use = links_[link];
   if (use.count > kInlineWays) return crowded_[link];
   return std::span(use.ways).first(use.count);
@@ -149,14 +155,53 @@ void Occupancy::TakeFrom(std::uint32_t link, Way way) {
   crowded_[link].clear();
 }
 
+void Occupancy::AddAt(const ClosEnd& end, Way way) {
+  SetIdle(end, false);
+  if (sole_.is_on()) {
+    const std::size_t slot = SlotOf(end);
+    const std::uint16_t peer = sole_.PeerAt(slot);
+    const WayState& state = ways_[way];
+    if (peer == SoleWays::kIdle && state.share == kLoadUnit) {
+      sole_.Set(slot, end.sends ? state.destination : state.source, way);
+      return;
+    }
+    if (peer != SoleWays::kNotHere) {
+      LinkUse& use = links_[LinkAt(end)];
+      use.load = LoadAt(end);
+      use.count = peer == SoleWays::kIdle ? 0 : 1;
+      use.ways[0] = sole_.WayAt(slot);
+      sole_.SetNotHere(slot);
+    }
+  }
+  AddTo(LinkAt(end), way);
+}
+
+void Occupancy::TakeAt(const ClosEnd& end, Way way) {
+  const std::size_t slot = SlotOf(end);
+  if (sole_.is_on() && sole_.PeerAt(slot) != SoleWays::kNotHere) {
+    ESPALIER_CHECK(sole_.WayAt(slot) == way, "way={} instead of {}", sole_.WayAt(slot), way);
+    sole_.SetIdle(slot);
+    SetIdle(end, true);
+    return;
+  }
+  const std::uint32_t link = LinkAt(end);
+  TakeFrom(link, way);
+  const LinkUse& use = links_[link];
+  SetIdle(end, use.count == 0);
+  if (!sole_.is_on() || use.count > 1) return;
+  const Way other = use.ways[0];
+  if (use.count == 0) {
+    sole_.SetIdle(slot);
+  } else if (const WayState& state = ways_[other]; state.share == kLoadUnit) {
+    sole_.Set(slot, end.sends ? state.destination : state.source, other);
+  }
+}
+
 void Occupancy::Put(Way way, std::int32_t route) {
   if (route < 0) return;
   const WayState& state = ways_[way];
   if (state.candidates == nullptr) {
-    for (const ClosEnd& end : EndsOf(state, route)) {
-      AddTo(LinkAt(end), way);
-      NoteUse(end);
-    }
+    for (const ClosEnd& end : EndsOf(state, route)) AddAt(end, way);
     return;
   }
   for (const std::uint32_t link : LinksOf(state, route)) AddTo(link, way);
@@ -166,10 +211,7 @@ void Occupancy::Lift(Way way, std::int32_t route) {
   if (route < 0) return;
   const WayState& state = ways_[way];
   if (state.candidates == nullptr) {
-    for (const ClosEnd& end : EndsOf(state, route)) {
-      TakeFrom(LinkAt(end), way);
-      NoteUse(end);
-    }
+    for (const ClosEnd& end : EndsOf(state, route)) TakeAt(end, way);
     return;
   }
   for (const std::uint32_t link : LinksOf(state, route)) TakeFrom(link, way);
@@ -184,13 +226,10 @@ void Occupancy::MoveTo(Way way, std::int32_t route) {
 void Occupancy::Place(Way way, std::int32_t path) { MoveTo(way, ToRoute(ways_[way], path)); }
 
 void Occupancy::SetShare(Way way, std::int64_t share) {
-  WayState& state = ways_[way];
-  if (state.route >= 0) {
-    for (const std::uint32_t link : LinksOf(state, state.route)) {
-      links_[link].load += share - state.share;
-    }
-  }
-  state.share = share;
+  const std::int32_t route = ways_[way].route;
+  Lift(way, route);
+  ways_[way].share = share;
+  Put(way, route);
 }
 
 std::int32_t Occupancy::LeastLoadedPath(Way way) const {
@@ -204,7 +243,7 @@ std::int32_t Occupancy::LeastLoadedPath(Way way) const {
     std::int64_t load = 0;
     std::int64_t capacity = 1;
     for (const std::uint32_t link : LinksOf(state, route)) {
-      const std::int64_t with = links_[link].load + state.share;
+      const std::int64_t with = LoadOf(link) + state.share;
       if (Wide{with} * capacity <= Wide{load} * capacities[link]) continue;
       load = with;
       capacity = capacities[link];
@@ -224,8 +263,16 @@ void Occupancy::SetLimit(const Load& load, Bound bound) {
     const Wide units = Wide{load.numerator} * kLoadUnit * capacities[link];
     const Wide limit =
         bound == Bound::kAtMost ? units / denominator : (units + denominator - 1) / denominator - 1;
-    links_[link].limit = static_cast<std::int64_t>(std::max(limit, Wide{0}));
+    SetLinkLimit(static_cast<std::uint32_t>(link),
+                 static_cast<std::int64_t>(std::max(limit, Wide{0})));
   }
+}
+
+void Occupancy::SetLinkLimit(std::uint32_t link, std::int64_t units) {
+  links_[link].limit = units;
+  if (view_.capacities()[link] == 0 || clos_ends_.empty()) return;
+  const ClosEnd& end = clos_ends_[link];
+  if (end.leaf != kNone) leaf_limits_[LeafSide(end.leaf, end.sends)] = units;
 }
 
 std::int64_t Occupancy::CostOf(Way way) const {
@@ -276,11 +323,11 @@ std::span<const Occupancy::Move> Occupancy::Search(std::int64_t& steps) {
   // Breadth first: the shortest chain moves the fewest flows.
   for (std::uint32_t next = 0; next < queue_.size() && steps > 0; ++next) {
     const Step step = queue_[next];
-    const LinkUse& blocked = links_[step.blocked];
     for (std::size_t i = 0; i < WaysOn(step.blocked).size(); ++i) {
       const Way way = WaysOn(step.blocked)[i];
-      const std::int64_t relieved = blocked.load + Change(step, step.blocked) - ways_[way].share;
-      if (way == step.way || relieved > blocked.limit) continue;
+      const std::int64_t relieved =
+          LoadOf(step.blocked) + Change(step, step.blocked) - ways_[way].share;
+      if (way == step.way || relieved > links_[step.blocked].limit) continue;
       if (TryMovesOf(way, next, step.left, steps)) return moves_;
     }
   }
@@ -317,7 +364,7 @@ bool Occupancy::TryMovesOf(Way way, std::uint32_t parent, const MoveBudget& budg
       }
       const bool is_on_it = state.route >= 0 && Contains(LinksOf(state, state.route), link);
       const std::int64_t limit = links_[link].limit;
-      std::int64_t load = links_[link].load + (is_on_it ? 0 : state.share);
+      std::int64_t load = LoadOf(link) + (is_on_it ? 0 : state.share);
       if (load > limit && parent != kNone) load += Change(queue_[parent], link);
       if (load <= limit) continue;
       // One way can be pushed off one link. (The first step relieves a link that it leaves.)

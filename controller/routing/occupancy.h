@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -10,7 +11,7 @@
 #include <vector>
 
 #include "controller/routing/assignment.h"
-#include "controller/routing/link_peers.h"
+#include "controller/routing/sole_ways.h"
 
 namespace espalier::controller {
 
@@ -77,7 +78,10 @@ class Occupancy {
   // The links of its path; it must have one.
   PathLinks LinksOf(Way way) const { return LinksOf(ways_[way], ways_[way].route); }
   std::size_t link_count() const { return links_.size(); }
-  std::int64_t LoadOf(std::size_t link) const { return links_[link].load; }
+  std::int64_t LoadOf(std::size_t link) const {
+    if (!sole_.is_on() || clos_ends_[link].leaf == kNone) return links_[link].load;
+    return LoadAt(clos_ends_[link]);
+  }
   std::vector<std::int64_t> Loads() const;  // by link
   // Ascending, so that what is decided depends on where ways are, not on how they came there.
   std::span<const Way> WaysOn(std::uint32_t link) const;
@@ -90,8 +94,8 @@ class Occupancy {
   enum class Bound { kAtMost, kBelow };
   void SetLimit(const Load& load, Bound bound);
   // One link's, in units.
-  void SetLinkLimit(std::uint32_t link, std::int64_t units) { links_[link].limit = units; }
-  bool IsAboveLimit(std::uint32_t link) const { return links_[link].load > links_[link].limit; }
+  void SetLinkLimit(std::uint32_t link, std::int64_t units);
+  bool IsAboveLimit(std::uint32_t link) const { return LoadOf(link) > links_[link].limit; }
 
   // Finds a path for a way that has none, with moves of others, such that no link that the chain
   // touches is above its limit (unless it was). Or takes one way off a link and places it
@@ -108,8 +112,9 @@ class Occupancy {
   static constexpr std::uint32_t kNone = 0xFFFF'FFFF;
   static constexpr std::int64_t kNotLive = -1;
   static constexpr std::uint32_t kInlineWays = 3;
+  static constexpr std::uint32_t kMostWalks = (1U << 30) - 1;
 
-  // All that a chain asks of a link is in one half of a cache line.
+  // (Its load and ways are void where sole_ tells of the link.)
   struct alignas(32) LinkUse {
     std::int64_t load = 0;
     std::int64_t limit = 0;
@@ -119,14 +124,14 @@ class Occupancy {
 
   // A route is a path as this class counts them: by spine in a Clos, whether there is such a path
   // or not; elsewhere by index among the candidates.
-  struct WayState {
+  struct alignas(32) WayState {
     const CandidatePaths* candidates = nullptr;  // null in a Clos
     std::uint32_t source = 0;
     std::uint32_t destination = 0;
     std::int32_t route = -1;
-    bool pinned = false;
-    bool live = false;
-    std::uint32_t walk = 0;  // the last walk along a chain that took it
+    std::uint32_t walk : 30 = 0;  // the last walk along a chain that took it
+    bool pinned : 1 = false;
+    bool live : 1 = false;
     std::int64_t share = 0;
   };
   // A move considered: it leaves `blocked` too full, or nothing.
@@ -163,7 +168,7 @@ class Occupancy {
   enum class Walk { kFound, kTooLong, kBlocked };
 
   bool HasRoom(std::uint32_t link, std::int64_t share) const {
-    return view_.capacities()[link] > 0 && links_[link].load + share <= links_[link].limit;
+    return view_.capacities()[link] > 0 && LoadOf(link) + share <= links_[link].limit;
   }
   bool HasRoomOn(const WayState& state, std::int32_t route) const {
     const PathLinks links = LinksOf(state, route);
@@ -189,20 +194,21 @@ class Occupancy {
     const Clos& clos = *view_.clos();
     return ((end.sends ? clos.up_live : clos.down_live)[WordOf(end)] & BitOf(end)) != 0;
   }
-  // After a change at this link: the mask and the peer that tell of it.
-  void NoteUse(const ClosEnd& end) {
-    const LinkUse& use = links_[LinkAt(end)];
-    SetIdle(end, use.count == 0);
-    std::uint32_t peer = use.count == 0 ? LinkPeers::kIdle : LinkPeers::kSeveral;
-    if (use.count == 1) {
-      const WayState& state = ways_[use.ways[0]];
-      peer = end.sends ? state.destination : state.source;
-    }
-    peers_.Set(end.leaf, end.spine, end.sends, peer);
+  std::size_t SlotOf(const ClosEnd& end) const {
+    return sole_.RowOf(end.leaf, end.sends) + end.spine;
+  }
+  std::uint16_t PeerAt(const ClosEnd& end) const { return sole_.PeerAt(SlotOf(end)); }
+  std::int64_t LoadAt(const ClosEnd& end) const {
+    const std::uint16_t peer = sole_.is_on() ? PeerAt(end) : SoleWays::kNotHere;
+    if (peer == SoleWays::kNotHere) return links_[LinkAt(end)].load;
+    return peer == SoleWays::kIdle ? 0 : kLoadUnit;
   }
   void SetIdle(const ClosEnd& end, bool idle) {
     std::uint64_t& word = (end.sends ? idle_up_ : idle_down_)[WordOf(end)];
     word = idle ? word | BitOf(end) : word & ~BitOf(end);
+  }
+  std::size_t LeafSide(std::uint32_t leaf, bool sends) const {
+    return (sends ? 0 : std::size_t{view_.leaf_count()}) + leaf;
   }
   static std::array<ClosEnd, 2> EndsOf(const WayState& state, std::int32_t route) {
     const auto spine = static_cast<std::uint32_t>(route);
@@ -211,6 +217,8 @@ class Occupancy {
 
   void AddTo(std::uint32_t link, Way way);
   void TakeFrom(std::uint32_t link, Way way);
+  void AddAt(const ClosEnd& end, Way way);
+  void TakeAt(const ClosEnd& end, Way way);
   // Onto the links of a route, and off them.
   void Put(Way way, std::int32_t route);
   void Lift(Way way, std::int32_t route);
@@ -218,14 +226,23 @@ class Occupancy {
 
   // Chains along two spines.
   // The spines of a word to which a leaf's link is live and bears nothing.
-  std::uint64_t IdleAt(std::uint32_t leaf, bool sends, std::uint32_t word) const;
-  std::int32_t IdleRoute(std::uint32_t source, std::uint32_t destination) const;
-  // Between the leaf of an end and another, in the direction of the end.
-  bool HasIdleRoute(const ClosEnd& end, std::uint32_t peer) const {
-    return (end.sends ? IdleRoute(end.leaf, peer) : IdleRoute(peer, end.leaf)) >= 0;
+  std::uint64_t IdleAt(std::uint32_t leaf, bool sends, std::uint32_t word) const {
+    const Clos& clos = *view_.clos();
+    const std::size_t at = std::size_t{leaf} * clos.words + word;
+    return sends ? idle_up_[at] & clos.up_live[at] : idle_down_[at] & clos.down_live[at];
   }
-  // No link of this leaf takes a second way of this share.
-  bool TakesOneEach(const ClosEnd& end, std::int64_t share) const;
+  // The first that is idle at both ends; -1.
+  std::int32_t IdleRoute(std::uint32_t source, std::uint32_t destination) const {
+    for (std::uint32_t word = 0; word < view_.clos()->words; ++word) {
+      const std::uint64_t idle = IdleAt(source, true, word) & IdleAt(destination, false, word);
+      if (idle != 0) return static_cast<std::int32_t>(64 * word) + std::countr_zero(idle);
+    }
+    return -1;
+  }
+  // Between the leaf of an end and another, in the direction of the end.
+  std::int32_t IdleRouteFrom(const ClosEnd& end, std::uint32_t peer) const {
+    return end.sends ? IdleRoute(end.leaf, peer) : IdleRoute(peer, end.leaf);
+  }
   // All links; the idle ones, which are all with room where links take one each.
   Survey LookAround(const WayState& state) const;
   Survey LookAtIdle(const WayState& state) const;
@@ -241,19 +258,24 @@ class Occupancy {
   // these; its index, or kNone. None is shorter than half of `length`, a power of 2.
   std::size_t FindShortest(std::int64_t share, const MoveBudget& budget, std::int64_t& steps,
                            std::size_t length = 1);
-  // Where links bear one way each: leaves out of chains_ those that are not among the shortest (to
-  // within a factor of 2), have no end, or have it after `most` moves. All are followed in step, by
-  // peers_ alone. Returns the least length, up to the next power of 2.
-  std::size_t KeepShortest(std::size_t most);
-  // What that many moves of chains_ find at links will be looked at soon.
-  void FetchAhead(std::size_t length) const;
-  std::uint16_t PeerAt(const ClosEnd& end) const {
-    return peers_.At(end.leaf, end.spine, end.sends);
-  }
+  // The same where links bear one way each: all chains are followed in step, by sole_ alone. Those
+  // that come to a link with several ways are left out.
+  std::size_t FindShortestOfSole(const MoveBudget& budget, std::int64_t& steps);
+  // That many moves of a chain of such, into walk_moves_, the last to a spine that is idle where it
+  // needs it; false if a way is not alone at both ends, or may not be moved.
+  bool WalkSole(Chain chain, std::size_t length, MoveBudget& budget);
+  void BeginWalk() { walk_ = (walk_ + 1) & kMostWalks; }
   Walk Follow(const Chain& chain, std::int64_t share, MoveBudget& budget, std::size_t length);
+  Way CheapestAt(const ClosEnd& end, std::int64_t share) const;
   Way CheapestOn(std::uint32_t link, std::int64_t share) const;
   static bool IsCheaper(const MoveBudget& left, const MoveBudget& than);
+  // Makes the moves of walk_moves_.
   void TakeWalk();
+  // The same of a chain of ways that are alone on their links, which begins at a sender or a
+  // receiver: at every leaf between its ends two links exchange their ways, and carry as before.
+  void TakeSole(bool sends);
+  // The only way on this link goes to an idle one of the same leaf.
+  void ShiftSole(const ClosEnd& from, std::int32_t to);
   // moves_ was by route.
   void TellByPath();
 
@@ -280,7 +302,9 @@ class Occupancy {
   // Spines to which a leaf's link bears nothing, as masks like Clos::up_live.
   std::vector<std::uint64_t> idle_up_;
   std::vector<std::uint64_t> idle_down_;
-  LinkPeers peers_;
+  SoleWays sole_;
+  // Of a leaf's usable links, as senders, then as receivers: all the same where rates are equal.
+  std::vector<std::int64_t> leaf_limits_;
   std::vector<Chain> chains_;
   std::vector<Move> walk_moves_;  // by route
   std::vector<Move> best_walk_;

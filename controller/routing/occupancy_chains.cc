@@ -8,6 +8,14 @@
 #include "controller/routing/occupancy.h"
 
 namespace espalier::controller {
+
+Occupancy::Way Occupancy::CheapestAt(const ClosEnd& end, std::int64_t share) const {
+  if (!sole_.is_on() || PeerAt(end) == SoleWays::kNotHere) return CheapestOn(LinkAt(end), share);
+  if (PeerAt(end) == SoleWays::kIdle || share != kLoadUnit) return kNone;
+  const Way way = sole_.WayAt(SlotOf(end));
+  return ways_[way].pinned || ways_[way].walk == walk_ ? kNone : way;
+}
+
 Occupancy::Way Occupancy::CheapestOn(std::uint32_t link, std::int64_t share) const {
   // What is in flight of a way is mostly far away in memory; the first few are choice enough.
   constexpr int kMostCompared = 8;
@@ -33,17 +41,17 @@ bool Occupancy::IsCheaper(const MoveBudget& left, const MoveBudget& than) {
 
 Occupancy::Walk Occupancy::Follow(const Chain& chain, std::int64_t share, MoveBudget& budget,
                                   std::size_t length) {
-  ++walk_;
+  BeginWalk();
   walk_moves_.clear();
   ClosEnd at = chain.start;
   std::uint32_t other = chain.other;
   for (;;) {
     if (walk_moves_.size() == length) return Walk::kTooLong;
-    const Way way = CheapestOn(LinkAt(at), share);
+    const Way way = CheapestAt(at, share);
     if (way == kNone || !CanMove(way, budget)) return Walk::kBlocked;
     Charge(way, budget);
     WayState& state = ways_[way];
-    state.walk = walk_;
+    state.walk = walk_ & kMostWalks;
     walk_moves_.push_back(
         {way, static_cast<std::int32_t>(at.spine), static_cast<std::int32_t>(other)});
     // Any spine to which both its ends are idle ends the chain: nothing else in it is there.
@@ -57,65 +65,75 @@ Occupancy::Walk Occupancy::Follow(const Chain& chain, std::int64_t share, MoveBu
     const ClosEnd left{at.sends ? state.destination : state.source, at.spine, !at.sends};
     at = {left.leaf, other, left.sends};
     if (!IsLive(at)) return Walk::kBlocked;
-    const LinkUse& use = links_[LinkAt(at)];
-    if (use.load + share <= use.limit) return Walk::kFound;
+    if (LoadAt(at) + share <= links_[LinkAt(at)].limit) return Walk::kFound;
     if (!IsLive(left)) return Walk::kBlocked;
     other = left.spine;
   }
 }
 
-std::size_t Occupancy::KeepShortest(std::size_t most) {
-  std::array<Chain, kMaxChains> at;
-  std::copy(chains_.begin(), chains_.end(), at.begin());
-  std::array<std::uint8_t, kMaxChains> open;
-  std::iota(open.begin(), open.end(), std::uint8_t{0});
-  std::uint32_t kept = 0;  // a bit each: those that end, or of which peers say nothing
-  std::size_t least = 0;
-  std::size_t count = chains_.size();
-  for (std::size_t length = 1; count > 0 && length <= most; ++length) {
-    std::size_t left = 0;
+std::size_t Occupancy::FindShortestOfSole(const MoveBudget& budget, std::int64_t& steps) {
+  struct Follower {
+    Chain at;
+    std::size_t chain;
+  };
+  std::array<Follower, kMaxChains> open;
+  std::size_t count = 0;
+  for (const Chain& chain : chains_) {
+    open[count] = {chain, count};
+    ++count;
+  }
+  std::size_t best = kNone;
+  MoveBudget most_left;
+  std::size_t most = budget.moves;
+  for (std::size_t length = 1; count > 0 && length <= most && steps > 0; ++length) {
+    steps -= static_cast<std::int64_t>(count);
+    std::size_t left_open = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      auto& [end, other] = at[open[i]];
-      const std::uint16_t leaf = PeerAt(end);
-      const ClosEnd next{leaf, other, !end.sends};
-      const bool is_known = leaf < LinkPeers::kSeveral;
-      if (!is_known || HasIdleRoute(end, leaf) ||
-          (IsLive(next) && PeerAt(next) == LinkPeers::kIdle)) {
-        kept |= 1U << open[i];
-        if (is_known && least == 0) {
-          least = std::bit_ceil(length);
-          most = std::min(most, least);
-        }
-        continue;
+      auto [at, chain] = open[i];
+      const std::uint16_t leaf = PeerAt(at.start);
+      if (leaf >= SoleWays::kNotHere) continue;
+      const ClosEnd next{leaf, at.other, !at.start.sends};
+      if (IdleRouteFrom(at.start, leaf) >= 0 || (IsLive(next) && PeerAt(next) == SoleWays::kIdle)) {
+        MoveBudget left = budget;
+        if (!WalkSole(chains_[chain], length, left)) continue;
+        if (best == kNone) most = std::min(most, std::bit_ceil(length));
+        if (best != kNone && !IsCheaper(left, most_left)) continue;
+        best = chain;
+        most_left = left;
+        best_walk_.swap(walk_moves_);
+        if (left.live != budget.live) continue;
+        walk_moves_.swap(best_walk_);
+        return best;  // free of cost
       }
-      if (!IsLive(next) || !IsLive({leaf, end.spine, !end.sends})) continue;
-      other = end.spine;
-      end = next;
-      open[left++] = open[i];
+      if (!IsLive(next) || !IsLive({leaf, at.start.spine, next.sends})) continue;
+      open[left_open++] = {{next, at.start.spine}, chain};
     }
-    count = left;
+    count = left_open;
   }
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < chains_.size(); ++i) {
-    if ((kept >> i & 1U) != 0) chains_[next++] = chains_[i];
-  }
-  chains_.resize(next);
-  FetchAhead(least);
-  return std::max<std::size_t>(least, 1);
+  walk_moves_.swap(best_walk_);
+  return best;
 }
 
-void Occupancy::FetchAhead(std::size_t length) const {
-  for (auto [end, other] : chains_) {
-    for (std::size_t move = 0; move < length; ++move) {
-      const std::uint16_t leaf = PeerAt(end);
-      if (leaf >= LinkPeers::kSeveral) break;
-      const std::uint32_t spine = end.spine;
-      __builtin_prefetch(&links_[LinkAt(end)], 1);
-      __builtin_prefetch(&links_[LinkAt({leaf, spine, !end.sends})], 1);
-      end = {leaf, other, !end.sends};
-      other = spine;
-    }
+bool Occupancy::WalkSole(Chain chain, std::size_t length, MoveBudget& budget) {
+  walk_moves_.resize(length);
+  for (Move& move : walk_moves_) {
+    auto& [at, other] = chain;
+    move = {sole_.WayAt(SlotOf(at)), static_cast<std::int32_t>(at.spine),
+            static_cast<std::int32_t>(other)};
+    at.leaf = PeerAt(at);
+    at.sends = !at.sends;
+    if (PeerAt(at) == SoleWays::kNotHere) return false;  // it has company at its other end
+    std::swap(at.spine, other);
   }
+  for (const Move& move : walk_moves_) {
+    if (!CanMove(move.way, budget)) return false;
+    Charge(move.way, budget);
+  }
+  Move& last = walk_moves_.back();
+  const WayState& state = ways_[last.way];
+  const std::int32_t idle = IdleRoute(state.source, state.destination);
+  if (idle >= 0) last.to = idle;
+  return true;
 }
 
 std::size_t Occupancy::FindShortest(std::int64_t share, const MoveBudget& budget,
@@ -148,42 +166,55 @@ std::size_t Occupancy::FindShortest(std::int64_t share, const MoveBudget& budget
 }
 
 void Occupancy::TakeWalk() {
-  moves_.insert(moves_.end(), walk_moves_.begin(), walk_moves_.end());
   // From the end that has room, so that each comes to a place that has just become free.
-  for (auto move = moves_.rbegin(); move != moves_.rend(); ++move) MoveTo(move->way, move->to);
-  TellByPath();
-}
-
-std::uint64_t Occupancy::IdleAt(std::uint32_t leaf, bool sends, std::uint32_t word) const {
-  const Clos& clos = *view_.clos();
-  const std::size_t at = std::size_t{leaf} * clos.words + word;
-  return sends ? idle_up_[at] & clos.up_live[at] : idle_down_[at] & clos.down_live[at];
-}
-
-std::int32_t Occupancy::IdleRoute(std::uint32_t source, std::uint32_t destination) const {
-  const std::uint32_t words = view_.clos()->words;
-  for (std::uint32_t word = 0; word < words; ++word) {
-    const std::uint64_t idle = IdleAt(source, true, word) & IdleAt(destination, false, word);
-    if (idle != 0) return static_cast<std::int32_t>(64 * word) + std::countr_zero(idle);
+  for (auto move = walk_moves_.rbegin(); move != walk_moves_.rend(); ++move) {
+    MoveTo(move->way, move->to);
   }
-  return -1;
+}
+
+void Occupancy::ShiftSole(const ClosEnd& from, std::int32_t to) {
+  const ClosEnd end{from.leaf, static_cast<std::uint32_t>(to), from.sends};
+  SetIdle(from, true);
+  SetIdle(end, false);
+  sole_.Swap(SlotOf(from), SlotOf(end));
+}
+
+void Occupancy::TakeSole(bool sends) {
+  std::span<const Move> chain = walk_moves_;
+  const Move& last = chain.back();
+  if (chain.size() == 1 || last.to != chain[chain.size() - 2].from) {
+    // To a third spine, which is idle at both ends.
+    for (const ClosEnd& end : EndsOf(ways_[last.way], last.from)) ShiftSole(end, last.to);
+    ways_[last.way].route = last.to;
+    chain = chain.first(chain.size() - 1);
+  }
+  for (std::size_t i = 0; i < chain.size(); ++i, sends = !sends) {
+    const auto& [way, from, to] = chain[i];
+    const auto ends = EndsOf(ways_[way], from);
+    const ClosEnd& near = ends[sends ? 0 : 1];
+    const ClosEnd& far = ends[sends ? 1 : 0];
+    if (i == 0) ShiftSole(near, to);
+    if (i + 1 == chain.size()) {
+      ShiftSole(far, to);
+    } else {
+      sole_.Swap(SlotOf(far), SlotOf({far.leaf, static_cast<std::uint32_t>(to), far.sends}));
+    }
+    ways_[way].route = to;
+  }
 }
 
 std::span<const Occupancy::Move> Occupancy::InsertIdle(std::span<const Way> ways) {
   if (ways.empty() || !HasTwoSpineChains()) return {};
   const Clos& clos = *view_.clos();
   const std::uint32_t words = clos.words;
-  const std::uint32_t spines = clos.spines;
   const bool path_is_spine = clos.all_known;
   const std::uint32_t source = ways_[ways.front()].source;
-  const std::uint32_t* const up = &clos.up[std::size_t{source} * spines];
-  const std::uint32_t* const down = clos.down.data();
+  const std::size_t up_row = sole_.RowOf(source, true);
   const std::uint64_t* const up_live = &clos.up_live[std::size_t{source} * words];
   const std::uint64_t* const down_live = clos.down_live.data();
   std::uint64_t* const idle_up = &idle_up_[std::size_t{source} * words];
   std::uint64_t* const idle_down = idle_down_.data();
   WayState* const states = ways_.data();
-  LinkUse* const links = links_.data();
   moves_.resize(std::max(moves_.size(), ways.size()));
   Move* next = moves_.data();
   for (const Way way : ways) {
@@ -197,33 +228,21 @@ std::span<const Occupancy::Move> Occupancy::InsertIdle(std::span<const Way> ways
       ++word;
     }
     if (idle == 0) continue;
-    // What Put does, where all that it would find is known.
-    const std::uint64_t lowest = idle & -idle;
-    idle_up[word] ^= lowest;
-    idle_down[row + word] ^= lowest;
     const std::uint32_t spine = 64 * word + static_cast<std::uint32_t>(std::countr_zero(idle));
-    const std::int64_t share = state.share;
-    for (LinkUse* const use :
-         {links + up[spine], links + down[std::size_t{state.destination} * spines + spine]}) {
-      use->load = share;
-      use->count = 1;
-      use->ways[0] = way;
-    }
-    peers_.Set(source, spine, true, state.destination);
-    peers_.Set(state.destination, spine, false, source);
     state.route = static_cast<std::int32_t>(spine);
+    if (sole_.is_on() && state.share == kLoadUnit) {
+      // What Put does, where all that it would find is known.
+      const std::uint64_t lowest = idle & -idle;
+      idle_up[word] ^= lowest;
+      idle_down[row + word] ^= lowest;
+      sole_.Set(up_row + spine, state.destination, way);
+      sole_.Set(SlotOf({state.destination, spine, false}), source, way);
+    } else {
+      Put(way, state.route);
+    }
     *next++ = {way, kNoPath, path_is_spine ? state.route : ToPath(state, state.route)};
   }
   return std::span(moves_.data(), next);
-}
-
-bool Occupancy::TakesOneEach(const ClosEnd& end, std::int64_t share) const {
-  const Clos& clos = *view_.clos();
-  for (std::uint32_t spine = 0; spine < clos.spines; ++spine) {
-    const ClosEnd at{end.leaf, spine, end.sends};
-    if (IsLive(at)) return links_[LinkAt(at)].limit == share;
-  }
-  return true;
 }
 
 Occupancy::Survey Occupancy::LookAround(const WayState& state) const {
@@ -236,7 +255,7 @@ Occupancy::Survey Occupancy::LookAround(const WayState& state) const {
     const bool at_source = up[spine] != kNoLink && HasRoom(up[spine], state.share);
     const bool at_destination = down[spine] != kNoLink && HasRoom(down[spine], state.share);
     if (at_source && at_destination) {
-      const std::int64_t load = std::max(links_[up[spine]].load, links_[down[spine]].load);
+      const std::int64_t load = std::max(LoadOf(up[spine]), LoadOf(down[spine]));
       if (load >= least) continue;
       least = load;
       survey.best = static_cast<std::int32_t>(spine);
@@ -267,7 +286,7 @@ Occupancy::Survey Occupancy::LookAtIdle(const WayState& state) const {
 }
 
 std::int32_t Occupancy::FindSingleMove(const WayState& state, const MoveBudget& budget) {
-  ++walk_;  // nobody has been taken
+  BeginWalk();  // nobody has been taken
   MoveBudget most_left;
   for (const bool sends : {false, true}) {
     const std::uint32_t leaf = sends ? state.source : state.destination;
@@ -277,11 +296,12 @@ std::int32_t Occupancy::FindSingleMove(const WayState& state, const MoveBudget& 
         const std::uint32_t spine = 64 * word + static_cast<std::uint32_t>(std::countr_zero(left));
         const ClosEnd end{leaf, spine, sends};
         if (!IsLive(end)) continue;
-        const std::uint16_t peer = peers_.is_on() ? PeerAt(end) : LinkPeers::kSeveral;
-        if (peer < LinkPeers::kSeveral && !HasIdleRoute(end, peer)) continue;
-        const Way way = CheapestOn(LinkAt(end), state.share);
+        const std::uint16_t peer = sole_.is_on() ? PeerAt(end) : SoleWays::kNotHere;
+        std::int32_t to = peer < SoleWays::kNotHere ? IdleRouteFrom(end, peer) : 0;
+        if (to < 0) continue;
+        const Way way = CheapestAt(end, state.share);
         if (way == kNone || !CanMove(way, budget)) continue;
-        const std::int32_t to = IdleRoute(ways_[way].source, ways_[way].destination);
+        if (peer >= SoleWays::kNotHere) to = IdleRoute(ways_[way].source, ways_[way].destination);
         if (to < 0) continue;
         MoveBudget rest = budget;
         Charge(way, rest);
@@ -316,21 +336,27 @@ void Occupancy::CollectInsertions(const WayState& state, const Survey& survey) {
 std::int32_t Occupancy::MakeRoom(const WayState& state, const MoveBudget& budget,
                                  std::int64_t& steps) {
   // Where a link takes one way only, those with room are the idle ones: no need to look at links.
-  const bool one_each = TakesOneEach({.leaf = state.source, .sends = true}, state.share) &&
-                        TakesOneEach({.leaf = state.destination, .sends = false}, state.share);
+  const bool one_each = leaf_limits_[LeafSide(state.source, true)] == state.share &&
+                        leaf_limits_[LeafSide(state.destination, false)] == state.share;
   const Survey survey = one_each ? LookAtIdle(state) : LookAround(state);
   if (survey.best >= 0 || budget.moves == 0) return survey.best;
   const std::int32_t route = FindSingleMove(state, budget);
-  if (route >= 0) return route;
-  CollectInsertions(state, survey);
-  std::size_t found = kNone;
-  if (one_each && peers_.is_on()) {
-    const std::size_t length = KeepShortest(budget.moves);
-    found = FindShortest(state.share, budget, steps, length);
-    if (found == kNone) CollectInsertions(state, survey);  // those may not move: any other
+  if (route >= 0) {
+    TakeWalk();
+    return route;
   }
-  if (found == kNone) found = FindShortest(state.share, budget, steps);
-  return found == kNone ? -1 : static_cast<std::int32_t>(chains_[found].start.spine);
+  CollectInsertions(state, survey);
+  if (one_each && state.share == kLoadUnit && sole_.is_on()) {
+    const std::size_t found = FindShortestOfSole(budget, steps);
+    if (found != kNone) {
+      TakeSole(chains_[found].start.sends);
+      return static_cast<std::int32_t>(chains_[found].start.spine);
+    }
+  }
+  const std::size_t found = FindShortest(state.share, budget, steps);
+  if (found == kNone) return -1;
+  TakeWalk();
+  return static_cast<std::int32_t>(chains_[found].start.spine);
 }
 
 bool Occupancy::InsertAlong(Way way, const MoveBudget& budget, std::int64_t& steps) {
@@ -340,8 +366,10 @@ bool Occupancy::InsertAlong(Way way, const MoveBudget& budget, std::int64_t& ste
   std::int32_t route = IdleRoute(state.source, state.destination);
   if (route < 0) route = MakeRoom(state, budget, steps);
   if (route < 0) return false;
+  MoveTo(way, route);
   moves_.push_back({way, -1, route});
-  TakeWalk();
+  moves_.insert(moves_.end(), walk_moves_.begin(), walk_moves_.end());
+  TellByPath();
   return true;
 }
 
@@ -361,6 +389,8 @@ bool Occupancy::RelieveAlong(std::uint32_t link, const MoveBudget& budget, std::
   }
   if (FindShortest(share, budget, steps) == kNone) return false;
   TakeWalk();
+  moves_.assign(walk_moves_.begin(), walk_moves_.end());
+  TellByPath();
   return true;
 }
 

@@ -463,6 +463,53 @@ TEST(LivePaths, StaysCloseToAFullRunWhereSingleLinksFail) {
   EXPECT_GE(equal * 100, all * 95) << equal << " of " << all;
 }
 
+// What a link bears is told of in several ways: nothing, one whole flow, one part, a few ways,
+// many.
+TEST(LivePaths, KnowsWhatIsOnEveryLinkWhereWholeFlowsAndPartsMeet) {
+  std::mt19937 random(17);
+  auto fabric = Fabric::LeafSpine(3, 4);
+  LivePaths paths(fabric->view);
+  struct Entry {
+    std::uint32_t source;
+    std::uint32_t destination;
+    std::int64_t share;
+  };
+  std::map<LivePaths::Way, Entry> ways;
+  for (int step = 0; step < 8'000; ++step) {
+    const std::size_t wanted = step / 500 % 2 == 0 ? 8 : 40;  // links with few ways, and with many
+    if (ways.size() > random() % (2 * wanted)) {
+      const auto gone = std::next(ways.begin(), static_cast<long>(random() % ways.size()));
+      paths.Remove(gone->first);
+      ways.erase(gone);
+    } else {
+      const auto [source, destination] = RandomPair(random, 4);
+      const std::int64_t share = random() % 3 == 0 ? kLoadUnit / 2 : kLoadUnit;
+      const auto way = paths.Add(source, destination, share);
+      ways[way] = {source, destination, share};
+      if (random() % 4 != 0) paths.Start(way, kAnyMoves);
+    }
+    if (!ways.empty() && random() % 4 == 0) {
+      const auto any = std::next(ways.begin(), static_cast<long>(random() % ways.size()));
+      paths.Place(any->first, static_cast<std::int32_t>(random() % 4) - 1);  // wherever, or nowhere
+    }
+    std::map<std::uint32_t, std::vector<LivePaths::Way>> on;
+    std::map<std::uint32_t, std::int64_t> loads;
+    for (const auto& [way, entry] : ways) {
+      if (paths.PathOf(way) < 0) continue;
+      const CandidatePaths& all = fabric->view.Candidates(entry.source, entry.destination);
+      for (const auto link : all.Hops(static_cast<std::size_t>(paths.PathOf(way)))) {
+        on[link].push_back(way);
+        loads[link] += entry.share;
+      }
+    }
+    for (std::uint32_t link = 0; link < fabric->view.capacities().size(); ++link) {
+      const auto found = paths.WaysOn(link);
+      ASSERT_EQ(std::vector(found.begin(), found.end()), on[link]) << "step " << step;
+      ASSERT_EQ(paths.LoadOf(link), loads[link]) << "step " << step;
+    }
+  }
+}
+
 TEST(LivePaths, WorksInThreeTiersAndWithUnequalRates) {
   std::mt19937 random(14);
   auto spec = *fabric::BuildFatTree({.k = 4});

@@ -24,6 +24,8 @@ using Kernel = void (*)(const KernelCall&);
 using KernelTable = std::array<std::array<Kernel, kReduceOps>, kDataTypes>;
 
 const KernelTable& PortableKernels();
-const KernelTable& Avx2Kernels();  // on x86-64 alone
+// On x86-64 alone.
+const KernelTable& Avx2Kernels();
+const KernelTable& Avx512Kernels();
 
 }  // namespace espalier::reduce

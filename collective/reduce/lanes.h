@@ -13,14 +13,20 @@
 
 namespace espalier::reduce::ESPALIER_SIMD_LEVEL {
 
+#if defined(__AVX512BW__)
+constexpr std::size_t kVectorBytes = 64;
+#else
+constexpr std::size_t kVectorBytes = 32;
+#endif
+
 template <typename T>
-using Vector [[gnu::vector_size(32)]] = T;
+using Vector [[gnu::vector_size(kVectorBytes)]] = T;
 using FloatVector = Vector<float>;
 using WordVector = Vector<std::uint32_t>;
+// As many halves as there are words in a vector.
+using HalfVector [[gnu::vector_size(kVectorBytes / 2)]] = std::uint16_t;
 
-using Half8 [[gnu::vector_size(16)]] = std::uint16_t;
-
-// Of 16 or 32 bytes, to an address aligned to as many.
+// Of 16, 32 or 64 bytes, to an address aligned to as many.
 template <typename V>
 inline void StreamTo(std::byte* to, V value) {
 #if defined(__x86_64__)
@@ -28,7 +34,12 @@ inline void StreamTo(std::byte* to, V value) {
     __m128i bits;
     std::memcpy(&bits, &value, sizeof(bits));
     _mm_stream_si128(reinterpret_cast<__m128i*>(to), bits);
+#if defined(__AVX512BW__)
+  } else if constexpr (sizeof(V) == 64) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to), reinterpret_cast<__m512i>(value));
+#endif
   } else {
+    static_assert(sizeof(V) == 32);
     __m128i bits[2];
     std::memcpy(bits, &value, sizeof(bits));
 #if defined(__AVX2__)
@@ -73,7 +84,7 @@ struct PlainLanes {
 };
 
 struct FloatAccumulator {
-  using Packed = Half8;
+  using Packed = HalfVector;
   using Wide = FloatVector;
   static constexpr std::size_t kBytes = sizeof(Packed);
   static constexpr std::size_t kElementBytes = 2;
@@ -83,8 +94,10 @@ struct FloatAccumulator {
   }
 };
 
-inline WordVector WidenWords(Half8 half) {
-#if defined(__AVX2__)
+inline WordVector WidenWords(HalfVector half) {
+#if defined(__AVX512BW__)
+  return reinterpret_cast<WordVector>(_mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(half)));
+#elif defined(__AVX2__)
   __m128i bits;
   std::memcpy(&bits, &half, sizeof(bits));
   return reinterpret_cast<WordVector>(_mm256_cvtepu16_epi32(bits));
@@ -94,16 +107,20 @@ inline WordVector WidenWords(Half8 half) {
 }
 
 // Words below 2^16.
-inline Half8 NarrowWords(WordVector words) {
-#if defined(__AVX2__)
+inline HalfVector NarrowWords(WordVector words) {
+#if defined(__AVX512BW__)
+  return reinterpret_cast<HalfVector>(_mm512_cvtepi32_epi16(reinterpret_cast<__m512i>(words)));
+#elif defined(__AVX2__)
   const __m256i bits = reinterpret_cast<__m256i>(words);
   const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(bits, bits), 0x08);
-  return reinterpret_cast<Half8>(_mm256_castsi256_si128(packed));
+  return reinterpret_cast<HalfVector>(_mm256_castsi256_si128(packed));
 #else
-  return __builtin_convertvector(words, Half8);
+  return __builtin_convertvector(words, HalfVector);
 #endif
 }
 
+// Not the processor's own conversion, where it has one (AVX512_BF16): that takes subnormals for
+// zero, and ranks on other processors would get other bits.
 struct Bf16Lanes : FloatAccumulator {
   static Wide Widen(Packed packed) {
     return reinterpret_cast<FloatVector>(WidenWords(packed) << 16);
@@ -117,7 +134,12 @@ struct Bf16Lanes : FloatAccumulator {
 };
 
 struct F16Lanes : FloatAccumulator {
-#if defined(__F16C__)
+#if defined(__AVX512BW__)
+  static Wide Widen(Packed packed) { return _mm512_cvtph_ps(reinterpret_cast<__m256i>(packed)); }
+  static Packed Narrow(Wide wide) {
+    return reinterpret_cast<Packed>(_mm512_cvtps_ph(wide, _MM_FROUND_TO_NEAREST_INT));
+  }
+#elif defined(__F16C__)
   static Wide Widen(Packed packed) {
     __m128i bits;
     std::memcpy(&bits, &packed, sizeof(bits));

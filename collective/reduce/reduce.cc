@@ -11,6 +11,7 @@ namespace {
 
 const KernelTable& Kernels(SimdLevel level) {
 #if defined(__x86_64__)
+  if (level == SimdLevel::kAvx512) return Avx512Kernels();
   if (level == SimdLevel::kAvx2) return Avx2Kernels();
 #endif
   ESPALIER_CHECK(level == SimdLevel::kPortable);
@@ -23,9 +24,14 @@ Kernel FindKernel(SimdLevel level, DataType type, ReduceOp op) {
 
 SimdLevel DetectSimdLevel() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) return SimdLevel::kAvx2;
-#endif
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("f16c")) {
+    return SimdLevel::kPortable;
+  }
+  const bool is_wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
+  return is_wide ? SimdLevel::kAvx512 : SimdLevel::kAvx2;
+#else
   return SimdLevel::kPortable;
+#endif
 }
 
 }  // namespace

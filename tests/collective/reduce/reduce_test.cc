@@ -159,7 +159,9 @@ void FillWithElements(DataType type, std::mt19937& random, std::byte* to, std::s
 
 std::vector<SimdLevel> Levels() {
   std::vector<SimdLevel> levels = {SimdLevel::kPortable};
-  if (BestSimdLevel() != SimdLevel::kPortable) levels.push_back(BestSimdLevel());
+  for (const SimdLevel level : {SimdLevel::kAvx2, SimdLevel::kAvx512}) {
+    if (level <= BestSimdLevel()) levels.push_back(level);
+  }
   return levels;
 }
 

@@ -53,6 +53,7 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   }
   config.controller = Or(file.controller(), "tcp://127.0.0.1:7400");
   config.local_socket = Or(file.local_socket(), ESPALIER_AGENT_DEFAULT_SOCKET);
+  config.collective_costs = file.collective_costs();
   config.nics.assign(file.nic().begin(), file.nic().end());
   config.http = Or(file.http(), "127.0.0.1:9181");
   config.key_file = Or(file.key_file(), "/etc/espalier/keys/agent.key");

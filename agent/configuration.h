@@ -16,6 +16,7 @@ struct Configuration {
   AgentOptions options;  // but for instance and nics, which the process finds out
   std::string controller;
   std::string local_socket;
+  std::string collective_costs;
   std::vector<std::string> nics;
   std::string http;
   std::string key_file;

@@ -71,7 +71,8 @@ int Run(const std::string& config_file, Configuration config, std::optional<io::
   if (!local) return Complain(local.error());
   const auto plans = PlanServer::Listen(config.local_socket + kPlanSocketSuffix, metrics);
   if (!plans) return Complain(plans.error());
-  const auto engine = runtime::OffloadEngine::Listen(config.local_socket + kOffloadSocketSuffix);
+  const auto engine = runtime::OffloadEngine::Listen(config.local_socket + kOffloadSocketSuffix,
+                                                     {.costs_file = config.collective_costs});
   if (!engine) return Complain(engine.error());
   const auto bus =
       io::ZmqDealerBus::Connect(loop, {.endpoint = config.controller, .curve = std::move(keys)});

@@ -4,6 +4,7 @@
 #include "collective/forest/cli/forest_commands.h"
 #include "collective/program/cli/program_commands.h"
 #include "collective/runtime/cli/bench_commands.h"
+#include "collective/runtime/cli/program_run.h"
 #include "controller/cli/assign_commands.h"
 #include "controller/cli/key_commands.h"
 #include "controller/cli/operator_commands.h"
@@ -28,6 +29,7 @@ int main(int argc, char** argv) {
   espalier::cli::AddTopologyCommands(app, exit_code);
   espalier::forest::AddForestCommands(app, exit_code, espalier::cli::SolveWithCbc);
   espalier::program::AddProgramCommands(app, exit_code);
+  espalier::runtime::AddProgramRunCommand(app, exit_code);
   espalier::runtime::AddBenchCommands(app, exit_code);
   espalier::lab::AddLabCommands(app, exit_code);
   try {

@@ -50,6 +50,7 @@ TEST_F(ConfigurationTest, EmptyFileMeansTheDefaults) {
 TEST_F(ConfigurationTest, EveryFieldIsTaken) {
   const Result<Configuration> config = Read(R"(
       name: "h3" controller: "ipc:///run/c" local_socket: "/run/a" nic: "eth0" nic: "10.0.0.1"
+      collective_costs: "/etc/costs"
       http: "unix:/run/h" log_level: "debug" elephant_bytes: 5 report_interval_ms: 20
       lease_seconds: 30 dead_after_ms: 40 redraw_interval_ms: 50 probe_ttl: 5
       max_probes_per_second: 60 no_probing: true)");
@@ -57,6 +58,7 @@ TEST_F(ConfigurationTest, EveryFieldIsTaken) {
   EXPECT_EQ(config->options.name, "h3");
   EXPECT_EQ(config->controller, "ipc:///run/c");
   EXPECT_EQ(config->local_socket, "/run/a");
+  EXPECT_EQ(config->collective_costs, "/etc/costs");
   EXPECT_THAT(config->nics, ElementsAre("eth0", "10.0.0.1"));
   EXPECT_EQ(config->http, "unix:/run/h");
   EXPECT_EQ(config->log_level, LogLevel::kDebug);

@@ -57,6 +57,8 @@ double PeakBytes() {
   return static_cast<double>(usage.ru_maxrss) * 1024;
 }
 
+constexpr float kUntouched = -1;
+
 float Given(int rank, std::size_t index) {
   return static_cast<float>((index * 7 + static_cast<std::size_t>(rank) * 3) % 16);
 }
@@ -89,7 +91,7 @@ class Subject {
     if (!output) return Propagate(output);
     output_ = *output;
     for (std::size_t e = 0; e < input_count_; ++e) input_[e] = Given(group_.rank(), e);
-    std::fill_n(output_, output_count_, -1.0F);
+    std::fill_n(output_, output_count_, kUntouched);
     if (request_.kind == CollectiveKind::kBroadcast) std::copy_n(input_, output_count_, output_);
     return {};
   }
@@ -101,9 +103,12 @@ class Subject {
       case CollectiveKind::kReduceScatter:
         return group_.ReduceScatter(input_, output_, count_, DataType::kF32, ReduceOp::kSum);
       case CollectiveKind::kBroadcast:
-        return group_.Broadcast(output_, count_, DataType::kF32, 0);
+        return group_.Broadcast(output_, count_, DataType::kF32, Root());
       case CollectiveKind::kReduce:
-        return group_.Reduce(input_, output_, count_, DataType::kF32, ReduceOp::kSum, 0);
+        return group_.Reduce(input_, output_, count_, DataType::kF32, ReduceOp::kSum, Root());
+      case CollectiveKind::kAllToNext:
+        return group_.Run(request_.kind, input_, output_, count_, DataType::kF32, ReduceOp::kSum,
+                          program::kNoRoot);
       case CollectiveKind::kAllToAll:
         return group_.AllToAll(input_, output_, count_, DataType::kF32);
       case CollectiveKind::kBarrier:
@@ -120,13 +125,16 @@ class Subject {
 
   std::int64_t CountErrors() const {
     if (request_.kind == CollectiveKind::kBarrier) return 0;
-    if (request_.kind == CollectiveKind::kReduce && group_.rank() != 0) return 0;
+    if (request_.kind == CollectiveKind::kReduce && group_.rank() != Root()) return 0;
     std::int64_t errors = 0;
     for (std::size_t e = 0; e < output_count_; ++e) errors += output_[e] != Expected(e) ? 1 : 0;
     return errors;
   }
 
  private:
+  int Root() const {
+    return request_.program != nullptr ? std::max(request_.program->collective.root, 0) : 0;
+  }
   bool IsShared() const {
     return request_.kind == CollectiveKind::kAllGather ||
            request_.kind == CollectiveKind::kReduceScatter ||
@@ -145,7 +153,10 @@ class Subject {
 
   float Expected(std::size_t e) const {
     const std::size_t own = static_cast<std::size_t>(group_.rank()) * count_;
-    if (request_.kind == CollectiveKind::kBroadcast) return Given(0, e);
+    if (request_.kind == CollectiveKind::kBroadcast) return Given(Root(), e);
+    if (request_.kind == CollectiveKind::kAllToNext) {
+      return group_.rank() == 0 ? kUntouched : Given(group_.rank() - 1, e);
+    }
     if (request_.kind == CollectiveKind::kAllGather) {
       return Given(static_cast<int>(e / count_), e % count_);
     }
@@ -209,6 +220,10 @@ Result<void> RunRank(const BenchRequest& request, const std::filesystem::path& f
                                    .costs_file = request.costs_file,
                                    .algorithm = request.algorithm});
   if (!group) return Propagate(group);
+  if (request.program != nullptr) {
+    auto used = (*group)->Use({.program = request.program, .generation = 1, .source_ports = {}});
+    if (!used) return used;
+  }
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     auto measured = MeasureSize(request, **group, sizes[i], i, report);
     if (!measured) return measured;

@@ -3,10 +3,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "collective/program/collective_spec.h"
+#include "collective/program/program.h"
 #include "collective/runtime/communicator.h"
 #include "common/base/result.h"
 
@@ -25,6 +26,8 @@ struct BenchRequest {
   int connections = 1;
   std::string costs_file;  // as CommunicatorOptions has them
   std::string algorithm;
+  // Instead of an algorithm: of that kind and so many ranks, and right (CheckPlan).
+  std::shared_ptr<const program::Program> program;
   std::chrono::milliseconds timeout{30'000};
 };
 

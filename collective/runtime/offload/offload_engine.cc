@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "collective/runtime/cost_table.h"
 #include "collective/runtime/offload/offload_session.h"
 #include "collective/runtime/offload/offload_socket.h"
 
@@ -79,6 +80,10 @@ void Engine::TakeCaller() {
 
 Result<std::unique_ptr<OffloadEngine>> OffloadEngine::Listen(const std::string& path,
                                                              const OffloadOptions& options) {
+  if (!options.costs_file.empty()) {
+    auto costs = ReadCostsFile(options.costs_file);
+    if (!costs) return Propagate(costs);
+  }
   auto listener = ListenOnPath(path);
   if (!listener) return Propagate(listener);
   UniqueFd stop(::eventfd(0, EFD_CLOEXEC));

@@ -12,6 +12,7 @@ struct OffloadOptions {
   std::size_t most_sessions = 64;                  // programs at the same time
   std::size_t most_buffers = 256;                  // of a session
   std::size_t most_bytes = std::size_t{64} << 30;  // of a session, in all its buffers
+  std::string costs_file;                          // as CommunicatorOptions has it
 };
 
 // Does the collectives of programs on this host, in their memory: what the agent runs for programs
@@ -27,7 +28,7 @@ struct OffloadOptions {
 class OffloadEngine {
  public:
   // Errors: kInvalidArgument for the path, kAlreadyExists where an engine listens there already,
-  // kUnavailable.
+  // kUnavailable; those of ReadCostsFile.
   static Result<std::unique_ptr<OffloadEngine>> Listen(const std::string& path,
                                                        const OffloadOptions& options = {});
   OffloadEngine(const OffloadEngine&) = delete;

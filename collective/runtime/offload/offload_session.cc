@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -22,6 +23,8 @@ using std::chrono::steady_clock;
 constexpr std::size_t kMostPlanBytes = 256 << 20;
 constexpr std::uint32_t kLongestTimeoutMs = 600'000;
 constexpr std::uint32_t kMostConnections = 64;
+constexpr std::int32_t kMostRanks = 4'096;
+constexpr std::uint32_t kFirstOpenPort = 1024;  // those below are the system's
 constexpr milliseconds kNap{200};
 
 tl::unexpected<Error> Refuse(std::string what) {
@@ -82,6 +85,9 @@ Result<Plan> ParsePlan(std::string_view bytes) {
     OffloadPort one;
     std::memcpy(&one, bytes.data(), sizeof(one));
     bytes.remove_prefix(sizeof(one));
+    if (one.port > UINT16_MAX || (one.port != 0 && one.port < kFirstOpenPort)) {
+      return Refuse(fmt::format("source port {}: from {} on", one.port, kFirstOpenPort));
+    }
     plan.source_ports[{one.peer, one.channel}] = static_cast<std::uint16_t>(one.port);
   }
   auto program = program::DecodeProgram(bytes.substr(0, header.program_bytes));
@@ -172,14 +178,15 @@ Result<std::uint64_t> OffloadSession::Join(const OffloadGroup& group, UniqueFd r
   if (ring_) return Refuse("a session joins one group");
   const std::string place = TextOf(group.store);
   const std::size_t colon = place.rfind(':');
-  constexpr int kFirstOpenPort = 1024;
-  if (!place.starts_with("tcp://") || std::atoi(place.c_str() + colon + 1) < kFirstOpenPort) {
+  if (!place.starts_with("tcp://") ||
+      std::strtoul(place.c_str() + colon + 1, nullptr, 10) < kFirstOpenPort) {
     return Refuse(
         fmt::format("\"{}\": offloaded groups meet at tcp://ADDRESS:PORT, PORT from {} on", place,
                     kFirstOpenPort));
   }
   if (group.timeout_ms == 0 || group.timeout_ms > kLongestTimeoutMs || group.connections == 0 ||
       group.connections > kMostConnections || group.plan_port > UINT16_MAX || group.medium > 1 ||
+      group.size < 1 || group.size > kMostRanks || group.rank < 0 || group.rank >= group.size ||
       (group.plan_port != 0 && group.plan_port < kFirstOpenPort)) {
     return Refuse("options of a group that are out of range");
   }
@@ -190,7 +197,8 @@ Result<std::uint64_t> OffloadSession::Join(const OffloadGroup& group, UniqueFd r
                                        .timeout = milliseconds(group.timeout_ms),
                                        .address = TextOf(group.address),
                                        .connections = static_cast<int>(group.connections),
-                                       .plan_port = static_cast<std::uint16_t>(group.plan_port)};
+                                       .plan_port = static_cast<std::uint16_t>(group.plan_port),
+                                       .costs_file = options_.costs_file};
   auto store = transport::OpenStore(place, group.rank, options.timeout);
   if (!store) return Propagate(store);
   store_ = std::make_unique<SessionStore>(std::move(*store), is_over_);

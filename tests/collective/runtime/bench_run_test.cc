@@ -2,7 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
 #include "collective/runtime/cli/bench_explain.h"
+#include "collective/runtime/cli/program_run.h"
+#include "tests/temporary_folder.h"
 
 namespace espalier::runtime {
 namespace {
@@ -77,6 +84,45 @@ TEST(Bench, RefusesWhatItCannotMeasure) {
     ASSERT_FALSE(rows);
     EXPECT_EQ(rows.error().code, ErrorCode::kInvalidArgument);
   }
+}
+
+// Programs in the files of others' interpreters, and of other sizes than their chunks divide.
+TEST(ProgramRun, RunsImportedProgramsAndFindsNoErrors) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(ESPALIER_PROGRAMS)) {
+    for (const Medium medium : {Medium::kShared, Medium::kTcp}) {
+      for (const std::size_t bytes : {4'096, 60'004}) {
+        const auto row = RunProgramFile(
+            {.file = entry.path(), .medium = medium, .bytes = bytes, .repetitions = 1});
+        ASSERT_TRUE(row) << entry.path() << ": " << row.error().message;
+        EXPECT_EQ(row->errors, 0) << entry.path() << " of " << bytes << " bytes";
+      }
+    }
+    ++files;
+  }
+  EXPECT_GE(files, 6);
+}
+
+TEST(ProgramRun, RefusesWhatIsNotRightOrCannotBeChecked) {
+  const std::string good = std::string(ESPALIER_PROGRAMS) + "/allreduce_ring.xml";
+  std::ifstream file(good);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  TemporaryFolder folder;
+  const auto run = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    const std::size_t at = changed.find(from);
+    EXPECT_NE(at, std::string::npos);
+    changed.replace(at, from.size(), to);
+    const std::string path = folder.path() + "/changed.xml";
+    std::ofstream(path) << changed;
+    const auto row = RunProgramFile({.file = path, .bytes = 4'096, .repetitions = 1});
+    return row ? ErrorCode::kInternal : row.error().code;
+  };
+  EXPECT_EQ(run("type=\"rrs\"", "type=\"rcs\""), ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(run("coll=\"allreduce\"", "coll=\"custom\""), ErrorCode::kUnsupported);
+  EXPECT_EQ(run("inplace=\"1\"", "inplace=\"1\" maxBytes=\"1024\""), ErrorCode::kUnsupported);
+  EXPECT_EQ(run("<algo", "<alg"), ErrorCode::kInvalidArgument);
+  EXPECT_FALSE(RunProgramFile({.file = folder.path() + "/absent.xml"}));
 }
 
 }  // namespace

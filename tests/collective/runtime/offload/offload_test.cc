@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "collective/algorithms/algorithm.h"
+#include "collective/runtime/cost_table.h"
 #include "collective/runtime/offload/offload_engine.h"
 #include "collective/runtime/offload/offload_protocol.h"
 #include "collective/runtime/offload/offload_socket.h"
@@ -172,6 +174,102 @@ TEST_F(OffloadTest, RefusesWhatIsWrongAndGoesOn) {
     EXPECT_EQ(group.Use({}).error().code, ErrorCode::kInvalidArgument);
     ExpectCollectives(group, 3, nullptr);
   });
+}
+
+// What is wrong between programs is told to each of them, whichever way their engine takes.
+TEST_F(OffloadTest, TellsEveryProgramOfCallsThatDiffer) {
+  StartEngine();
+  struct Slip {
+    std::size_t count;
+    DataType type;
+    ReduceOp op;
+  };
+  for (const Medium medium : {Medium::kShared, Medium::kTcp}) {
+    for (const Slip slip :
+         {Slip{63, DataType::kF32, ReduceOp::kSum}, Slip{64, DataType::kI32, ReduceOp::kSum},
+          Slip{64, DataType::kF32, ReduceOp::kMax},
+          Slip{1 << 18, DataType::kF32, ReduceOp::kSum}}) {
+      store_ = FreeStore();
+      RunRanks(3, {.medium = medium}, [&](Group& group) {
+        std::vector<float> data(1 << 18);
+        const Slip call = group.rank() == 2 ? slip : Slip{64, DataType::kF32, ReduceOp::kSum};
+        const auto done = group.Run(CollectiveKind::kAllReduce, data.data(), data.data(),
+                                    call.count, call.type, call.op, program::kNoRoot);
+        ASSERT_FALSE(done);
+        EXPECT_NE(done.error().message.find("rank 2"), std::string::npos) << done.error().message;
+        const auto later = group.Run(CollectiveKind::kBarrier, nullptr, nullptr, 0, DataType::kU8,
+                                     ReduceOp::kSum, program::kNoRoot);
+        EXPECT_FALSE(later);
+      });
+    }
+  }
+  ExpectWorks();
+}
+
+TEST_F(OffloadTest, NamesARankThatNeverComesAndRefusesProgramsOfOtherSizes) {
+  StartEngine();
+  for (const Medium medium : {Medium::kShared, Medium::kTcp}) {
+    store_ = FreeStore();
+    std::vector<std::thread> threads;
+    for (const int rank : {0, 2}) {
+      threads.emplace_back([&, rank] {
+        const auto joined = Join(rank, 3, {.medium = medium, .timeout = milliseconds(300)});
+        ASSERT_FALSE(joined);
+        EXPECT_EQ(joined.error().code, ErrorCode::kUnavailable);
+        const std::string& message = joined.error().message;
+        EXPECT_TRUE(message.find("rank 1") != std::string::npos || message.ends_with(": 1"))
+            << message;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    store_ = FreeStore();
+    RunRanks(3, {.medium = medium}, [](Group& group) {
+      auto wrong = *algorithms::MakeAlgorithm("allreduce-ring", {.ranks = 3});
+      wrong.ranks[0].blocks[0].steps.pop_back();
+      for (const auto& program :
+           {*algorithms::MakeAlgorithm("allreduce-ring", {.ranks = 2}),
+            *algorithms::MakeAlgorithm("allreduce-ring", {.ranks = 4}), wrong}) {
+        const auto used = group.Use({.program = std::make_shared<const program::Program>(program)});
+        ASSERT_FALSE(used);
+        EXPECT_EQ(used.error().code, ErrorCode::kInvalidArgument);
+      }
+      // No alignment, nothing beyond the buffers, no elements at all.
+      std::vector<std::byte> memory(203, std::byte{0x5a});
+      const std::vector<float> ones(25, 1);
+      std::memcpy(&memory[51], ones.data(), 100);
+      ExpectDone(group.Run(CollectiveKind::kAllReduce, &memory[51], &memory[51], 25, DataType::kF32,
+                           ReduceOp::kSum, program::kNoRoot));
+      const std::vector<float> threes(25, 3);
+      EXPECT_EQ(std::memcmp(&memory[51], threes.data(), 100), 0);
+      EXPECT_EQ(std::count(memory.begin(), memory.begin() + 51, std::byte{0x5a}), 51);
+      EXPECT_EQ(std::count(memory.begin() + 151, memory.end(), std::byte{0x5a}), 52);
+      ExpectDone(group.Run(CollectiveKind::kAllReduce, nullptr, nullptr, 0, DataType::kF32,
+                           ReduceOp::kSum, program::kNoRoot));
+      ExpectCollectives(group, 3, nullptr);
+    });
+  }
+}
+
+// Rank 0's engine has the file; all ranks hear of one that is damaged.
+TEST_F(OffloadTest, ChoosesByItsFileOfCosts) {
+  const std::string file = folder_.path() + "/costs";
+  const auto missing = OffloadEngine::Listen(path_, {.costs_file = file});
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
+  std::ofstream(file) << FormatCosts({{Medium::kShared, 2, {.message = 1e-6}}});
+  engine_ = std::move(*OffloadEngine::Listen(path_, {.costs_file = file}));
+  ExpectWorks();
+  std::ofstream(file) << "nonsense\n";
+  store_ = FreeStore();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto joined = Join(rank, 2, {});
+      ASSERT_FALSE(joined);
+      EXPECT_EQ(joined.error().code, ErrorCode::kInvalidArgument) << joined.error().message;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 // A program that keeps no rule, message by message.

@@ -1,0 +1,211 @@
+// A program that shares memory with the engine that does its collectives and does what it likes:
+// the input is a series of requests and of descriptors of calls, some of which are changed while
+// the engine looks at them. What the engine takes is checked by other arithmetic than its own.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "collective/runtime/offload/mapped_file.h"
+#include "collective/runtime/offload/offload_engine.h"
+#include "collective/runtime/offload/offload_protocol.h"
+#include "collective/runtime/offload/offload_socket.h"
+#include "common/base/check.h"
+
+namespace espalier::runtime {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr int kMostActions = 64;
+constexpr std::size_t kMostFileBytes = 1 << 16;
+
+class Input {
+ public:
+  Input(const std::uint8_t* data, std::size_t size)
+      : rest_(reinterpret_cast<const char*>(data), size) {}
+  bool IsEmpty() const { return rest_.empty(); }
+  // Zeros where there is no more.
+  template <typename T>
+  T Take() {
+    T value{};
+    const std::size_t size = std::min(sizeof(value), rest_.size());
+    std::memcpy(&value, rest_.data(), size);
+    rest_.remove_prefix(size);
+    return value;
+  }
+  std::string_view TakeBytes(std::size_t most) {
+    const std::string_view bytes = rest_.substr(0, most);
+    rest_.remove_prefix(bytes.size());
+    return bytes;
+  }
+
+ private:
+  std::string_view rest_;
+};
+
+// A session of one rank, from its start to its end.
+class Program {
+ public:
+  Program(const std::string& engine, const std::string& store)
+      : socket_(std::move(*ConnectToPath(engine))),
+        ring_(std::move(*MappedFile::Make(sizeof(OffloadRing)))) {
+    new (ring_.data()) OffloadRing;
+    OffloadRequest join;
+    std::memcpy(join.group.store, store.data(), store.size());
+    std::memcpy(join.group.name, "g", 1);
+    join.group.size = 1;
+    join.group.timeout_ms = 10'000;
+    join.group.connections = 1;
+    ESPALIER_CHECK(Ask(join, ring_.file()) == 0);
+  }
+
+  void Act(Input& input) {
+    switch (input.Take<std::uint8_t>() % 5) {
+      case 0:
+        Register(input.Take<std::uint16_t>());
+        break;
+      case 1:
+        Release(input.Take<std::uint8_t>());
+        break;
+      case 2:
+        Use(input.TakeBytes(input.Take<std::uint16_t>()));
+        break;
+      case 3:
+        Call(input.Take<OffloadCall>());
+        break;
+      default:
+        CallAndScribble(input.Take<OffloadCall>(), input.Take<OffloadCall>());
+    }
+  }
+
+ private:
+  OffloadRing& ring() { return *reinterpret_cast<OffloadRing*>(ring_.data()); }
+
+  // The reply's code.
+  int Ask(const OffloadRequest& request, int file, std::uint64_t* value = nullptr) {
+    ESPALIER_CHECK(SendMessage(socket_.get(), &request, sizeof(request), file));
+    ring().bell.Add();
+    OffloadReply reply;
+    const auto received = ReceiveMessage(socket_.get(), &reply, sizeof(reply), true);
+    ESPALIER_CHECK(received->bytes == sizeof(reply));
+    if (value != nullptr) *value = reply.value;
+    return reply.code;
+  }
+  void Register(std::size_t bytes) {
+    auto file = MappedFile::Make(bytes % kMostFileBytes + 1);
+    ESPALIER_CHECK(file.has_value());
+    std::uint64_t number = 0;
+    const int code = Ask({.kind = OffloadRequestKind::kRegister}, file->file(), &number);
+    if (code == 0) buffers_[number] = file->size();
+  }
+  void Release(std::uint64_t number) {
+    const int code = Ask({.kind = OffloadRequestKind::kRelease, .value = number}, -1);
+    ESPALIER_CHECK((code == 0) == (buffers_.erase(number) == 1));
+  }
+  void Use(std::string_view bytes) {
+    if (bytes.empty()) return;
+    auto file = MappedFile::Make(bytes.size());
+    ESPALIER_CHECK(file.has_value());
+    std::memcpy(file->data(), bytes.data(), bytes.size());
+    Ask({.kind = OffloadRequestKind::kUse}, file->file());
+  }
+
+  int Await() {
+    while (ring().done.value.load() != posted_) {
+      transport::SleepOn(ring().done, posted_ - 1,
+                         steady_clock::now() + std::chrono::milliseconds(100));
+    }
+    return ring().results[(posted_ - 1) % kRingCalls].code;
+  }
+  void Post(const OffloadCall& call) {
+    ring().calls[posted_ % kRingCalls] = call;
+    ring().posted.store(++posted_, std::memory_order_release);
+    ring().bell.Add();
+  }
+  void Call(const OffloadCall& call) {
+    Post(call);
+    if (Await() == 0) CheckTaken(call);
+  }
+  void CallAndScribble(const OffloadCall& call, const OffloadCall& other) {
+    Post(call);
+    volatile auto* to = reinterpret_cast<unsigned char*>(&ring().calls[(posted_ - 1) % kRingCalls]);
+    std::array<unsigned char, sizeof(OffloadCall)> bytes;
+    std::memcpy(bytes.data(), &other, sizeof(other));
+    while (ring().done.value.load() != posted_) {
+      for (std::size_t i = 0; i < bytes.size(); ++i) to[i] = bytes[i];
+      std::memcpy(bytes.data(), &call, sizeof(call));
+      std::this_thread::yield();
+    }
+    Await();
+  }
+
+  // A group of one: every collective takes and gives `count` elements.
+  void CheckTaken(const OffloadCall& call) const {
+    constexpr std::array<std::uint64_t, 8> kSizes = {4, 8, 2, 2, 1, 4, 8, 1};
+    ESPALIER_CHECK(call.type < kSizes.size() && call.collective <= 8 && call.op < 5);
+    constexpr std::uint32_t kBarrier = 7;
+    if (call.count == 0 || call.collective == kBarrier) return;
+    const auto fits = [&](std::uint64_t number, std::uint64_t offset) {
+      const auto found = buffers_.find(number);
+      if (found == buffers_.end()) return false;
+      std::uint64_t bytes = 0;
+      std::uint64_t end = 0;
+      return !__builtin_mul_overflow(call.count, kSizes[call.type], &bytes) &&
+             !__builtin_add_overflow(bytes, offset, &end) && end <= found->second;
+    };
+    ESPALIER_CHECK(fits(call.output_buffer, call.output_offset), "buffer={} offset={} count={}",
+                   call.output_buffer, call.output_offset, call.count);
+    ESPALIER_CHECK(fits(call.input_buffer, call.input_offset), "buffer={} offset={} count={}",
+                   call.input_buffer, call.input_offset, call.count);
+  }
+
+  UniqueFd socket_;
+  MappedFile ring_;
+  std::uint32_t posted_ = 0;
+  std::map<std::uint64_t, std::uint64_t> buffers_;  // sizes, by number
+};
+
+struct Fixture {
+  Fixture() {
+    std::string folder = std::filesystem::temp_directory_path() / "espalier-fuzz-XXXXXX";
+    ESPALIER_CHECK(mkdtemp(folder.data()) != nullptr);
+    path = folder + "/engine.sock";
+    auto listening = OffloadEngine::Listen(path, {.most_buffers = 8, .most_bytes = 1 << 18});
+    ESPALIER_CHECK(listening.has_value());
+    engine = std::move(*listening);
+  }
+  ~Fixture() {
+    engine.reset();
+    std::filesystem::remove_all(std::filesystem::path(path).parent_path());
+  }
+  std::string path;
+  std::unique_ptr<OffloadEngine> engine;
+  int runs = 0;
+};
+
+}  // namespace
+}  // namespace espalier::runtime
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  namespace runtime = espalier::runtime;
+  static runtime::Fixture fixture;
+  // The session before may still be going: the next one meets elsewhere.
+  const int port = 20'000 + (getpid() * 16 + fixture.runs++ % 16) % 10'000;
+  runtime::Program program(fixture.path, "tcp://127.0.0.1:" + std::to_string(port));
+  runtime::Input input(data, size);
+  for (int i = 0; i < runtime::kMostActions && !input.IsEmpty(); ++i) program.Act(input);
+  return 0;
+}

@@ -161,6 +161,13 @@ void PathLearner::Verify(const PortKey& key, std::uint16_t port) {
   Queue(key, state);
 }
 
+bool PathLearner::VerifyOnce(const PortKey& key, std::uint16_t port) {
+  const auto known = keys_.find(key);
+  if (known != keys_.end()) return known->second.ordered || known->second.queued;
+  Verify(key, port);
+  return true;
+}
+
 std::vector<std::uint16_t> PathLearner::NextPorts(const PortKey& key, KeyState& state,
                                                   std::size_t limit) {
   std::vector<std::uint16_t> ports;

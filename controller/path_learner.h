@@ -51,6 +51,9 @@ class PathLearner {
   bool Want(const fabric::PortKey& key, fabric::PathIndex path);
   // This port is in use or about to be: look whether it still takes its path.
   void Verify(const fabric::PortKey& key, std::uint16_t port);
+  // As Verify, but once for ever, for a key of which nothing else is asked. Whether its answer
+  // may still come.
+  bool VerifyOnce(const fabric::PortKey& key, std::uint16_t port);
 
   struct Order {
     fabric::NodeId source;  // whose agent must probe

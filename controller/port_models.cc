@@ -46,7 +46,11 @@ std::size_t PortModels::PathCount(const PortKey& key) {
 std::vector<PortSample> PortModels::Samples(const PortKey& key) const {
   std::vector<PortSample> samples;
   for (const PortEntry& entry : map_.Ports(key)) {
-    if (entry.trust == PortTrust::kVerified) samples.push_back({entry.port, entry.path});
+    // Ways back begin at a listener's port, which maps of ports know nothing of.
+    const bool is_known = entry.port >= fabric::kFirstRocePort;
+    if (is_known && entry.trust == PortTrust::kVerified) {
+      samples.push_back({entry.port, entry.path});
+    }
   }
   return samples;
 }

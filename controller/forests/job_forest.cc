@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "collective/forest/planner.h"
+#include "collective/program/program_bytes.h"
 #include "collective/program/verifier/verifier.h"
+#include "proto/convert.h"
 
 namespace espalier::controller {
 namespace {
@@ -18,7 +20,8 @@ using fabric::NodeId;
 
 constexpr int kSlots = 2;               // every interpreter has so many
 constexpr std::int64_t kMostTrees = 8;  // a rank: more make the pieces of data too small
-constexpr double kBitsPerGigabit = 1e9;
+// The rest of a message is for the ports of a rank's connections.
+constexpr std::size_t kMostProgramBytes = wire::kMaxMessageBytes - (std::size_t{256} << 10);
 
 // The part of a route between two leaves: where it enters the fabric and where it leaves it.
 struct Leg {
@@ -69,6 +72,14 @@ class Builder {
     forest_.trees = made->plan.trees_per_weight;
     forest_.algbw_gbps = made->plan.AlgorithmGbps(made->plan.inverse_rate).ToDouble();
     forest_.bound_gbps = made->plan.AlgorithmGbps(made->plan.bound_inverse_rate).ToDouble();
+    const std::size_t bytes = program::EncodeProgram(program->program).size();
+    if (bytes > kMostProgramBytes) {
+      return Fail(
+          ErrorCode::kResourceExhausted,
+          fmt::format("the program of this forest has {} bytes, and {} at most go to a rank: "
+                      "a job of fewer ranks has fewer",
+                      bytes, kMostProgramBytes));
+    }
     forest_.program = std::move(program->program);
     forest_.tree_classes = std::move(program->trees);
     if (auto added = AddEdges(program->paths); !added) return Propagate(added);

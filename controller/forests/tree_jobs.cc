@@ -276,6 +276,7 @@ void TreeJobs::HandleFindings() {
                          .forest = job.in_force->forest,
                          .listens = job.in_force->listens,
                          .ports = std::vector<std::uint16_t>(job.in_force->ports.size()),
+                         .refused = {},
                          .replaces_dead = false,
                          .flows = {}};
     }

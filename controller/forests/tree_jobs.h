@@ -35,8 +35,10 @@ struct JobPlan {
   std::shared_ptr<const JobForest> forest;
   std::vector<std::uint16_t> listens;  // by rank: the port that it is reached at
   std::vector<std::uint16_t> ports;    // by edge; 0: it needs none, or has none yet
-  bool replaces_dead = false;          // the plan before it has a path that is dead
-  std::vector<FlowSlot> flows;         // those of its edges in the flow table, once in force
+  // By edge: ports that were given up as what comes back from them meets a dead link.
+  std::vector<std::uint8_t> refused;
+  bool replaces_dead = false;   // the plan before it has a path that is dead
+  std::vector<FlowSlot> flows;  // those of its edges in the flow table, once in force
 };
 
 struct TreeJob {
@@ -65,6 +67,8 @@ struct TreeJob {
 // of one of its paths fails or is drained, when a port turns out to lead elsewhere, and on the
 // operator's word; the old one stays in force until the new one has all its ports. No plan takes a
 // port again that another had within the last minutes, so that connections of both can exist.
+// What comes back on a connection (TCP's acknowledgements) goes by the fabric's own choice: while
+// links are dead, ports are taken only where a probe from the other end has found it to be alive.
 //
 // Thread safety: the controller's loop thread. The references must outlive it.
 class TreeJobs {
@@ -117,6 +121,9 @@ class TreeJobs {
   std::vector<std::uint16_t> ChooseListenPorts(const TreeJob& job, const JobForest& forest) const;
   // Puts the next plan in force once it has all ports.
   void ChoosePorts(TreeJob& job);
+  bool ChoosePort(JobPlan& plan, std::size_t edge);
+  enum class WayBack { kUnknown, kAlive, kDead };
+  WayBack WayBackOf(const TreeEdge& edge, const fabric::PortKey& key, std::uint16_t port);
   void PutInForce(TreeJob& job);
   void OpenFlows(TreeJob& job);
   void TakeOutOfForce(TreeJob& job);

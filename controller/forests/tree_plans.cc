@@ -13,6 +13,7 @@ namespace espalier::controller {
 namespace {
 
 constexpr Duration kPortRest = std::chrono::minutes(2);
+constexpr std::uint8_t kMostRefused = 16;  // ports of an edge whose ways back are dead
 // The flows of trees have numbers that agents, who count connections and their flows, do not reach.
 constexpr std::uint64_t kFirstTreeFlow = std::uint64_t{1} << 63U;
 
@@ -35,6 +36,7 @@ void TreeJobs::Begin(TreeJob& job, std::shared_ptr<const JobForest> forest) {
                      .forest = forest,
                      .listens = ChooseListenPorts(job, *forest),
                      .ports = std::vector<std::uint16_t>(forest->edges.size()),
+                     .refused = {},
                      .replaces_dead = false,
                      .flows = {}};
   ChoosePorts(job);
@@ -67,26 +69,63 @@ std::vector<std::uint16_t> TreeJobs::ChooseListenPorts(const TreeJob& job,
 
 void TreeJobs::ChoosePorts(TreeJob& job) {
   JobPlan& plan = *job.next;
+  plan.refused.resize(plan.ports.size());
   bool complete = true;
   for (std::size_t i = 0; i < plan.forest->edges.size(); ++i) {
-    const TreeEdge& edge = plan.forest->edges[i];
-    if (!edge.crossing || plan.ports[i] != 0) continue;
-    const fabric::PortKey key = KeyOf(plan, edge);
-    const auto choose = [&] {
-      return ChoosePort(state_.path_map, key, edge.crossing->path, state_.ports, PortNeed::kSure,
-                        0);
-    };
-    auto entry = choose();
-    if (!entry && learner_.Want(key, edge.crossing->path)) entry = choose();
-    if (!entry) {
-      complete = false;
-      continue;
-    }
-    plan.ports[i] = entry->port;
-    state_.ports.Take(key, entry->port);
-    if (entry->trust != fabric::PortTrust::kVerified) learner_.Verify(key, entry->port);
+    if (plan.forest->edges[i].crossing) complete = ChoosePort(plan, i) && complete;
   }
   if (complete) PutInForce(job);
+}
+
+// Whether the edge has a port that will do. One whose way back is not known yet is kept meanwhile.
+bool TreeJobs::ChoosePort(JobPlan& plan, std::size_t number) {
+  const TreeEdge& edge = plan.forest->edges[number];
+  const fabric::PortKey key = KeyOf(plan, edge);
+  const auto choose = [&] {
+    return controller::ChoosePort(state_.path_map, key, edge.crossing->path, state_.ports,
+                                  PortNeed::kSure, 0);
+  };
+  std::uint16_t& port = plan.ports[number];
+  while (true) {
+    if (port == 0) {
+      auto entry = choose();
+      if (!entry && learner_.Want(key, edge.crossing->path)) entry = choose();
+      if (!entry) return false;
+      port = entry->port;
+      state_.ports.Take(key, port);
+      if (entry->trust != fabric::PortTrust::kVerified) learner_.Verify(key, port);
+    }
+    // Where so many have failed, what comes back does not depend on the port.
+    if (plan.refused[number] >= kMostRefused) return true;
+    const WayBack back = WayBackOf(edge, key, port);
+    if (back != WayBack::kDead) return back == WayBack::kAlive;
+    old_ports_.push_back({loop_.Now() + kPortRest, key, port});
+    ++plan.refused[number];
+    port = 0;
+  }
+}
+
+TreeJobs::WayBack TreeJobs::WayBackOf(const TreeEdge& edge, const fabric::PortKey& key,
+                                      std::uint16_t port) {
+  const auto paths =
+      state_.paths.Between(edge.crossing->destination_leaf, edge.crossing->source_leaf);
+  const auto is_alive = [&](const fabric::Path& path) {
+    return fabric::IsAlive(state_.topology, path);
+  };
+  const bool is_probed = key.protocol == wire::kProtocolUdp;
+  if (!is_probed || std::all_of(paths.begin(), paths.end(), is_alive)) return WayBack::kAlive;
+  const fabric::PortKey back = {.source = key.destination,
+                                .destination = key.source,
+                                .protocol = key.protocol,
+                                .destination_port = port,
+                                .destination_qpn = 0};
+  const auto seen = state_.path_map.Find(back, key.destination_port);
+  // A switch that has no way on may not answer.
+  if (!seen) {
+    return learner_.VerifyOnce(back, key.destination_port) ? WayBack::kUnknown : WayBack::kDead;
+  }
+  if (seen->trust == fabric::PortTrust::kReverify) return WayBack::kDead;
+  return is_alive(paths[seen->path.Index()]) ? WayBack::kAlive : WayBack::kDead;
 }
 
 void TreeJobs::PutInForce(TreeJob& job) {

@@ -101,7 +101,7 @@ void TakeLines(const std::string& text, RanksRun& run) {
     run.seconds[call] = std::max(run.seconds[call], Number(*line, "seconds"));
     run.wrong_sums += static_cast<std::int64_t>(Number(*line, "wrong_sums"));
     const io::JsonValue* const done = line->Find("done");
-    if (done == nullptr || done->text != "true") ++run.failed_calls;
+    if (done == nullptr || !done->boolean) ++run.failed_calls;
     ++call;
   }
 }

@@ -277,7 +277,10 @@ void Cluster::AnswerProbes(Host& host, const wire::ProbeOrder& order) {
       ++report.sent;
       ++host.probes;
       if (!host.answers_probes) continue;
-      const auto& hops = between[static_cast<std::size_t>(SpineOf(from, to, port))].hops;
+      const bool is_back = port < fabric::kFirstRocePort;
+      const int spine =
+          is_back ? SpineBack(from, to, order.destination_port) : SpineOf(from, to, port);
+      const auto& hops = between[static_cast<std::size_t>(spine)].hops;
       const auto last = hops.begin() + ttl - 2;
       if (std::any_of(hops.begin(), last + 1,
                       [&](const auto& passed) { return dead.contains(passed.link); })) {
@@ -297,6 +300,11 @@ void Cluster::AnswerProbes(Host& host, const wire::ProbeOrder& order) {
 }
 
 int Cluster::SpineOf(int from, int to, std::uint16_t port) const { return hash(from, to, port); }
+
+// Of other bits than the way there, as the ports are swapped.
+int Cluster::SpineBack(int from, int to, std::uint16_t port) const {
+  return hash(from, to, static_cast<std::uint16_t>(port / 3));
+}
 
 int Cluster::AppliedSpine(int from, std::uint64_t flow, int to) const {
   const Host& own = hosts_[static_cast<std::size_t>(from)];

@@ -76,6 +76,8 @@ class Cluster : private Bus {
 
   // The spine that the fabric sends this port to; the truth that probes report.
   int SpineOf(int from, int to, std::uint16_t port) const;
+  // The spine of what comes back from a listener at `from` to a connection's source port at `to`.
+  int SpineBack(int from, int to, std::uint16_t port) const;
   std::function<int(int from, int to, std::uint16_t port)> hash;
   // Links that drop all packets, of which nobody was told.
   std::set<fabric::LinkId> dead;

@@ -170,6 +170,23 @@ TEST_F(TreeJobsTest, AFailedLinkBringsANewPlanOnPortsThatNoOldConnectionHas) {
   for (const auto& [key, port] : before) EXPECT_FALSE(cluster_.state().ports.IsTaken(key, port));
 }
 
+// What comes back on a connection goes by the fabric's choice: not over the dead link either.
+TEST_F(TreeJobsTest, WhileALinkIsDeadPortsAreTakenWhoseWayBackIsAlive) {
+  Start(Spec());
+  ASSERT_TRUE(cluster_.ChangeLink("leaf1--spine2", IntentAction::kFail).has_value());
+  cluster_.Advance(1s);
+  ASSERT_EQ(StatusOf(), JobStatus::kReady) << JobOf().problem;
+  ExpectPlannedSpines();
+  int near = 0;
+  for (std::size_t i = 0; i < JobOf().in_force->ports.size(); ++i) {
+    const TreeEdge& edge = JobOf().in_force->forest->edges[i];
+    if (!edge.crossing || (edge.from / 2 != 1 && edge.to / 2 != 1)) continue;
+    ++near;
+    EXPECT_NE(cluster_.SpineBack(edge.to, edge.from, JobOf().in_force->ports[i]), 2);
+  }
+  EXPECT_GT(near, 0);
+}
+
 TEST_F(TreeJobsTest, ADrainedLinkIsLeftAndARestoredOneIsTakenByRecompute) {
   Start(Spec());
   const auto forest = JobOf().in_force->forest;

@@ -83,6 +83,12 @@ class TreeJobTest : public testing::Test {
     EXPECT_TRUE(StopTreeJob(*daemons_, name).has_value());
   }
 
+  int CollectivesDone() {
+    const auto answer = daemons_->Get("/api/v1/forests");
+    EXPECT_TRUE(answer.has_value());
+    return std::stoi(answer->Find("forests")->items[0].Find("collectives_done")->text);
+  }
+
   std::optional<lab::Lab> lab_;
   TemporaryFolder folder_;
   std::optional<LabDaemons> daemons_;
@@ -105,16 +111,12 @@ TEST_F(TreeJobTest, ASpineThatFailsBetweenAndDuringCallsCostsNoSum) {
   const auto first = AwaitPlan(*daemons_, "long", "");
   ASSERT_TRUE(first.has_value());
   bool failed = false;
-  const auto run = RunRanks(
-      *lab_, ESPALIER_PROGRAMS,
-      {.bytes = kBytes, .calls = 8, .job = "long", .on_running = [&] {
-         if (failed) return;
-         const auto answer = daemons_->Get("/api/v1/forests");
-         ASSERT_TRUE(answer.has_value());
-         // Once a few are done.
-         failed = std::stoi(answer->Find("forests")->items[0].Find("collectives_done")->text) >= 4;
-         if (failed) FailSpine();
-       }});
+  const auto run = RunRanks(*lab_, ESPALIER_PROGRAMS,
+                            {.bytes = kBytes, .calls = 8, .job = "long", .on_running = [&] {
+                               if (failed) return;
+                               failed = CollectivesDone() >= 4;  // once a few are done
+                               if (failed) FailSpine();
+                             }});
   ASSERT_TRUE(run.has_value()) << run.error().message;
   EXPECT_TRUE(failed);
   EXPECT_TRUE(run->completed);
@@ -123,6 +125,85 @@ TEST_F(TreeJobTest, ASpineThatFailsBetweenAndDuringCallsCostsNoSum) {
   fmt::print("calls of {} bytes:", kBytes);
   for (const double seconds : run->seconds) fmt::print(" {:.2f}", seconds);
   fmt::print(" s\n");
+}
+
+// The other leaves go on sending into a spine that has no way left. Every rank stands still in the
+// call under way until the controller hears of it, and does it again by a new plan.
+TEST_F(TreeJobTest, AFarLinkThatDiesInACallHasItDoneAgainByANewPlan) {
+  ASSERT_TRUE(StartTreeJob(*daemons_, *lab_, "far", kBytes, false).has_value());
+  const auto first = AwaitPlan(*daemons_, "far", "");
+  ASSERT_TRUE(first.has_value());
+  constexpr int kStill = 15;  // looks that see the same number of calls done
+  bool is_cut = false;
+  bool is_told = false;
+  int done = 0;
+  int still = 0;
+  const auto run =
+      RunRanks(*lab_, ESPALIER_PROGRAMS,
+               {.bytes = kBytes, .calls = 6, .job = "far", .on_running = [&] {
+                  if (is_told) return;
+                  const int now = CollectivesDone();
+                  still = now == done ? still + 1 : 0;
+                  done = now;
+                  if (!is_cut && done >= 4) {
+                    is_cut = true;
+                    still = 0;
+                    ASSERT_TRUE(lab::FailLink(*lab_, "leaf2--spine1").has_value());
+                  }
+                  if (!is_cut || still < kStill) return;
+                  is_told = true;
+                  ASSERT_TRUE(daemons_->Post("/api/v1/links/fail?id=leaf2--spine1").has_value());
+                }});
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  EXPECT_TRUE(is_told) << "the calls went on without the link";
+  EXPECT_TRUE(run->completed);
+  EXPECT_EQ(run->failed_calls, 0);
+  EXPECT_EQ(run->wrong_sums, 0);
+  EXPECT_TRUE(AwaitPlan(*daemons_, "far", *first).has_value());
+}
+
+class LongTreeJobTest : public TreeJobTest {};
+
+// With nobody to tell the controller the call ends with an error at every rank, and not with sums
+// that lack something. Programs that have no plan meet by their store on plain ECMP.
+TEST_F(LongTreeJobTest, AFarLinkThatNobodyTellsOfEndsTheCallAtEveryRank) {
+  constexpr int kRanks = 16;
+  auto run = RunRanks(*lab_, ESPALIER_PROGRAMS,
+                      {.bytes = kBytes,
+                       .calls = 1,
+                       .job = "silent",
+                       .may_be_plain = true,
+                       .timeout_ms = 6'000,
+                       .on_running = nullptr});
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  EXPECT_TRUE(run->completed);
+  EXPECT_EQ(run->wrong_sums, 0);
+
+  ASSERT_TRUE(StartTreeJob(*daemons_, *lab_, "silent", kBytes, false).has_value());
+  bool is_cut = false;
+  constexpr int kMoreCalls = 20;
+  run = RunRanks(*lab_, ESPALIER_PROGRAMS,
+                 {.bytes = kBytes,
+                  .calls = kMoreCalls,
+                  .job = "silent",
+                  .timeout_ms = 3'000,
+                  .on_running = [&] {
+                    if (is_cut || CollectivesDone() < 4) return;
+                    is_cut = true;
+                    ASSERT_TRUE(lab::FailLink(*lab_, "leaf2--spine1").has_value());
+                  }});
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  EXPECT_TRUE(is_cut);
+  EXPECT_FALSE(run->completed);
+  EXPECT_GE(run->failed_calls, kRanks);
+  EXPECT_EQ(run->wrong_sums, 0);
+
+  ASSERT_TRUE(lab::RestoreLink(*lab_, "leaf2--spine1").has_value());
+  run = RunRanks(*lab_, ESPALIER_PROGRAMS,
+                 {.bytes = kBytes, .calls = 1, .job = "silent", .on_running = nullptr});
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  EXPECT_TRUE(run->completed);
+  EXPECT_EQ(run->wrong_sums, 0);
 }
 
 }  // namespace

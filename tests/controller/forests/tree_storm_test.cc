@@ -1,0 +1,279 @@
+// Jobs on forests while everything happens to them: what hosts hold is checked by what came over
+// the wire alone.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "collective/program/program_bytes.h"
+#include "collective/program/verifier/verifier.h"
+#include "controller/forests/tree_jobs.h"
+#include "tests/controller/cluster.h"
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr fabric::LeafSpineOptions kShape{.spines = 4,
+                                          .leaves = 4,
+                                          .hosts_per_leaf = 2,
+                                          .host_rate = BitsPerSecond{800'000'000'000},
+                                          .fabric_rate = BitsPerSecond{100'000'000'000}};
+constexpr Duration kPortRest = 2min;
+
+// Sees the plans that hosts hold, and nothing of the controller.
+class WireChecker {
+ public:
+  explicit WireChecker(Cluster& cluster) : cluster_(cluster) {}
+
+  void Look(Duration now) {
+    for (int i = 0; i < cluster_.hosts(); ++i) {
+      for (const auto& [rank, plan] : cluster_.host(i).plans) LookAt(i, plan, now);
+    }
+  }
+  // Where nothing is on its way any more: all ranks of a job hold one plan, and the ends of each
+  // connection agree.
+  void LookAtRest(const std::map<std::string, std::vector<int>>& jobs) {
+    for (const auto& [job, hosts] : jobs) {
+      std::set<std::uint64_t> versions;
+      for (std::uint32_t rank = 0; rank < hosts.size(); ++rank) {
+        const auto& plans = cluster_.host(hosts[rank]).plans;
+        const auto found = plans.find({job, rank});
+        ASSERT_NE(found, plans.end()) << job << " rank " << rank;
+        versions.insert(found->second.version);
+        for (const wire::PeerPorts& peer : found->second.peers) {
+          const int other = hosts[peer.rank];
+          EXPECT_EQ(peer.address, cluster_.Address(other));
+          EXPECT_EQ(peer.destination_port,
+                    cluster_.host(other).plans.at({job, peer.rank}).listen_port);
+        }
+      }
+      EXPECT_EQ(versions.size(), 1U) << job << " has ranks in different plans";
+    }
+    for (int i = 0; i < cluster_.hosts(); ++i) {
+      for (const auto& [rank, plan] : cluster_.host(i).plans) {
+        EXPECT_TRUE(jobs.contains(rank.first)) << "host " << i << " has a rank of " << rank.first;
+      }
+    }
+  }
+  int plans() const { return static_cast<int>(programs_.size()); }
+
+ private:
+  using Version = std::pair<std::string, std::uint64_t>;
+  // Of a connection: what the fabric's hash sees.
+  using Connection = std::tuple<int, IpAddress, std::uint16_t, std::uint16_t>;
+  struct Use {
+    Version version;
+    Duration last{};
+  };
+
+  void LookAt(int host, const wire::RankPlan& plan, Duration now) {
+    const Version version(plan.job, plan.version);
+    const auto [known, is_new] = programs_.try_emplace(version, plan.program);
+    EXPECT_EQ(known->second, plan.program) << plan.job << ": one plan, two programs";
+    if (is_new) {
+      const auto program = program::DecodeProgram(plan.program);
+      ASSERT_TRUE(program.has_value());
+      EXPECT_EQ(program->ranks.size(), plan.ranks);
+      EXPECT_FALSE(program::Verify(*program, {.fifo_slots = 2}).violation);
+    }
+    for (const wire::PeerPorts& peer : plan.peers) {
+      for (const std::uint16_t port : peer.source_ports) {
+        const Connection connection(host, peer.address, peer.destination_port, port);
+        Use& use = uses_.try_emplace(connection, Use{version, now}).first->second;
+        // A controller does not know what ports its predecessor gave.
+        const bool is_of_one_controller = use.version.second >> 32U == version.second >> 32U;
+        if (is_of_one_controller && use.version != version) {
+          EXPECT_GE(now - use.last, kPortRest)
+              << plan.job << " has port " << port << " of " << use.version.first << " again";
+        }
+        use = {version, now};
+      }
+    }
+  }
+
+  Cluster& cluster_;
+  std::map<Version, std::string> programs_;
+  std::map<Connection, Use> uses_;
+};
+
+class Storm {
+ public:
+  explicit Storm(std::uint64_t seed) : random_(seed), cluster_(kShape, Options()) {
+    cluster_.ConnectAll();
+  }
+
+  void Run(int actions, bool with_restarts) {
+    for (int i = 0; i < actions; ++i) {
+      Act(with_restarts);
+      Pass(std::chrono::milliseconds(Draw(1'500)));
+      if (testing::Test::HasFailure()) return;
+    }
+    Calm();
+    if (testing::Test::HasFailure()) return;
+    checker_.LookAtRest(jobs_);
+    if (testing::Test::HasFailure()) return;
+    CheckPaths();
+    EXPECT_GT(checker_.plans(), 0);
+  }
+
+ private:
+  static ControllerOptions Options() {
+    ControllerOptions options;
+    options.fabric_hashes_protocol = false;
+    options.verify_interval = {};
+    return options;
+  }
+  int Draw(int below) { return std::uniform_int_distribution(0, below - 1)(random_); }
+
+  void Pass(Duration by) {
+    constexpr Duration kStep = 50ms;
+    for (Duration done{}; done < by; done += kStep) {
+      cluster_.Advance(kStep);
+      now_ += kStep;
+      checker_.Look(now_);
+    }
+  }
+  void Act(bool with_restarts) {
+    switch (Draw(with_restarts ? 9 : 8)) {
+      case 0:
+      case 1:
+        return StartJob();
+      case 2:
+        return StopJob();
+      case 3:
+      case 4:
+        return ChangeLink();
+      case 5: {  // an agent that hears nothing for a while
+        const int host = Draw(cluster_.hosts());
+        cluster_.host(host).peer = PeerId(0);
+        Pass(4s);
+        return cluster_.Connect(host);
+      }
+      case 6: {  // an agent that starts anew
+        const int number = Draw(cluster_.hosts());
+        Cluster::Host& host = cluster_.host(number);
+        host.peer = PeerId(0);
+        Pass(4s);
+        host.plans.clear();
+        host.new_plans.clear();
+        host.epoch = host.generation = 0;
+        host.instance += 100;
+        host.acknowledges = true;
+        return cluster_.Connect(number);
+      }
+      case 7:
+        cluster_.host(Draw(cluster_.hosts())).acknowledges = false;
+        Pass(300ms);
+        for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).acknowledges = true;
+        return static_cast<void>(cluster_.Recompute());
+      default:
+        cluster_.RestartController();
+        cluster_.ConnectAll();
+    }
+  }
+  void StartJob() {
+    constexpr std::size_t kMostJobs = 3;
+    if (jobs_.size() >= kMostJobs) return;
+    std::vector<int> hosts;
+    for (int i = 0; i < cluster_.hosts(); ++i) hosts.push_back(i);
+    std::shuffle(hosts.begin(), hosts.end(), random_);
+    hosts.resize(static_cast<std::size_t>(2 + Draw(5)));
+    JobSpec spec{.name = "job" + std::to_string(started_++), .ranks = {}};
+    for (const int host : hosts) spec.ranks.push_back("h" + std::to_string(host));
+    // Refused where an agent is away or the fabric is in pieces.
+    if (cluster_.StartJob(spec).has_value()) jobs_[spec.name] = hosts;
+  }
+  void StopJob() {
+    if (jobs_.empty()) return;
+    const auto job = std::next(jobs_.begin(), Draw(static_cast<int>(jobs_.size())));
+    ASSERT_TRUE(cluster_.StopJob(job->first).has_value());
+    jobs_.erase(job);
+  }
+  void ChangeLink() {
+    if (!changed_link_.empty()) {
+      const auto back = is_drained_ ? IntentAction::kUndrain : IntentAction::kRestore;
+      ASSERT_TRUE(cluster_.ChangeLink(changed_link_, back).has_value());
+      changed_link_.clear();
+      return;
+    }
+    changed_link_ = "leaf" + std::to_string(Draw(4)) + "--spine" + std::to_string(Draw(4));
+    is_drained_ = Draw(2) == 0;
+    versions_at_change_.clear();
+    for (const auto& [name, job] : cluster_.controller().jobs().all()) {
+      if (job.in_force) versions_at_change_[name] = job.in_force->version;
+    }
+    const auto away = is_drained_ ? IntentAction::kDrain : IntentAction::kFail;
+    ASSERT_TRUE(cluster_.ChangeLink(changed_link_, away).has_value());
+  }
+  void Calm() {
+    for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).acknowledges = true;
+    Pass(10s);
+    for (const auto& [name, hosts] : jobs_) {
+      const auto& all = cluster_.controller().jobs().all();
+      const auto job = all.find(name);
+      ASSERT_NE(job, all.end()) << name << " is gone";
+      const JobStatus status = cluster_.controller().jobs().StatusOf(job->second);
+      const bool has_none = status == JobStatus::kStuck && !job->second.problem.empty();
+      EXPECT_TRUE(status == JobStatus::kReady || has_none) << name;
+      if (has_none) stuck_.insert(name);
+    }
+  }
+  // No connection is on a link that is not in use, there or (where it was planned since) back. Jobs
+  // that no forest was found for keep what they had.
+  void CheckPaths() {
+    if (changed_link_.empty()) return;
+    const int leaf = changed_link_[4] - '0';
+    const int spine = changed_link_.back() - '0';
+    for (const auto& [name, hosts] : jobs_) {
+      if (stuck_.contains(name)) continue;
+      for (std::uint32_t rank = 0; rank < hosts.size(); ++rank) {
+        const int from = hosts[rank];
+        const wire::RankPlan& plan = cluster_.host(from).plans.at({name, rank});
+        for (const auto& peer : plan.peers) {
+          const int to = hosts[peer.rank];
+          const bool is_near = from / 2 == leaf || to / 2 == leaf;
+          if (!is_near || from / 2 == to / 2) continue;
+          for (const std::uint16_t port : peer.source_ports) {
+            EXPECT_NE(cluster_.SpineOf(from, to, port), spine);
+            if (!is_drained_ && plan.version != versions_at_change_[name]) {
+              EXPECT_NE(cluster_.SpineBack(to, from, port), spine);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  std::mt19937_64 random_;
+  Cluster cluster_;
+  WireChecker checker_{cluster_};
+  Duration now_{};
+  std::map<std::string, std::vector<int>> jobs_;  // hosts, by rank
+  int started_ = 0;
+  std::string changed_link_;
+  std::map<std::string, std::uint64_t> versions_at_change_;
+  std::set<std::string> stuck_;
+  bool is_drained_ = false;
+};
+
+class TreeStorm : public testing::TestWithParam<int> {};
+
+TEST_P(TreeStorm, RanksOfAJobHoldOnePlanAndNoPortComesBackEarly) {
+  Storm(static_cast<std::uint64_t>(GetParam())).Run(30, /*with_restarts=*/false);
+}
+
+TEST_P(TreeStorm, JobsOutliveTheirController) {
+  Storm(static_cast<std::uint64_t>(GetParam()) + 1'000).Run(20, /*with_restarts=*/true);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, TreeStorm, testing::Range(0, 4));
+
+}  // namespace
+}  // namespace espalier::controller

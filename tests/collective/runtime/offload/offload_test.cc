@@ -36,7 +36,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 std::string FreeStore() {
-  static std::uint16_t next = static_cast<std::uint16_t>(5000 + ::getpid() % 5000);
+  // Processes that run side by side have numbers that are close to one another.
+  static std::uint16_t next = static_cast<std::uint16_t>(5000 + ::getpid() % 100 * 50);
   while (!transport::ListenOn("127.0.0.1", ++next)) {
   }
   return "tcp://127.0.0.1:" + std::to_string(next);

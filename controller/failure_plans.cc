@@ -84,26 +84,30 @@ void FailurePlans::PutInOrder() {
 }
 
 bool FailurePlans::RefreshNext(std::size_t most_ways) {
-  if (order_.empty()) {
+  if (!draft_ && order_.empty()) {
     if (ordered_changes_ == state_.path_changes && ordered_version_ == state_.topology.version()) {
       return false;
     }
     PutInOrder();
   }
-  std::size_t ways = 0;
-  while (!order_.empty() && ways < most_ways) {
-    const Element element = order_.back();
-    order_.pop_back();
-    Make(element);
-    ways += plans_[element].entries.size() + 1;
+  for (std::size_t ways = 0; ways < most_ways && (draft_ || !order_.empty()); ++ways) {
+    if (!draft_) {
+      Begin(order_.back());
+      order_.pop_back();
+    }
+    if (draft_) ways += GoOn(most_ways - ways);
   }
   entries_gauge_.Set(static_cast<double>(entries_));
   return true;
 }
 
-void FailurePlans::AddLoad(std::span<const std::uint32_t> hops, std::int64_t units) {
-  for (const std::uint32_t link : hops) {
-    extra_[link] += units;
+void FailurePlans::AddLoad(const Flow& flow, std::int32_t path, int sign) {
+  const std::int64_t share = kLoadUnit / static_cast<std::int64_t>(flow.ways.size());
+  hops_.clear();
+  state_.view.AppendHops(*state_.view.LeafOf(flow.source_leaf),
+                         *state_.view.LeafOf(flow.destination_leaf), path, hops_);
+  for (const std::uint32_t link : hops_) {
+    extra_[link] += sign * share;
     touched_.push_back(link);
   }
 }
@@ -141,39 +145,49 @@ std::int32_t FailurePlans::ChoosePath(Element element, const Flow& flow, std::in
   return best;
 }
 
-void FailurePlans::Make(Element element) {
-  Plan& plan = plans_[element];
-  entries_ -= plan.entries.size();
-  plan.entries.clear();
-  plan.changes = state_.path_changes;
-  plan.version = state_.topology.version();
+void FailurePlans::Begin(Element element) {
+  Plan& before = plans_[element];
+  Plan plan{.changes = state_.path_changes, .version = state_.topology.version()};
   const std::vector<LivePaths::Way> ways = WaysOver(element);
-  if (entries_ + ways.size() > max_entries_) return;
-  made_.Add();
-  const auto place = [&](const Flow& flow, std::int32_t path, std::int64_t units) {
-    hops_.clear();
-    state_.view.AppendHops(*state_.view.LeafOf(flow.source_leaf),
-                           *state_.view.LeafOf(flow.destination_leaf), path, hops_);
-    AddLoad(hops_, units);
-  };
-  const auto share_of = [](const Flow& flow) {
-    return kLoadUnit / static_cast<std::int64_t>(flow.ways.size());
-  };
-  for (const LivePaths::Way way : ways) {
-    const Flow& flow = state_.flows.At(state_.owners[way].slot);
-    place(flow, state_.live.PathOf(way), -share_of(flow));
+  if (entries_ - before.entries.size() + ways.size() > max_entries_) {
+    entries_ -= before.entries.size();
+    before = std::move(plan);
+    return;
   }
   for (const LivePaths::Way way : ways) {
-    const Flow& flow = state_.flows.At(state_.owners[way].slot);
-    const std::int32_t to = ChoosePath(element, flow, share_of(flow));
-    plan.entries.push_back({way, state_.live.PathOf(way), to});
-    if (to == kNoPath) continue;
-    place(flow, to, share_of(flow));
-    AskForPort(flow, to);
+    const std::int32_t path = state_.live.PathOf(way);
+    plan.entries.push_back({way, path, kNoPath});
+    AddLoad(state_.flows.At(state_.owners[way].slot), path, -1);
   }
-  for (const std::uint32_t link : std::exchange(touched_, {})) extra_[link] = 0;
-  plan.entries.shrink_to_fit();
+  draft_ = {element, std::move(plan)};
+}
+
+std::size_t FailurePlans::GoOn(std::size_t most_ways) {
+  std::vector<Entry>& entries = draft_->plan.entries;
+  const std::size_t begin = draft_->next;
+  const std::size_t end = std::min(entries.size(), begin + most_ways);
+  for (Entry& entry : std::span(entries).subspan(begin, end - begin)) {
+    if (state_.live.PathOf(entry.way) != entry.from) continue;  // it has ended or moved meanwhile
+    const Flow& flow = state_.flows.At(state_.owners[entry.way].slot);
+    const std::int64_t share = kLoadUnit / static_cast<std::int64_t>(flow.ways.size());
+    entry.to = ChoosePath(draft_->element, flow, share);
+    if (entry.to == kNoPath) continue;
+    AddLoad(flow, entry.to, 1);
+    AskForPort(flow, entry.to);
+  }
+  draft_->next = end;
+  if (end == entries.size()) Finish();
+  return end - begin;
+}
+
+void FailurePlans::Finish() {
+  Plan& plan = plans_[draft_->element];
+  entries_ -= plan.entries.size();
+  plan = std::move(draft_->plan);
   entries_ += plan.entries.size();
+  made_.Add();
+  draft_.reset();
+  for (const std::uint32_t link : std::exchange(touched_, {})) extra_[link] = 0;
 }
 
 void FailurePlans::AskForPort(const Flow& flow, std::int32_t path) {

@@ -30,9 +30,11 @@ class FailurePlans {
   FailurePlans(State& state, PathLearner& learner, Metrics& metrics,
                std::size_t max_entries = 4'000'000);
 
-  // Makes plans for the elements that need one most, about `most_ways` ways of them. False: all are
-  // as fresh as they can be. O(links log links) now and then, to put them in order.
-  bool RefreshNext(std::size_t most_ways = 2'000);
+  // Makes plans for the elements that need one most, `most_ways` ways of them at most: a switch
+  // with more takes several calls, between which paths may change. (Some 0.2 ms: what arrives
+  // meanwhile waits.) False: all are as fresh as they can be. O(links log links) now and then, to
+  // put them in order.
+  bool RefreshNext(std::size_t most_ways = 100);
 
   // A link, or a switch with all its links.
   using Element = std::uint32_t;
@@ -59,14 +61,25 @@ class FailurePlans {
     std::int64_t version = -1;   // of the topology then
   };
 
+  // The plan that is being made.
+  struct Draft {
+    Element element = 0;
+    Plan plan;  // `to` of those from `next` on is open
+    std::size_t next = 0;
+  };
+
   std::vector<LivePaths::Way> WaysOver(Element element) const;
   std::int64_t LoadOf(Element element) const;
   bool IsFresh(Element element) const;
   void PutInOrder();
-  void Make(Element element);
+  void Begin(Element element);
+  // For so many ways at most; how many it was.
+  std::size_t GoOn(std::size_t most_ways);
+  void Finish();
+  // Less or more of a way's share on the links of a path.
+  void AddLoad(const Flow& flow, std::int32_t path, int sign);
   std::int32_t ChoosePath(Element element, const Flow& flow, std::int64_t share);
   bool Avoids(Element element, std::span<const std::uint32_t> hops) const;
-  void AddLoad(std::span<const std::uint32_t> hops, std::int64_t units);
   void AskForPort(const Flow& flow, std::int32_t path);
 
   State& state_;
@@ -78,7 +91,8 @@ class FailurePlans {
   std::vector<Element> order_;  // to be made, the last first
   std::uint64_t ordered_changes_ = 0;
   std::int64_t ordered_version_ = -1;
-  std::vector<std::int64_t> extra_;  // by directed link, while a plan is made
+  std::optional<Draft> draft_;
+  std::vector<std::int64_t> extra_;  // by directed link, of the draft
   std::vector<std::uint32_t> touched_;
   std::vector<std::uint32_t> hops_;
   Counter& made_;

@@ -130,6 +130,28 @@ TEST_F(FailurePlansTest, PortsOfPlannedPathsAreKnownBefore) {
   }
 }
 
+TEST_F(FailurePlansTest, AreTheSameHoweverFewWaysAreTakenAtATime) {
+  Build();
+  Metrics metrics;
+  State& state = cluster_->state();
+  PathLearner learner(state.topology, state.paths, state.path_map, {}, metrics);
+  FailurePlans at_once(state, learner, metrics);
+  while (at_once.RefreshNext(1'000'000)) {
+  }
+  FailurePlans one_by_one(state, learner, metrics);
+  while (one_by_one.RefreshNext(1)) {
+  }
+  EXPECT_GT(at_once.entries(), 0U);
+  EXPECT_EQ(one_by_one.entries(), at_once.entries());
+  EXPECT_EQ(one_by_one.fresh(), at_once.fresh());
+  const std::size_t elements = state.topology.links().size() + state.topology.nodes().size();
+  for (FailurePlans::Element element = 0; element < elements; ++element) {
+    for (LivePaths::Way way = 0; way < state.owners.size(); ++way) {
+      EXPECT_EQ(one_by_one.PathFor(element, way), at_once.PathFor(element, way));
+    }
+  }
+}
+
 TEST_F(FailurePlansTest, AMemoryLimitLeavesOutWhatCarriesLeast) {
   Build();
   Metrics metrics;

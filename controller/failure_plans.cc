@@ -64,23 +64,39 @@ bool FailurePlans::IsFresh(Element element) const {
   return plan.changes == state_.path_changes && plan.version == state_.topology.version();
 }
 
+void FailurePlans::Clear(Element element) {
+  entries_ -= plans_[element].entries.size();
+  plans_[element].entries = {};
+}
+
 void FailurePlans::PutInOrder() {
   ordered_changes_ = state_.path_changes;
   ordered_version_ = state_.topology.version();
   order_.clear();
   std::vector<std::pair<std::int64_t, Element>> loaded;
   for (Element element = 0; element < plans_.size(); ++element) {
-    if (IsFresh(element)) continue;
     const std::int64_t load = LoadOf(element);
     if (load > 0) {
       loaded.emplace_back(load, element);
-    } else if (!plans_[element].entries.empty()) {
-      entries_ -= plans_[element].entries.size();
-      plans_[element] = {};
+    } else {
+      Clear(element);
     }
   }
-  std::sort(loaded.begin(), loaded.end());
-  for (const auto& [load, element] : loaded) order_.push_back(element);
+  std::sort(loaded.rbegin(), loaded.rend());
+  // Those for which there is room; no plan has more entries than its element has load.
+  std::size_t room = max_entries_;
+  const auto has_room = [&](const auto& element) {
+    const auto most = static_cast<std::size_t>(element.first);
+    if (most > room) return false;
+    room -= most;
+    return true;
+  };
+  const auto without = std::stable_partition(loaded.begin(), loaded.end(), has_room);
+  std::for_each(without, loaded.end(), [&](const auto& element) { Clear(element.second); });
+  for (auto with = without; with != loaded.begin();) {
+    const Element element = (--with)->second;
+    if (!IsFresh(element)) order_.push_back(element);
+  }
 }
 
 bool FailurePlans::RefreshNext(std::size_t most_ways) {
@@ -149,6 +165,7 @@ void FailurePlans::Begin(Element element) {
   Plan& before = plans_[element];
   Plan plan{.changes = state_.path_changes, .version = state_.topology.version()};
   const std::vector<LivePaths::Way> ways = WaysOver(element);
+  plan.entries.reserve(ways.size());
   if (entries_ - before.entries.size() + ways.size() > max_entries_) {
     entries_ -= before.entries.size();
     before = std::move(plan);
@@ -156,7 +173,7 @@ void FailurePlans::Begin(Element element) {
   }
   for (const LivePaths::Way way : ways) {
     const std::int32_t path = state_.live.PathOf(way);
-    plan.entries.push_back({way, path, kNoPath});
+    plan.entries.push_back({way, path, kNoPath, 0});
     AddLoad(state_.flows.At(state_.owners[way].slot), path, -1);
   }
   draft_ = {element, std::move(plan)};
@@ -173,7 +190,7 @@ std::size_t FailurePlans::GoOn(std::size_t most_ways) {
     entry.to = ChoosePath(draft_->element, flow, share);
     if (entry.to == kNoPath) continue;
     AddLoad(flow, entry.to, 1);
-    AskForPort(flow, entry.to);
+    entry.port = AskForPort(flow, entry.to);
   }
   draft_->next = end;
   if (end == entries.size()) Finish();
@@ -190,11 +207,15 @@ void FailurePlans::Finish() {
   for (const std::uint32_t link : std::exchange(touched_, {})) extra_[link] = 0;
 }
 
-void FailurePlans::AskForPort(const Flow& flow, std::int32_t path) {
+std::uint16_t FailurePlans::AskForPort(const Flow& flow, std::int32_t path) {
   const fabric::PathIndex index(path);
-  const auto port =
-      ChoosePort(state_.path_map, flow.key, index, state_.ports, PortNeed::kUrgent, 0);
-  if (!port) learner_.Want(flow.key, index);
+  const auto choose = [&] {
+    const auto entry =
+        ChoosePort(state_.path_map, flow.key, index, state_.ports, PortNeed::kUrgent, 0);
+    return entry ? entry->port : std::uint16_t{0};
+  };
+  const std::uint16_t port = choose();
+  return port != 0 || !learner_.Want(flow.key, index) ? port : choose();
 }
 
 std::optional<FailurePlans::Element> FailurePlans::Find(std::span<const LinkId> links) const {
@@ -210,7 +231,7 @@ std::optional<FailurePlans::Element> FailurePlans::Find(std::span<const LinkId> 
   return std::nullopt;
 }
 
-std::optional<std::int32_t> FailurePlans::PathFor(Element element, LivePaths::Way way) {
+std::optional<FailurePlans::Escape> FailurePlans::EscapeFor(Element element, LivePaths::Way way) {
   const std::vector<Entry>& entries = plans_[element].entries;
   const auto found = std::lower_bound(
       entries.begin(), entries.end(), way,
@@ -224,7 +245,7 @@ std::optional<std::int32_t> FailurePlans::PathFor(Element element, LivePaths::Wa
   state_.view.AppendHops(*state_.view.LeafOf(flow.source_leaf),
                          *state_.view.LeafOf(flow.destination_leaf), found->to, hops_);
   if (!state_.view.IsUsable(hops_)) return std::nullopt;
-  return found->to;
+  return Escape{found->to, found->port};
 }
 
 std::size_t FailurePlans::loaded() const {

@@ -12,8 +12,8 @@
 namespace espalier::controller {
 
 // Where the flows on each single link or switch go when it fails (Routing for Large ML Models,
-// section 3.4.2), planned before it does: then the new paths are looked up, and their ports are
-// known, as they were asked of the path learner ahead.
+// section 3.4.2), planned before it does: then the new paths are looked up, with their ports, which
+// were asked of the path learner ahead.
 //
 // A plan takes each way on the element, in order, to the usable path around it whose busiest link
 // would carry least, on top of what is live (less the ways that must leave) and of those before it.
@@ -21,7 +21,7 @@ namespace espalier::controller {
 // that carry most come first. What is looked up is checked against the state as it is, so that a
 // plan that is behind, or was made before another failure, is taken as far as it is right.
 //
-// Memory: 12 bytes for each way on each element, at most `max_entries` in all: elements that carry
+// Memory: 16 bytes for each way on each element, at most `max_entries` in all: elements that carry
 // least then have no plan. Complexity of a plan: O(ways on the element x paths of a pair); figures
 // in docs/benchmarks.md. Deterministic.
 // Thread safety: the controller's loop thread. The references must outlive it.
@@ -40,11 +40,17 @@ class FailurePlans {
   using Element = std::uint32_t;
   // That which has failed where these links went down together; none where it is no single one.
   std::optional<Element> Find(std::span<const fabric::LinkId> links) const;
-  // Where this way goes, which was on a path over the element. None: nothing was planned for it on
-  // that path, or what was planned is not usable now.
-  std::optional<std::int32_t> PathFor(Element element, LivePaths::Way way);
+  // Where a way goes which was on a path over the element.
+  struct Escape {
+    std::int32_t path = kNoPath;
+    std::uint16_t port = 0;  // that led there when the plan was made; 0: none was known
+    bool operator==(const Escape&) const = default;
+  };
+  // None: nothing was planned for it on that path, or what was planned is not usable now.
+  std::optional<Escape> EscapeFor(Element element, LivePaths::Way way);
 
   std::size_t entries() const { return entries_; }
+  std::size_t EntriesOf(Element element) const { return plans_[element].entries.size(); }
   // Elements that carry ways, and those of them with a plan for the paths as they are.
   std::size_t loaded() const;
   std::size_t fresh() const;
@@ -54,6 +60,7 @@ class FailurePlans {
     LivePaths::Way way = 0;
     std::int32_t from = kNoPath;
     std::int32_t to = kNoPath;
+    std::uint16_t port = 0;
   };
   struct Plan {
     std::vector<Entry> entries;  // ascending by way
@@ -71,6 +78,7 @@ class FailurePlans {
   std::vector<LivePaths::Way> WaysOver(Element element) const;
   std::int64_t LoadOf(Element element) const;
   bool IsFresh(Element element) const;
+  void Clear(Element element);
   void PutInOrder();
   void Begin(Element element);
   // For so many ways at most; how many it was.
@@ -80,7 +88,8 @@ class FailurePlans {
   void AddLoad(const Flow& flow, std::int32_t path, int sign);
   std::int32_t ChoosePath(Element element, const Flow& flow, std::int64_t share);
   bool Avoids(Element element, std::span<const std::uint32_t> hops) const;
-  void AskForPort(const Flow& flow, std::int32_t path);
+  // 0: it is to be found.
+  std::uint16_t AskForPort(const Flow& flow, std::int32_t path);
 
   State& state_;
   PathLearner& learner_;

@@ -108,7 +108,7 @@ std::vector<FlowMove> Controller::ReactToLinkChanges(const std::vector<LinkId>& 
   if (changed.empty()) return {};
   // First what is ready: the rest looks at every flow.
   std::vector<FlowMove> moves = TakeFailurePlan(changed);
-  for (const LinkId link : changed) learner_.HandleLinkChange(link);
+  learner_.HandleLinkChange(changed);
   std::vector<FlowMove> others = placement_.HandleLinkChange();
   failure_misses_.Add(static_cast<std::int64_t>(others.size()));
   moves.insert(moves.end(), others.begin(), others.end());

@@ -358,12 +358,14 @@ void PathLearner::ForgetUnused(const std::function<bool(const PortKey&)>& is_use
   }
 }
 
-void PathLearner::HandleLinkChange(fabric::LinkId link) {
+void PathLearner::HandleLinkChange(std::span<const fabric::LinkId> links) {
+  std::vector<bool> has_changed(topology_.links().size());
+  for (const fabric::LinkId link : links) has_changed[link.Index()] = true;
   const auto affected = [&](const PortKey& key) {
     const auto paths = PathsOf(key);
     return std::any_of(paths.begin(), paths.end(), [&](const Path& path) {
       return std::any_of(path.hops.begin(), path.hops.end(),
-                         [&](DirectedLink hop) { return hop.link == link; });
+                         [&](DirectedLink hop) { return has_changed[hop.link.Index()]; });
     });
   };
   map_.MarkReverify(affected);

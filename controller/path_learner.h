@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -88,8 +89,9 @@ class PathLearner {
   // many: what was asked for first goes first. O(sources), and O(keys) of such a source.
   void ForgetUnused(const std::function<bool(const fabric::PortKey&)>& is_used);
 
-  // A link changed its state: keys with paths over it must be verified again.
-  void HandleLinkChange(fabric::LinkId link);
+  // Links changed their states: keys with paths over them must be verified again.
+  // O(keys x paths), however many links.
+  void HandleLinkChange(std::span<const fabric::LinkId> links);
 
   std::uint64_t probes_ordered() const { return probes_ordered_; }
 

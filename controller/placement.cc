@@ -49,7 +49,7 @@ void Placement::Admit(FlowSlot slot, std::span<const std::uint16_t> steered_port
   }
   const std::size_t most = std::min<std::size_t>(kMaxWays, state_.PathsOf(flow).size());
   flow.ways.resize(std::clamp<std::size_t>(flow.max_paths, 1, std::max<std::size_t>(most, 1)));
-  state_.by_key[flow.key].insert(slot);
+  state_.by_key[flow.key].push_back(slot);
   bool any = false;
   for (std::size_t i = 0; i < std::min(flow.ways.size(), steered_ports.size()); ++i) {
     const std::uint16_t port = steered_ports[i];
@@ -75,7 +75,7 @@ void Placement::Release(FlowSlot slot) {
   flow.ways.clear();
   const auto found = state_.by_key.find(flow.key);
   if (found == state_.by_key.end()) return;
-  found->second.erase(slot);
+  std::erase(found->second, slot);
   if (found->second.empty()) state_.by_key.erase(found);
 }
 

@@ -71,7 +71,8 @@ class Placement {
   // without are left to HandleLinkChange. By flow; O(stranded log stranded).
   std::vector<Rerouted> TakeFailurePlan(FailurePlans& plans, FailurePlans::Element element,
                                         std::span<const LivePaths::Way> stranded);
-  // For operators, while the flows are as they were left.
+  // What can wait until the agents have been told, while the flows are as they were left: has the
+  // ports that plans had looked at, and describes the moves for operators.
   std::vector<FlowMove> Describe(std::span<const Rerouted> rerouted);
   // Links have changed (State::topology). Paths that are no longer usable are given up, and their
   // flows placed anew: at once where the path is dead, at a message boundary where it is drained.
@@ -128,6 +129,9 @@ class Placement {
   // kRouted if the map knows a port for each of the flow's paths, else kLearning and a probe is
   // asked for.
   void ChoosePorts(FlowSlot slot, wire::PathReason reason);
+  // A way that leaves a broken path takes this port, if that is free and is known to lead to its
+  // path.
+  bool TakePort(Flow& flow, FlowWay& way, std::uint16_t port);
   // Its paths are decided: ports for them, or back to ECMP where there is none.
   void Settle(FlowSlot slot, wire::PathReason reason);
   // Takes over the paths of its ways that are being adopted, where their ports' are known; whether

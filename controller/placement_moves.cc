@@ -52,23 +52,37 @@ void Placement::GiveUpUnusable(Flow& flow) {
   }
 }
 
+bool Placement::TakePort(Flow& flow, FlowWay& way, std::uint16_t port) {
+  const auto entry = state_.path_map.Find(flow.key, port);
+  if (!entry || entry->path != state_.PathOf(way) || !state_.ports.Take(flow.key, port)) {
+    return false;
+  }
+  if (way.port != 0) state_.ports.Release(flow.key, way.port);
+  way.port = port;
+  way.port_path = entry->path;
+  way.urgent = false;
+  return true;
+}
+
 std::vector<Placement::Rerouted> Placement::TakeFailurePlan(
     FailurePlans& plans, FailurePlans::Element element, std::span<const LivePaths::Way> stranded) {
   struct Leaving {
     State::WayOwner owner;
-    std::int32_t to = kNoPath;
+    FailurePlans::Escape to;
   };
   std::vector<Leaving> leaving;
+  leaving.reserve(stranded.size());
   for (const LivePaths::Way way : stranded) {
     const State::WayOwner owner = state_.owners[way];
-    const auto path = plans.PathFor(element, way);
-    if (!path || state_.flows.At(owner.slot).ways[owner.index].adopting) continue;
-    leaving.push_back({owner, *path});
+    const auto escape = plans.EscapeFor(element, way);
+    if (!escape || state_.flows.At(owner.slot).ways[owner.index].adopting) continue;
+    leaving.push_back({owner, *escape});
   }
   std::sort(leaving.begin(), leaving.end(), [](const Leaving& a, const Leaving& b) {
     return std::tie(a.owner.slot, a.owner.index) < std::tie(b.owner.slot, b.owner.index);
   });
   std::vector<Rerouted> rerouted;
+  rerouted.reserve(leaving.size());
   for (std::size_t i = 0; i < leaving.size();) {
     const FlowSlot slot = leaving[i].owner.slot;
     Flow& flow = state_.flows.At(slot);
@@ -76,16 +90,22 @@ std::vector<Placement::Rerouted> Placement::TakeFailurePlan(
     for (const FlowWay& way : flow.ways) {
       if (const auto path = state_.PathOf(way)) moved.from.push_back(path->value());
     }
+    bool is_urgent = false;
+    bool needs_ports = flow.status != FlowStatus::kRouted;
     for (; i < leaving.size() && leaving[i].owner.slot == slot; ++i) {
       FlowWay& way = flow.ways[leaving[i].owner.index];
       const fabric::PathIndex in_use = way.port != 0 ? way.port_path : *state_.PathOf(way);
       way.urgent = !fabric::IsAlive(state_.topology, state_.PathsOf(flow)[in_use.Index()]);
-      PlaceWay(way, leaving[i].to);
+      is_urgent |= way.urgent;
+      PlaceWay(way, leaving[i].to.path);
+      if (flow.status == FlowStatus::kAdopting) continue;
+      needs_ports |= !TakePort(flow, way, leaving[i].to.port);
     }
-    const bool is_urgent = std::ranges::any_of(flow.ways, &FlowWay::urgent);
     flow.origin = PlanOrigin::kFailure;
     if (flow.status == FlowStatus::kAdopting) continue;
-    ChoosePorts(slot, is_urgent ? PathReason::kPathDead : PathReason::kRecomputed);
+    flow.reason = is_urgent ? PathReason::kPathDead : PathReason::kRecomputed;
+    state_.MarkDirty(flow);
+    if (needs_ports) ChoosePorts(slot, flow.reason);
   }
   return rerouted;
 }
@@ -94,7 +114,14 @@ std::vector<FlowMove> Placement::Describe(std::span<const Rerouted> rerouted) {
   std::vector<FlowMove> moves;
   moves.reserve(rerouted.size());
   for (const Rerouted& moved : rerouted) {
-    moves.push_back(DescribeMove(moved.slot, state_.Via(state_.flows.At(moved.slot), moved.from)));
+    const Flow& flow = state_.flows.At(moved.slot);
+    for (const FlowWay& way : flow.ways) {
+      const auto entry = state_.path_map.Find(flow.key, way.port);
+      if (entry && entry->trust != fabric::PortTrust::kVerified) {
+        learner_.Verify(flow.key, way.port);
+      }
+    }
+    moves.push_back(DescribeMove(moved.slot, state_.Via(flow, moved.from)));
   }
   return moves;
 }

@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "common/fabric/path_map.h"
@@ -62,7 +63,7 @@ struct State {
   Intents intents;
   std::set<fabric::LinkId> reported_down;  // by agents, of their own NICs
   std::set<fabric::LinkId> detected_down;  // by LinkMonitor
-  std::map<fabric::PortKey, std::set<FlowSlot>> by_key;
+  std::unordered_map<fabric::PortKey, std::vector<FlowSlot>> by_key;  // few each
   std::vector<FlowSlot> unplaced;  // became kNew since the last assignment
 
   std::span<const fabric::Path> PathsOf(const Flow& flow) {

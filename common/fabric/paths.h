@@ -2,10 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -84,7 +84,14 @@ class PathTable {
   // the node; -1 where there is no way.
   std::optional<NodeId> target_;
   std::vector<std::int32_t> distances_;
-  std::map<std::pair<NodeId, NodeId>, std::vector<Path>> cache_;
+  struct HashPair {
+    std::size_t operator()(const std::pair<NodeId, NodeId>& pair) const {
+      const auto both = static_cast<std::uint64_t>(pair.first.value()) << 32U |
+                        static_cast<std::uint32_t>(pair.second.value());
+      return static_cast<std::size_t>(both * 0x9E37'79B9'7F4A'7C15 >> 20U);
+    }
+  };
+  std::unordered_map<std::pair<NodeId, NodeId>, std::vector<Path>, HashPair> cache_;
 };
 
 // All its links are UP. (DRAINED and DOWN both take no new flow.)

@@ -193,6 +193,8 @@ double Load::Connect() {
   return Seconds(loop_.Now() - start);
 }
 
+void Load::Serve() { loop_.Run(); }
+
 double Load::Reconnect() {
   routed_ = 0;
   const TimePoint start = loop_.Now();

@@ -39,6 +39,8 @@ class Load {
   // Ends all connections at once; returns when every agent is back, with a port for every flow.
   // Seconds it took, of which each agent waits 50 to 150 ms before it connects again.
   double Reconnect();
+  // Answers and acknowledges, for ever.
+  void Serve();
   // Returns when nobody has asked for probes or pushed a port for a while.
   void Settle();
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <vector>
 
 #include "tests/controller/cluster.h"
 
@@ -147,21 +148,76 @@ TEST_F(FailurePlansTest, AreTheSameHoweverFewWaysAreTakenAtATime) {
   const std::size_t elements = state.topology.links().size() + state.topology.nodes().size();
   for (FailurePlans::Element element = 0; element < elements; ++element) {
     for (LivePaths::Way way = 0; way < state.owners.size(); ++way) {
-      EXPECT_EQ(one_by_one.PathFor(element, way), at_once.PathFor(element, way));
+      EXPECT_EQ(one_by_one.EscapeFor(element, way), at_once.EscapeFor(element, way));
     }
   }
 }
 
+// By element: the ways on its links between switches.
+std::vector<std::size_t> LoadsOf(const State& state) {
+  const std::size_t links = state.topology.links().size();
+  std::vector<std::size_t> loads(links + state.topology.nodes().size());
+  for (std::size_t i = 0; i < links; ++i) {
+    const fabric::LinkId id(static_cast<std::int32_t>(i));
+    for (const bool forward : {true, false}) {
+      const auto link = static_cast<std::uint32_t>(fabric::DirectedLink{id, forward}.Index());
+      const std::size_t ways = state.live.WaysOn(link).size();
+      loads[i] += ways;
+      loads[links + state.topology.link(id).a.Index()] += ways;
+      loads[links + state.topology.link(id).b.Index()] += ways;
+    }
+  }
+  return loads;
+}
+
 TEST_F(FailurePlansTest, AMemoryLimitLeavesOutWhatCarriesLeast) {
   Build();
-  Metrics metrics;
-  State& state = cluster_->state();
-  PathLearner learner(state.topology, state.paths, state.path_map, {}, metrics);
-  FailurePlans plans(state, learner, metrics, 10);
-  while (plans.RefreshNext()) {
+  for (int host = 0; host < 3; ++host) {  // of leaf0: its links carry more
+    cluster_->Open(host, {{.id = 2, .to = host + 6}, {.id = 3, .to = host + 9}});
   }
-  EXPECT_LE(plans.entries(), 10U);
-  EXPECT_GT(plans.entries(), 0U);
+  cluster_->Settle();
+  State& state = cluster_->state();
+  for (const std::size_t limit : {10U, 30U, 60U}) {
+    Metrics metrics;
+    PathLearner learner(state.topology, state.paths, state.path_map, {}, metrics);
+    FailurePlans plans(state, learner, metrics, limit);
+    for (int host = 3; host < 6; ++host) {  // and stays so when loads change
+      while (plans.RefreshNext()) {
+      }
+      EXPECT_LE(plans.entries(), limit);
+      EXPECT_GT(plans.entries(), 0U);
+      // What has no plan would not fit beside what carries more.
+      const std::vector<std::size_t> loads = LoadsOf(state);
+      for (FailurePlans::Element without = 0; without < loads.size(); ++without) {
+        if (loads[without] == 0 || plans.EntriesOf(without) > 0) continue;
+        std::size_t most = loads[without];
+        for (FailurePlans::Element with = 0; with < loads.size(); ++with) {
+          const bool counts = loads[with] >= loads[without] && plans.EntriesOf(with) > 0;
+          most += counts ? loads[with] : 0;
+        }
+        EXPECT_GT(most, limit) << without;
+      }
+      cluster_->Open(host, {{.id = 5, .to = host + 6}, {.id = 6, .to = (host + 3) % 12}});
+      cluster_->Settle();
+    }
+  }
+}
+
+TEST_F(FailurePlansTest, APortThatAnotherFlowHasTakenSinceIsNotTakenTwice) {
+  Build();
+  // Flows of one key are on one link: their plans may well name one port.
+  for (std::uint64_t id = 10; id < 26; ++id) cluster_->Open(0, {{.id = id, .to = 3}});
+  cluster_->Settle();
+  cluster_->Advance(1s);
+  ASSERT_TRUE(cluster_->ChangeNode("spine0", IntentAction::kFail).has_value());
+  cluster_->Settle();
+  std::set<std::uint16_t> ports;
+  for (std::uint64_t id = 10; id < 26; ++id) {
+    EXPECT_NE(cluster_->AppliedSpine(0, id, 3), 0) << id;
+    for (const FlowWay& way : cluster_->FlowOf(0, id).ways) {
+      EXPECT_TRUE(way.port == 0 || ports.insert(way.port).second) << way.port;
+    }
+  }
 }
 
 }  // namespace

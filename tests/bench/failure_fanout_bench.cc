@@ -1,0 +1,295 @@
+// failure_fanout_bench: from the news that a spine has failed until the last agent that has to
+// change something has acknowledged it, over real ZeroMQ connections; beside that, in turns, the
+// same bytes sent to the same agents without a thought. How to read it: docs/benchmarks.md.
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/base/log.h"
+#include "common/base/metrics.h"
+#include "common/io/asio_event_loop.h"
+#include "common/io/zmq_bus.h"
+#include "controller/controller.h"
+#include "proto/convert.h"
+#include "tests/bench/control_loop_fabric.h"
+#include "tests/bench/control_loop_load.h"
+#include "tests/controller/memory_store.h"
+
+namespace espalier::bench {
+namespace {
+
+using namespace std::chrono_literals;
+
+double Milliseconds(Duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// One message to each of many agents, until each has acknowledged it.
+struct Fanout {
+  double first_ms = 0;  // handed to the bus
+  double sent_ms = 0;   // the last
+  double acked_ms = 0;
+  std::size_t told = 0;
+};
+
+// The controller's bus, with an eye on what goes out and on acknowledgements.
+class WatchedBus : public Bus {
+ public:
+  WatchedBus(EventLoop& loop, Bus& bus) : loop_(loop), bus_(bus) {}
+
+  void SetHandlers(Handlers handlers) override {
+    handlers_ = std::move(handlers);
+    bus_.SetHandlers(
+        {.on_message = [this](PeerId from, std::string_view bytes) { Handle(from, bytes); },
+         .on_peer_gone = [this](PeerId peer) { handlers_.on_peer_gone(peer); }});
+  }
+  bool Send(PeerId to, std::string bytes) override {
+    if (!is_recording_ || !IsPush(bytes)) return bus_.Send(to, std::move(bytes));
+    if (messages_.empty()) fanout_.first_ms = Milliseconds(loop_.Now() - began_);
+    if (messages_.try_emplace(to, bytes).second) unacknowledged_.insert(to);
+    const bool sent = bus_.Send(to, std::move(bytes));
+    fanout_.sent_ms = Milliseconds(loop_.Now() - began_);
+    return sent;
+  }
+  void Disconnect(PeerId peer) override { bus_.Disconnect(peer); }
+  std::optional<std::string> AuthenticatedName(PeerId peer) const override {
+    return bus_.AuthenticatedName(peer);
+  }
+
+  void Begin() {
+    began_ = loop_.Now();
+    fanout_ = {};
+    messages_.clear();
+    is_recording_ = true;
+  }
+  // All has been handed over.
+  void EndSending() {
+    is_recording_ = false;
+    fanout_.told = messages_.size();
+  }
+  bool IsAcknowledged() const { return !is_recording_ && unacknowledged_.empty(); }
+  const Fanout& fanout() const { return fanout_; }
+
+  // Sends what was recorded last once more, past the controller.
+  void Repeat() {
+    const auto messages = std::exchange(messages_, {});
+    Begin();
+    is_repetition_ = true;
+    for (const auto& [to, bytes] : messages) Send(to, bytes);
+    EndSending();
+  }
+  void EndRepetition() { is_repetition_ = false; }
+
+ private:
+  bool IsPush(std::string_view bytes) {
+    const auto decoded = decoder_.Decode(bytes);
+    return decoded && std::holds_alternative<wire::PathPush>((*decoded)->body);
+  }
+  void Handle(PeerId from, std::string_view bytes) {
+    if (!unacknowledged_.empty()) {
+      const auto decoded = decoder_.Decode(bytes);
+      if (decoded && std::holds_alternative<wire::Ack>((*decoded)->body)) {
+        unacknowledged_.erase(from);
+        if (unacknowledged_.empty()) fanout_.acked_ms = Milliseconds(loop_.Now() - began_);
+        if (is_repetition_) return;
+      }
+    }
+    handlers_.on_message(from, bytes);
+  }
+
+  EventLoop& loop_;
+  Bus& bus_;
+  Handlers handlers_;
+  wire::Decoder decoder_;
+  TimePoint began_{};
+  bool is_recording_ = false;
+  bool is_repetition_ = false;
+  std::map<PeerId, std::string> messages_;  // the first push to each
+  std::set<PeerId> unacknowledged_;
+  Fanout fanout_;
+};
+
+struct Options {
+  LoadOptions load{.agents = 2048, .spines = 4, .flows = 8};
+  int rounds = 8;
+};
+
+class Bench {
+ public:
+  explicit Bench(const Options& options)
+      : options_(options),
+        router_(io::ZmqRouterBus::Bind(loop_, {.endpoint = "tcp://127.0.0.1:*"}).value()),
+        bus_(loop_, *router_),
+        store_(disk_, loop_),
+        controller_(MakeBenchTopology(options.load.agents, options.load.spines),
+                    {.heartbeat_interval = 10s, .verify_interval = Duration::zero()}, loop_, bus_,
+                    store_, metrics_) {
+    ESPALIER_CHECK(controller_.Start(), "cannot start");
+  }
+  std::string endpoint() const { return router_->endpoint(); }
+
+  void Run() {
+    const auto flows = static_cast<std::size_t>(options_.load.agents) *
+                       static_cast<std::size_t>(options_.load.flows);
+    Await([&] { return controller_.state().flows.size() == flows && IsAtRest(); });
+    std::vector<Fanout> planned;
+    std::vector<Fanout> bare;
+    std::size_t too_many = 0;
+    for (int round = 0; round < options_.rounds; ++round) {
+      const std::string spine = fmt::format("spine{}", round % options_.load.spines);
+      const std::set<PeerId> concerned = AgentsOn(spine);
+      planned.push_back(Fail(spine));
+      too_many += planned.back().told - std::min(planned.back().told, concerned.size());
+      Await([&] { return IsAtRest(); });
+      bus_.Repeat();
+      Await([&] { return bus_.IsAcknowledged(); });
+      bus_.EndRepetition();
+      bare.push_back(bus_.fanout());
+      controller_.ChangeNode(spine, controller::IntentAction::kRestore, {}, [](const auto&) {});
+      Await([&] { return IsAtRest(); });
+    }
+    Print(planned, bare, too_many);
+  }
+
+ private:
+  void Await(const std::function<bool()>& done) {
+    TimerPtr timer;
+    const std::function<void()> look = [&] {
+      if (done()) return loop_.Stop();
+      timer = loop_.After(1ms, look);
+    };
+    loop_.Post(look);
+    loop_.Run();
+  }
+  // All has its port and is acknowledged, and plans are as fresh as they can be.
+  bool IsAtRest() {
+    controller::State& state = controller_.state();
+    if (!state.unplaced.empty() || !state.agents.to_push().empty()) return false;
+    for (std::size_t i = 0; i < state.agents.size(); ++i) {
+      const controller::Agent& agent = state.agents.At(controller::AgentId(static_cast<int>(i)));
+      if (agent.acked_generation < agent.generation) return false;
+    }
+    for (const controller::FlowSlot slot : state.flows.All()) {
+      if (state.flows.At(slot).status == controller::FlowStatus::kLearning) return false;
+    }
+    const auto& plans = controller_.failure_plans();
+    return plans.fresh() == plans.loaded();
+  }
+  std::set<PeerId> AgentsOn(const std::string& spine) {
+    controller::State& state = controller_.state();
+    std::set<PeerId> agents;
+    for (const controller::FlowSlot slot : state.flows.All()) {
+      const controller::Flow& flow = state.flows.At(slot);
+      if (state.Via(flow) == spine) agents.insert(*state.agents.At(flow.agent).peer);
+    }
+    return agents;
+  }
+  Fanout Fail(const std::string& spine) {
+    bus_.Begin();
+    controller_.ChangeNode(spine, controller::IntentAction::kFail, {.reason = "bench"},
+                           [&](const auto& outcome) {
+                             ESPALIER_CHECK(outcome, "spine={}", spine);
+                             bus_.EndSending();
+                           });
+    Await([&] { return bus_.IsAcknowledged(); });
+    return bus_.fanout();
+  }
+  void Print(const std::vector<Fanout>& planned, const std::vector<Fanout>& bare,
+             std::size_t too_many) const {
+    const auto median = [](const std::vector<Fanout>& all, auto value) {
+      std::vector<double> values;
+      for (const Fanout& one : all) values.push_back(static_cast<double>(one.*value));
+      return Median(std::move(values));
+    };
+    fmt::print("{} agents, {} flows each, {} spines of which one fails; medians of {} rounds\n\n",
+               options_.load.agents, options_.load.flows, options_.load.spines, options_.rounds);
+    fmt::print("{:<12}{:>10}{:>12}{:>12}{:>14}\n", "", "told", "first, ms", "last, ms",
+               "all acked, ms");
+    for (const auto& [name, all] : {std::pair{"failure", &planned}, std::pair{"bare", &bare}}) {
+      fmt::print("{:<12}{:>10.0f}{:>12.2f}{:>12.2f}{:>14.2f}\n", name, median(*all, &Fanout::told),
+                 median(*all, &Fanout::first_ms), median(*all, &Fanout::sent_ms),
+                 median(*all, &Fanout::acked_ms));
+    }
+    fmt::print(
+        "\nfailure against bare: {:.2f}x until all have acknowledged; told without need: {}\n",
+        median(planned, &Fanout::acked_ms) / median(bare, &Fanout::acked_ms), too_many);
+  }
+
+  const Options options_;
+  io::AsioEventLoop loop_;
+  std::unique_ptr<io::ZmqRouterBus> router_;
+  WatchedBus bus_;
+  controller::MemoryDisk disk_;
+  controller::MemoryStore store_;
+  Metrics metrics_;
+  controller::Controller controller_;
+};
+
+// All agents, in a process of their own.
+pid_t StartAgents(const LoadOptions& options, int endpoint_from) {
+  const pid_t pid = fork();
+  ESPALIER_CHECK(pid >= 0, "errno={}", errno);
+  if (pid > 0) return pid;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::string endpoint;
+  for (char c = 0; read(endpoint_from, &c, 1) == 1 && c != '\n';) endpoint.push_back(c);
+  Load load(options, endpoint);
+  load.Connect();
+  load.Serve();
+  _exit(0);
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app(
+      "Measures how fast agents hear of a failure, over ZeroMQ on the loopback interface.");
+  Options options;
+  app.add_option("--agents", options.load.agents, "Agents")->check(CLI::Range(1, 4096));
+  app.add_option("--flows", options.load.flows, "Flows of each")->check(CLI::Range(1, 64));
+  app.add_option("--spines", options.load.spines, "Spines, of which one fails at a time")
+      ->check(CLI::Range(2, 64));
+  app.add_option("--rounds", options.rounds, "Of which the medians are shown")
+      ->check(CLI::Range(1, 100));
+  CLI11_PARSE(app, argc, argv);
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  SetLogLevel(LogLevel::kError);
+  std::array<int, 2> endpoint{};
+  ESPALIER_CHECK(pipe(endpoint.data()) == 0, "errno={}", errno);
+  const pid_t agents = StartAgents(options.load, endpoint[0]);  // before there are threads
+  {
+    Bench bench(options);
+    const std::string line = bench.endpoint() + "\n";
+    ESPALIER_CHECK(write(endpoint[1], line.data(), line.size()) ==
+                   static_cast<ssize_t>(line.size()));
+    bench.Run();
+    kill(agents, SIGKILL);  // else they would complain that the controller is gone
+    waitpid(agents, nullptr, 0);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace espalier::bench
+
+int main(int argc, char** argv) { return espalier::bench::Main(argc, argv); }

@@ -19,7 +19,7 @@ void Controller::StartJob(JobSpec spec, OperatorRequest request, ActionDone done
               if (Result<void> possible = jobs_.Check(spec); !possible) return Propagate(possible);
               Intents changed = state_.intents;
               changed.jobs[spec.name] = {request.reason, request.actor, WallNow(), std::nullopt,
-                                         FormatJobSpec(spec)};
+                                         FormatStoredJob({spec, jobs_.ChooseListenPorts(spec)})};
               return changed;
             },
             done});

@@ -19,12 +19,18 @@ bool IsName(std::string_view name) {
   return true;
 }
 
-// The line up to the next end, which is taken off the text.
-std::string_view NextLine(std::string_view& text) {
-  const std::size_t end = std::min(text.find('\n'), text.size());
-  const std::string_view line = text.substr(0, end);
+// The text up to the next such character, both of which are taken off it.
+std::string_view TakeUpTo(char separator, std::string_view& text) {
+  const std::size_t end = std::min(text.find(separator), text.size());
+  const std::string_view part = text.substr(0, end);
   text.remove_prefix(std::min(end + 1, text.size()));
-  return line;
+  return part;
+}
+
+template <typename T>
+bool ParseNumber(std::string_view text, T& number) {
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  return parsed.ec == std::errc() && parsed.ptr == text.data() + text.size();
 }
 
 }  // namespace
@@ -64,31 +70,34 @@ const std::string& AgentOf(const fabric::Topology& topology, fabric::NodeId rank
   return node.host.empty() ? node.id : node.host;
 }
 
-std::string FormatJobSpec(const JobSpec& spec) {
-  std::string text = fmt::format("{} {} {}\n", forest::CollectiveName(spec.collective), spec.bytes,
+std::string FormatStoredJob(const StoredJob& job) {
+  const JobSpec& spec = job.spec;
+  std::string text = fmt::format("{} {} {}", forest::CollectiveName(spec.collective), spec.bytes,
                                  spec.offload ? "offload" : "inline");
+  for (const std::uint16_t port : job.listens) text += fmt::format(" {}", port);
+  text += '\n';
   for (const std::string& rank : spec.ranks) text += rank + "\n";
   return text;
 }
 
-Result<JobSpec> ParseJobSpec(std::string name, std::string_view text) {
-  JobSpec spec{.name = std::move(name), .ranks = {}};
-  std::string_view head = NextLine(text);
-  const std::size_t first = std::min(head.find(' '), head.size());
-  const std::size_t second = std::min(head.rfind(' '), head.size());
-  const auto collective = forest::FindCollective(head.substr(0, first));
-  const std::string_view bytes =
-      second > first ? head.substr(first + 1, second - first - 1) : std::string_view();
-  const auto parsed = std::from_chars(bytes.data(), bytes.data() + bytes.size(), spec.bytes);
-  if (!collective || bytes.empty() || parsed.ec != std::errc() ||
-      parsed.ptr != bytes.data() + bytes.size()) {
+Result<StoredJob> ParseStoredJob(std::string name, std::string_view text) {
+  StoredJob job{.spec = {.name = std::move(name), .ranks = {}}, .listens = {}};
+  JobSpec& spec = job.spec;
+  std::string_view head = TakeUpTo('\n', text);
+  const auto collective = forest::FindCollective(TakeUpTo(' ', head));
+  bool is_valid = collective && ParseNumber(TakeUpTo(' ', head), spec.bytes);
+  spec.offload = TakeUpTo(' ', head) == "offload";
+  while (!head.empty()) {
+    std::uint16_t& port = job.listens.emplace_back();
+    is_valid = ParseNumber(TakeUpTo(' ', head), port) && port != 0 && is_valid;
+  }
+  while (!text.empty()) spec.ranks.emplace_back(TakeUpTo('\n', text));
+  if (!is_valid || (!job.listens.empty() && job.listens.size() != spec.ranks.size())) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("job {}: cannot be read from the store", spec.name));
   }
   spec.collective = *collective;
-  spec.offload = head.substr(second + 1) == "offload";
-  while (!text.empty()) spec.ranks.emplace_back(NextLine(text));
-  return spec;
+  return job;
 }
 
 }  // namespace espalier::controller

@@ -28,9 +28,17 @@ Result<std::vector<fabric::NodeId>> ResolveRanks(const fabric::Topology& topolog
 // The agent that serves a compute node.
 const std::string& AgentOf(const fabric::Topology& topology, fabric::NodeId rank);
 
-// All but the name, as the store keeps it (Intent::detail); and back.
-// Errors: kInvalidArgument for text of another form.
-std::string FormatJobSpec(const JobSpec& spec);
-Result<JobSpec> ParseJobSpec(std::string name, std::string_view text);
+// A job as the store keeps it.
+struct StoredJob {
+  JobSpec spec;
+  // By rank: the port that it is reached at; empty where an older version has stored it.
+  std::vector<std::uint16_t> listens;
+  bool operator==(const StoredJob&) const = default;
+};
+
+// All but the name, for Intent::detail; and back. Errors: kInvalidArgument for text of another
+// form.
+std::string FormatStoredJob(const StoredJob& job);
+Result<StoredJob> ParseStoredJob(std::string name, std::string_view text);
 
 }  // namespace espalier::controller

@@ -107,7 +107,8 @@ void TreeJobs::Apply(const IntentById& intents) {
   for (auto job = jobs_.begin(); job != jobs_.end();) {
     const auto next = std::next(job);
     const auto wanted = intents.find(job->first);
-    if (wanted == intents.end() || wanted->second.detail != FormatJobSpec(job->second.spec)) {
+    if (wanted == intents.end() ||
+        wanted->second.detail != FormatStoredJob({job->second.spec, job->second.listens})) {
       End(job->second);
       jobs_.erase(job);
     }
@@ -115,13 +116,14 @@ void TreeJobs::Apply(const IntentById& intents) {
   }
   for (const auto& [name, intent] : intents) {
     if (jobs_.contains(name)) continue;
-    const auto spec = ParseJobSpec(name, intent.detail);
-    if (!spec) {
-      state_.history.Record(loop_.Now(), "job_unreadable", spec.error().message);
+    auto stored = ParseStoredJob(name, intent.detail);
+    if (!stored) {
+      state_.history.Record(loop_.Now(), "job_unreadable", stored.error().message);
       continue;
     }
     TreeJob& job = jobs_[name];
-    job.spec = *spec;
+    job.spec = std::move(stored->spec);
+    job.listens = std::move(stored->listens);
     auto ranks = ResolveRanks(state_.topology, job.spec);
     if (!ranks) {  // the topology is another than it was
       job.problem = ranks.error().message;

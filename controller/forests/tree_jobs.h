@@ -43,6 +43,7 @@ struct JobPlan {
 
 struct TreeJob {
   JobSpec spec;
+  std::vector<std::uint16_t> listens;  // as stored
   std::vector<fabric::NodeId> ranks;
   std::optional<JobPlan> in_force;
   std::optional<JobPlan> next;  // in need of ports
@@ -84,6 +85,10 @@ class TreeJobs {
   // Makes its forest, and keeps it for Apply; `done` is called later. Errors: BuildJobForest's.
   void Prepare(const JobSpec& spec, std::function<void(Result<void>)> done);
 
+  // By rank: ports to be reached at that no job has on the same host, for as long as this one runs:
+  // its programs listen there from the first plan that they get to the last.
+  std::vector<std::uint16_t> ChooseListenPorts(const JobSpec& spec) const;
+
   // These jobs there are to be: starts and ends what differs.
   void Apply(const IntentById& intents);
   // Links have changed their states.
@@ -118,7 +123,7 @@ class TreeJobs {
   void TakeForest(const std::string& name, const std::shared_ptr<std::atomic<bool>>& planning,
                   Result<JobForest> forest);
   void Begin(TreeJob& job, std::shared_ptr<const JobForest> forest);
-  std::vector<std::uint16_t> ChooseListenPorts(const TreeJob& job, const JobForest& forest) const;
+  std::vector<std::uint16_t> ListenPortsOf(const TreeJob& job) const;
   // Puts the next plan in force once it has all ports.
   void ChoosePorts(TreeJob& job);
   bool ChoosePort(JobPlan& plan, std::size_t edge);

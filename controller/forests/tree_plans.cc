@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collective/program/program_bytes.h"
+#include "common/base/check.h"
 #include "controller/forests/tree_jobs.h"
 #include "controller/routing/assignment.h"
 
@@ -34,7 +35,7 @@ void TreeJobs::Begin(TreeJob& job, std::shared_ptr<const JobForest> forest) {
   job.next.reset();
   job.next = JobPlan{.version = 0,
                      .forest = forest,
-                     .listens = ChooseListenPorts(job, *forest),
+                     .listens = ListenPortsOf(job),
                      .ports = std::vector<std::uint16_t>(forest->edges.size()),
                      .refused = {},
                      .replaces_dead = false,
@@ -43,25 +44,31 @@ void TreeJobs::Begin(TreeJob& job, std::shared_ptr<const JobForest> forest) {
   request_turn_();
 }
 
-// The first ports that no other rank on the NIC has; a rank keeps its port.
-std::vector<std::uint16_t> TreeJobs::ChooseListenPorts(const TreeJob& job,
-                                                       const JobForest& forest) const {
-  std::map<fabric::NodeId, std::set<std::uint16_t>> taken;
-  for (const auto& [name, other] : jobs_) {
-    for (const auto* plan : {&other.in_force, &other.next}) {
-      for (std::size_t rank = 0; *plan && rank < (*plan)->listens.size(); ++rank) {
-        taken[(*plan)->forest->nics[rank]].insert((*plan)->listens[rank]);
-      }
+std::vector<std::uint16_t> TreeJobs::ListenPortsOf(const TreeJob& job) const {
+  if (!job.listens.empty()) return job.listens;
+  return job.in_force ? job.in_force->listens : ChooseListenPorts(job.spec);
+}
+
+// By host, not by NIC: whatever forests a job gets, whatever NICs they use, its ports are its own.
+std::vector<std::uint16_t> TreeJobs::ChooseListenPorts(const JobSpec& spec) const {
+  std::map<std::string_view, std::set<std::uint16_t>> taken;
+  const auto take = [&](const TreeJob& job, const std::vector<std::uint16_t>& ports) {
+    for (std::size_t rank = 0; rank < std::min(ports.size(), job.ranks.size()); ++rank) {
+      taken[AgentOf(state_.topology, job.ranks[rank])].insert(ports[rank]);
     }
+  };
+  for (const auto& [name, other] : jobs_) {
+    if (name == spec.name) continue;
+    take(other, other.listens);
+    if (other.in_force) take(other, other.in_force->listens);
+    if (other.next) take(other, other.next->listens);
   }
   std::vector<std::uint16_t> ports;
-  for (std::size_t rank = 0; rank < forest.nics.size(); ++rank) {
-    if (job.in_force && job.in_force->forest->nics[rank] == forest.nics[rank]) {
-      ports.push_back(job.in_force->listens[rank]);
-      continue;
-    }
+  for (const std::string& rank : spec.ranks) {
+    const auto node = state_.topology.FindNode(rank);
+    ESPALIER_CHECK(node.has_value());
     std::uint16_t port = wire::kRoceV2Port;
-    while (!taken[forest.nics[rank]].insert(port).second) ++port;
+    while (!taken[AgentOf(state_.topology, *node)].insert(port).second) ++port;
     ports.push_back(port);
   }
   return ports;

@@ -72,7 +72,10 @@ constexpr const char* kVersion2 = "ALTER TABLE intent ADD COLUMN detail TEXT NOT
 // before do not know.
 constexpr const char* kVersion3 = "";
 
-constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3};
+// The same tables: a job's detail has its listen ports from here on.
+constexpr const char* kVersion4 = "";
+
+constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3, kVersion4};
 
 Result<bool> IsEmpty(Database& database) {
   Result<std::int64_t> tables = database.ReadInteger("SELECT count(*) FROM sqlite_schema");

@@ -352,6 +352,68 @@ TEST_F(TreeJobsTest, ARollbackEndsAndBringsBackJobs) {
   EXPECT_EQ(StatusOf(), JobStatus::kReady);
 }
 
+TEST_F(TreeJobsTest, ListenPortsStayWithTheirJobsOverARestart) {
+  JobSpec first = Spec("first", 0);
+  first.ranks = {"h0", "h2"};
+  JobSpec second = Spec("second", 0);
+  second.ranks = {"h4", "h0"};
+  JobSpec before_both = Spec("a", 0);  // which comes first by its name
+  before_both.ranks = {"h0", "h6"};
+  for (const JobSpec& spec : {first, second, before_both}) Start(spec);
+  ASSERT_TRUE(cluster_.StopJob("first").has_value());
+  cluster_.RestartController();
+  cluster_.ConnectAll();
+  cluster_.Advance(1s);
+  Start(first);
+  const auto port_on_h0 = [&](const std::string& job, std::uint32_t rank) {
+    return cluster_.host(0).plans.at({job, rank}).listen_port;
+  };
+  EXPECT_EQ(port_on_h0("first", 0), wire::kRoceV2Port);
+  EXPECT_EQ(port_on_h0("second", 1), wire::kRoceV2Port + 1);
+  EXPECT_EQ(port_on_h0("a", 0), wire::kRoceV2Port + 2);
+  EXPECT_EQ(JobOf("second").in_force->listens, JobOf("second").listens);
+}
+
+// An older version stored no ports.
+TEST_F(TreeJobsTest, JobsThatWereStoredWithoutPortsKeepOffStoredOnes) {
+  Start(Spec("new"));
+  Start(Spec("old"));
+  Intent& old = cluster_.disk.sets.at(cluster_.disk.revision).first.jobs.at("old");
+  old.detail = FormatStoredJob({Spec("old"), {}});
+  cluster_.disk.sets.at(cluster_.disk.revision).first.jobs["a"] = old;
+  cluster_.RestartController();
+  cluster_.ConnectAll();
+  cluster_.Advance(1s);
+  std::set<std::uint16_t> ports;
+  for (const char* name : {"a", "new", "old"}) {
+    EXPECT_EQ(StatusOf(name), JobStatus::kReady);
+    ports.insert(cluster_.host(0).plans.at({name, 0}).listen_port);
+  }
+  EXPECT_EQ(ports.size(), 3U);
+  EXPECT_EQ(cluster_.host(0).plans.at({"new", 0}).listen_port, wire::kRoceV2Port);
+}
+
+TEST(StoredJob, IsReadAsItWasWritten) {
+  const StoredJob job{.spec = {.name = "train",
+                               .ranks = {"h 0", "h1"},
+                               .collective = forest::Collective::kAllreduce,
+                               .bytes = 7,
+                               .offload = true},
+                      .listens = {4'791, 65'535}};
+  EXPECT_EQ(FormatStoredJob(job), "allreduce 7 offload 4791 65535\nh 0\nh1\n");
+  EXPECT_EQ(ParseStoredJob("train", FormatStoredJob(job)).value(), job);
+  const auto without = ParseStoredJob("train", "allreduce 7 offload\nh 0\nh1\n");
+  ASSERT_TRUE(without.has_value());
+  EXPECT_EQ(*without, (StoredJob{job.spec, {}}));
+  for (const char* text :
+       {"", "allreduce\n", "allreduce x inline\nh0\n", "none 0 inline\nh0\n",
+        "allreduce 0 inline 1\nh0\nh1\n", "allreduce 0 inline 1 2 3\nh0\nh1\n",
+        "allreduce 0 inline 1 0\nh0\nh1\n", "allreduce 0 inline 1 65536\nh0\nh1\n",
+        "allreduce 0 inline 1  2\nh0\nh1\n", "allreduce 0 inline 1 -2\nh0\nh1\n"}) {
+    EXPECT_EQ(ParseStoredJob("train", text).error().code, ErrorCode::kInvalidArgument) << text;
+  }
+}
+
 TEST_F(TreeJobsTest, TakesReportsOfItsRanksOnly) {
   Start(Spec());
   cluster_.Deliver(cluster_.host(2).peer, cluster_.host(2).instance,

@@ -32,14 +32,20 @@ class WireChecker {
  public:
   explicit WireChecker(Cluster& cluster) : cluster_(cluster) {}
 
-  void Look(Duration now) {
+  using Jobs = std::map<std::string, std::vector<int>>;  // hosts, by rank
+
+  void Look(Duration now, const Jobs& running) {
     for (int i = 0; i < cluster_.hosts(); ++i) {
-      for (const auto& [rank, plan] : cluster_.host(i).plans) LookAt(i, plan, now);
+      std::map<std::uint16_t, std::string> listeners;
+      for (const auto& [rank, plan] : cluster_.host(i).plans) {
+        LookAt(i, plan, now, running);
+        LookAtListener(rank, plan, listeners);
+      }
     }
   }
   // Where nothing is on its way any more: all ranks of a job hold one plan, and the ends of each
   // connection agree.
-  void LookAtRest(const std::map<std::string, std::vector<int>>& jobs) {
+  void LookAtRest(const Jobs& jobs) {
     for (const auto& [job, hosts] : jobs) {
       std::set<std::uint64_t> versions;
       for (std::uint32_t rank = 0; rank < hosts.size(); ++rank) {
@@ -65,6 +71,7 @@ class WireChecker {
   int plans() const { return static_cast<int>(programs_.size()); }
 
  private:
+  using Rank = std::pair<std::string, std::uint32_t>;
   using Version = std::pair<std::string, std::uint64_t>;
   // Of a connection: what the fabric's hash sees.
   using Connection = std::tuple<int, IpAddress, std::uint16_t, std::uint16_t>;
@@ -73,7 +80,16 @@ class WireChecker {
     Duration last{};
   };
 
-  void LookAt(int host, const wire::RankPlan& plan, Duration now) {
+  // A program listens at the port of its first plan for as long as it runs, whoever makes the
+  // plans; nobody else on its host can.
+  void LookAtListener(const Rank& rank, const wire::RankPlan& plan,
+                      std::map<std::uint16_t, std::string>& listeners) {
+    const std::uint16_t first = listens_.try_emplace(rank, plan.listen_port).first->second;
+    EXPECT_EQ(plan.listen_port, first) << plan.job << " rank " << plan.rank << " is to move";
+    const auto [other, is_alone] = listeners.try_emplace(plan.listen_port, plan.job);
+    EXPECT_TRUE(is_alone) << plan.job << " listens where " << other->second << " does";
+  }
+  void LookAt(int host, const wire::RankPlan& plan, Duration now, const Jobs& running) {
     const Version version(plan.job, plan.version);
     const auto [known, is_new] = programs_.try_emplace(version, plan.program);
     EXPECT_EQ(known->second, plan.program) << plan.job << ": one plan, two programs";
@@ -87,9 +103,11 @@ class WireChecker {
       for (const std::uint16_t port : peer.source_ports) {
         const Connection connection(host, peer.address, peer.destination_port, port);
         Use& use = uses_.try_emplace(connection, Use{version, now}).first->second;
-        // A controller does not know what ports its predecessor gave.
+        // A controller does not know what ports its predecessor gave. A job's own connections have
+        // ended when those of its next plan begin; those of other jobs that there are go elsewhere.
         const bool is_of_one_controller = use.version.second >> 32U == version.second >> 32U;
-        if (is_of_one_controller && use.version != version) {
+        const bool is_others = use.version.first != plan.job && running.contains(use.version.first);
+        if ((is_of_one_controller && use.version != version) || is_others) {
           EXPECT_GE(now - use.last, kPortRest)
               << plan.job << " has port " << port << " of " << use.version.first << " again";
         }
@@ -101,6 +119,7 @@ class WireChecker {
   Cluster& cluster_;
   std::map<Version, std::string> programs_;
   std::map<Connection, Use> uses_;
+  std::map<Rank, std::uint16_t> listens_;
 };
 
 class Storm {
@@ -137,7 +156,7 @@ class Storm {
     for (Duration done{}; done < by; done += kStep) {
       cluster_.Advance(kStep);
       now_ += kStep;
-      checker_.Look(now_);
+      checker_.Look(now_, jobs_);
     }
   }
   void Act(bool with_restarts) {
@@ -255,7 +274,7 @@ class Storm {
   Cluster cluster_;
   WireChecker checker_{cluster_};
   Duration now_{};
-  std::map<std::string, std::vector<int>> jobs_;  // hosts, by rank
+  WireChecker::Jobs jobs_;
   int started_ = 0;
   std::string changed_link_;
   std::map<std::string, std::uint64_t> versions_at_change_;

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -43,15 +45,18 @@ class Collective {
  public:
   // store: "" where the ranks meet by what their agents say.
   Collective(const std::string& store, const std::string& name, int rank, int size,
-             const espalier_comm_options& options = {}) {
+             const espalier_comm_options& options = {})
+      : size_(static_cast<std::size_t>(size)) {
     char words[512] = "";
     const int code = espalier_comm_create(store.empty() ? nullptr : store.c_str(), name.c_str(),
                                           rank, size, &options, &comm_, words, sizeof(words));
     if (code != 0) throw CollectiveError(code, words);
   }
-  Collective(Collective&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)) {}
+  Collective(Collective&& other) noexcept
+      : size_(other.size_), comm_(std::exchange(other.comm_, nullptr)) {}
   Collective& operator=(Collective&& other) noexcept {
     std::swap(comm_, other.comm_);
+    std::swap(size_, other.size_);
     return *this;
   }
   Collective(const Collective&) = delete;
@@ -82,6 +87,18 @@ class Collective {
   template <CollectiveElement T>
   void AllToAll(const T* input, T* output, std::size_t count) {
     Check(espalier_alltoall(comm_, input, output, count, CollectiveTypeOf<T>()));
+  }
+  // Parts of unequal sizes; a count for each rank.
+  template <CollectiveElement T>
+  void AllGatherV(const T* input, T* output, std::span<const std::size_t> counts) {
+    CheckCounts(counts);
+    Check(espalier_allgatherv(comm_, input, output, counts.data(), CollectiveTypeOf<T>()));
+  }
+  template <CollectiveElement T>
+  void ReduceScatterV(const T* input, T* output, std::span<const std::size_t> counts,
+                      espalier_op op = ESPALIER_SUM) {
+    CheckCounts(counts);
+    Check(espalier_reduce_scatterv(comm_, input, output, counts.data(), CollectiveTypeOf<T>(), op));
   }
   // The elements of input and output are as the collective has them.
   template <CollectiveElement T>
@@ -121,6 +138,11 @@ class Collective {
     if (code != 0) throw CollectiveError(code, espalier_comm_error(comm_));
   }
 
+  void CheckCounts(std::span<const std::size_t> counts) const {
+    if (counts.size() != size_) throw CollectiveError(-EINVAL, "a count for each rank");
+  }
+
+  std::size_t size_;
   espalier_comm* comm_ = nullptr;
 };
 

@@ -121,6 +121,17 @@ int Run(espalier_comm* comm, int collective, const void* input, void* output, si
   });
 }
 
+int RunUnequal(espalier_comm* comm, CollectiveKind kind, const void* input, void* output,
+               const size_t* counts, int type, int op) {
+  return Guard(comm, [&](Group& group) -> Result<void> {
+    auto checked = CheckKind(type, op);
+    if (!checked) return checked;
+    if (counts == nullptr) return tl::unexpected(Refuse("no counts"));
+    return group.RunUnequal(kind, input, output, {counts, static_cast<size_t>(group.size())},
+                            static_cast<DataType>(type), static_cast<ReduceOp>(op));
+  });
+}
+
 Result<CommunicatorOptions> ToOptions(const espalier_comm_options& from) {
   if (from.medium > ESPALIER_VERBS || from.plan_port > UINT16_MAX) {
     return tl::unexpected(Refuse("options of another version"));
@@ -283,6 +294,16 @@ int espalier_reduce_scatter(espalier_comm* comm, const void* input, void* output
 int espalier_alltoall(espalier_comm* comm, const void* input, void* output, size_t count,
                       int type) {
   return Run(comm, ESPALIER_ALLTOALL, input, output, count, type, ESPALIER_SUM);
+}
+
+int espalier_allgatherv(espalier_comm* comm, const void* input, void* output, const size_t* counts,
+                        int type) {
+  return RunUnequal(comm, CollectiveKind::kAllGather, input, output, counts, type, ESPALIER_SUM);
+}
+
+int espalier_reduce_scatterv(espalier_comm* comm, const void* input, void* output,
+                             const size_t* counts, int type, int op) {
+  return RunUnequal(comm, CollectiveKind::kReduceScatter, input, output, counts, type, op);
 }
 
 int espalier_barrier(espalier_comm* comm) {

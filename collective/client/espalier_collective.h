@@ -119,6 +119,16 @@ ESPALIER_COLLECTIVE_API int espalier_reduce_scatter(espalier_comm* comm, const v
                                                     void* output, size_t count, int type, int op);
 ESPALIER_COLLECTIVE_API int espalier_alltoall(espalier_comm* comm, const void* input, void* output,
                                               size_t count, int type);
+/* Parts of unequal sizes: counts[r] is the elements of rank r's, which may be none (it then needs
+ * no buffer). `counts` has as many numbers as there are ranks, the same on all of them (else
+ * -EPROTO); the other buffer holds the parts one after another. Over TCP they go around a ring.
+ * -EOPNOTSUPP, with no effect: offloaded groups, those of jobs, and a collective that a plan is in
+ * force for. */
+ESPALIER_COLLECTIVE_API int espalier_allgatherv(espalier_comm* comm, const void* input,
+                                                void* output, const size_t* counts, int type);
+ESPALIER_COLLECTIVE_API int espalier_reduce_scatterv(espalier_comm* comm, const void* input,
+                                                     void* output, const size_t* counts, int type,
+                                                     int op);
 ESPALIER_COLLECTIVE_API int espalier_barrier(espalier_comm* comm);
 
 enum espalier_collective {

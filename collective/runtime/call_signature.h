@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "collective/program/collective_spec.h"
@@ -20,6 +21,8 @@ struct CallSignature {
   std::int32_t root = program::kNoRoot;
   std::uint64_t count = 0;
   std::uint64_t program = 0;  // a fingerprint of the program that runs it; 0: none
+  // Of unequal parts: a fingerprint of their bounds, and `count` is that of all parts; 0: equal.
+  std::uint32_t bounds = 0;
 
   bool operator==(const CallSignature&) const = default;
 };
@@ -30,6 +33,9 @@ struct Shares {
   std::size_t output = 1;
 };
 Shares SharesOf(program::CollectiveKind kind, int ranks);
+
+// Never 0. Bounds that differ have the same one by a chance of one in 2^32.
+std::uint32_t FingerprintOfBounds(std::span<const std::size_t> bounds);
 
 transport::MessageTag ToTag(const CallSignature& call);
 CallSignature FromTag(const transport::MessageTag& tag);

@@ -18,6 +18,13 @@ tl::unexpected<Error> Refuse(std::string message) {
   return Fail(ErrorCode::kInvalidArgument, std::move(message));
 }
 
+// Of a buffer with so many parts of the call's: one, or all.
+std::size_t BytesOf(const Operands& operands, std::size_t parts, int rank) {
+  const std::size_t element = reduce::SizeOf(operands.type);
+  if (!operands.HasUnequalParts()) return operands.elements * parts * element;
+  return (parts == 1 ? operands.PartOf(rank) : operands.elements) * element;
+}
+
 }  // namespace
 
 Result<void> CheckOperands(program::CollectiveKind kind, const Operands& operands, int root,
@@ -30,27 +37,27 @@ Result<void> CheckOperands(program::CollectiveKind kind, const Operands& operand
   if (kind == CollectiveKind::kBroadcast && operands.input != operands.output) {
     return Refuse("a broadcast has one buffer, its input and its output");
   }
-  const auto ranks = static_cast<std::size_t>(size);
+  const std::size_t times = operands.HasUnequalParts() ? 1 : static_cast<std::size_t>(size);
   const std::size_t element = reduce::SizeOf(operands.type);
   const std::size_t limit = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
-  if (operands.elements > limit / element / ranks) {
+  if (operands.elements > limit / element / times) {
     return Refuse(
         fmt::format("{} elements of {} bytes for {} ranks", operands.elements, element, size));
   }
   const bool has_output = kind != CollectiveKind::kReduce || rank == root;
-  if (operands.input == nullptr || (has_output && operands.output == nullptr)) {
-    return Refuse(fmt::format("a null buffer for {} elements", operands.elements));
-  }
-  if (!has_output) return {};
-  const std::size_t share = operands.elements * element;
   const Shares shares = SharesOf(kind, size);
-  const std::size_t input = share * shares.input;
-  const std::size_t output = share * shares.output;
+  const std::size_t input = BytesOf(operands, shares.input, rank);
+  const std::size_t output = has_output ? BytesOf(operands, shares.output, rank) : 0;
+  if ((input > 0 && operands.input == nullptr) || (output > 0 && operands.output == nullptr)) {
+    return Refuse(fmt::format("a null buffer for {} elements",
+                              (operands.input == nullptr ? input : output) / element));
+  }
+  if (input == 0 || output == 0) return {};
   const auto in = reinterpret_cast<std::uintptr_t>(operands.input);
   const auto out = reinterpret_cast<std::uintptr_t>(operands.output);
-  const std::size_t part = share * static_cast<std::size_t>(rank);
-  const bool in_place = kind == CollectiveKind::kAllGather       ? in == out + part
-                        : kind == CollectiveKind::kReduceScatter ? out == in + part
+  const std::size_t before = operands.BeginOf(rank) * element;
+  const bool in_place = kind == CollectiveKind::kAllGather       ? in == out + before
+                        : kind == CollectiveKind::kReduceScatter ? out == in + before
                                                                  : in == out;
   if (!in_place && in < out + output && out < in + input) {
     return Refuse("input and output overlap (only in place do they share memory)");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "collective/runtime/check_operands.h"
@@ -29,6 +30,18 @@ Operands Between(const void* input, void* output, std::size_t count, reduce::Dat
           .elements = count,
           .type = type,
           .op = op};
+}
+
+// Where each part begins, and where the last one ends.
+Result<std::vector<std::size_t>> AddUp(std::span<const std::size_t> counts) {
+  std::vector<std::size_t> bounds = {0};
+  for (const std::size_t count : counts) {
+    if (count > std::numeric_limits<std::size_t>::max() - bounds.back()) {
+      return Refuse("counts that add up to more than any memory has");
+    }
+    bounds.push_back(bounds.back() + count);
+  }
+  return bounds;
 }
 
 bool IsAlgorithm(Medium medium, const std::string& name, int ranks) {
@@ -109,13 +122,15 @@ Result<void> Communicator::Call(CollectiveKind kind, const Operands& operands, i
   if (is_interrupted_) return tl::unexpected(GiveUp({}));
   auto checked = CheckOperands(kind, operands, root, rank_, size_);
   if (!checked) return checked;
-  const CallSignature call = {.sequence = calls_,
-                              .kind = kind,
-                              .type = operands.type,
-                              .op = operands.op,
-                              .root = root,
-                              .count = operands.elements};
-  PlannedProgram* const plan = FindPlan(call);
+  const CallSignature call = {
+      .sequence = calls_,
+      .kind = kind,
+      .type = operands.type,
+      .op = operands.op,
+      .root = root,
+      .count = operands.elements,
+      .bounds = operands.HasUnequalParts() ? FingerprintOfBounds(operands.bounds) : 0};
+  PlannedProgram* const plan = operands.HasUnequalParts() ? nullptr : FindPlan(call);
   const bool needs_plan = kind == CollectiveKind::kCustom || kind == CollectiveKind::kAllToNext;
   if (needs_plan && plan == nullptr) {
     return Refuse(fmt::format("no plan for a {} of that size", program::CollectiveKindName(kind)));
@@ -213,6 +228,27 @@ Result<void> Communicator::Run(CollectiveKind kind, const void* input, void* out
                                int root) {
   void* const own_output = kind == CollectiveKind::kReduce && rank_ != root ? nullptr : output;
   return Call(kind, Between(input, own_output, count, type, op), root);
+}
+
+Result<void> Communicator::RunUnequal(CollectiveKind kind, const void* input, void* output,
+                                      std::span<const std::size_t> counts, reduce::DataType type,
+                                      reduce::ReduceOp op) {
+  if (kind != CollectiveKind::kAllGather && kind != CollectiveKind::kReduceScatter) {
+    return Refuse(fmt::format("a {} has no counts", program::CollectiveKindName(kind)));
+  }
+  if (counts.size() != static_cast<std::size_t>(size_)) {
+    return Refuse(fmt::format("{} counts for {} ranks", counts.size(), size_));
+  }
+  if (GenerationOf(kind) != 0) {
+    return Fail(ErrorCode::kUnsupported,
+                fmt::format("a plan for every {} is in force, and takes no unequal counts",
+                            program::CollectiveKindName(kind)));
+  }
+  auto bounds = AddUp(counts);
+  if (!bounds) return Propagate(bounds);
+  Operands operands = Between(input, output, bounds->back(), type, op);
+  operands.bounds = *bounds;
+  return Call(kind, operands, program::kNoRoot);
 }
 
 Result<void> Communicator::AllReduce(const void* input, void* output, std::size_t count,

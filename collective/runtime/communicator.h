@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,9 @@ class Communicator : public Group {
   Result<void> Run(program::CollectiveKind kind, const void* input, void* output, std::size_t count,
                    reduce::DataType type, reduce::ReduceOp op,
                    int root = program::kNoRoot) override;
+  Result<void> RunUnequal(program::CollectiveKind kind, const void* input, void* output,
+                          std::span<const std::size_t> counts, reduce::DataType type,
+                          reduce::ReduceOp op) override;
   // The generation of the plan for that collective; 0: none.
   std::uint64_t GenerationOf(program::CollectiveKind kind) const;
 

@@ -71,6 +71,15 @@ std::size_t TileBytesOf(const program::Program& program, const transport::Transp
 
 }  // namespace
 
+std::size_t Operands::PartOf(int rank) const {
+  return bounds.empty() ? elements : BeginOf(rank + 1) - BeginOf(rank);
+}
+
+std::size_t Operands::BeginOf(int rank) const {
+  const auto index = static_cast<std::size_t>(rank);
+  return bounds.empty() ? index * elements : bounds[index];
+}
+
 Interpreter::Interpreter(std::shared_ptr<const program::Program> program,
                          transport::Transport& transport)
     : program_(std::move(program)),
@@ -163,26 +172,57 @@ void Interpreter::CutIntoTiles(const Operands& operands) {
   tile.buffers[Index(Buffer::kOutput)] = {operands.output, share, segment_bytes};
   scratch_.resize(std::max(scratch_.size(), ChunksOf(Buffer::kScratch) * tile.chunk_bytes));
   tile.buffers[Index(Buffer::kScratch)] = {scratch_.data(), ChunksOf(Buffer::kScratch), 0};
-  std::size_t limit = tile_bytes_;
-  limit -= limit % (limit > kTileGranularity ? kTileGranularity : element);
-  tiles_.clear();
-  for (; tile.offset < tile.chunk_bytes; tile.offset += tile.bytes) {
-    tile.bytes = std::min(limit, tile.chunk_bytes - tile.offset);
-    tiles_.push_back(tile);
-  }
+  CutIntoTiles(tile, element);
   const std::size_t rest = operands.elements % share;
   if (rest != 0) AddTail(operands, whole, rest);
   if (tiles_.empty()) tiles_.push_back(tile);  // messages without data
 }
 
+void Interpreter::CutIntoTiles(Tile whole, std::size_t element) {
+  std::size_t limit = tile_bytes_;
+  limit -= limit % (limit > kTileGranularity ? kTileGranularity : element);
+  tiles_.clear();
+  for (; whole.offset < whole.chunk_bytes; whole.offset += whole.bytes) {
+    whole.bytes = std::min(limit, whole.chunk_bytes - whole.offset);
+    tiles_.push_back(whole);
+  }
+}
+
+// As many tiles as the longest part has.
+void Interpreter::CutUnequalParts(const Operands& operands) {
+  const int ranks = program_->collective.ranks;
+  ESPALIER_CHECK(ChunksPerShare() == 1 && program_->placement.in_place &&
+                     program_->placement.out_of_place &&
+                     ChunksOf(Buffer::kScratch) <= static_cast<std::size_t>(ranks),
+                 "program={}", program_->name);
+  const std::size_t element = reduce::SizeOf(operands.type);
+  const auto own = operands.bounds.subspan(static_cast<std::size_t>(transport_.rank()), 2);
+  const auto layout = [&](std::byte* base, std::span<const std::size_t> bounds) {
+    return Layout{.base = base, .bounds = bounds, .element = element};
+  };
+  Tile tile;
+  for (int rank = 0; rank < ranks; ++rank) {
+    tile.chunk_bytes = std::max(tile.chunk_bytes, operands.PartOf(rank) * element);
+  }
+  if (ChunksOf(Buffer::kScratch) > 0) {
+    scratch_.resize(std::max(scratch_.size(), operands.elements * element));
+  }
+  const bool gathers = program_->collective.kind == CollectiveKind::kAllGather;
+  tile.buffers[Index(Buffer::kInput)] =
+      layout(const_cast<std::byte*>(operands.input), gathers ? own : operands.bounds);
+  tile.buffers[Index(Buffer::kOutput)] = layout(operands.output, gathers ? operands.bounds : own);
+  tile.buffers[Index(Buffer::kScratch)] = layout(scratch_.data(), operands.bounds);
+  CutIntoTiles(tile, element);
+  if (tiles_.empty()) tiles_.push_back(tile);  // messages without data
+}
+
 bool Interpreter::IsInPlace(const Operands& operands) const {
-  const std::size_t share = operands.elements * reduce::SizeOf(operands.type) *
-                            static_cast<std::size_t>(transport_.rank());
+  const std::size_t before = operands.BeginOf(transport_.rank()) * reduce::SizeOf(operands.type);
   switch (program_->collective.kind) {
     case CollectiveKind::kAllGather:
-      return operands.input == operands.output + share;
+      return operands.input == operands.output + before;
     case CollectiveKind::kReduceScatter:
-      return operands.output == operands.input + share;
+      return operands.output == operands.input + before;
     default:
       return operands.input == operands.output;
   }
@@ -234,8 +274,30 @@ void Interpreter::CopyTailOut(const Operands& operands) const {
 std::byte* Interpreter::Find(const Tile& tile, program::Location location) {
   const Layout& layout = tile.buffers[Index(location.buffer)];
   const auto index = static_cast<std::size_t>(location.index);
+  if (!layout.bounds.empty()) {
+    const std::size_t bytes = (layout.bounds[index + 1] - layout.bounds[index]) * layout.element;
+    return layout.base + (layout.bounds[index] - layout.bounds[0]) * layout.element +
+           std::min(tile.offset, bytes);
+  }
   return layout.base + index / layout.segment_chunks * layout.segment_bytes +
          index % layout.segment_chunks * tile.chunk_bytes + tile.offset;
+}
+
+// Of a chunk in the tile.
+std::size_t Interpreter::BytesOf(const Tile& tile, program::Location location) {
+  const Layout& layout = tile.buffers[Index(location.buffer)];
+  if (layout.bounds.empty()) return tile.bytes;
+  const auto index = static_cast<std::size_t>(location.index);
+  const std::size_t bytes = (layout.bounds[index + 1] - layout.bounds[index]) * layout.element;
+  return std::min(tile.bytes, bytes - std::min(bytes, tile.offset));
+}
+
+// Of all chunks of a step.
+std::size_t Interpreter::BytesOf(const Tile& tile, const program::Step& step) {
+  program::Location location = program::WritesDestination(step.op) ? step.destination : step.source;
+  std::size_t bytes = 0;
+  for (std::int32_t i = 0; i < step.count; ++i, ++location.index) bytes += BytesOf(tile, location);
+  return bytes;
 }
 
 bool Interpreter::IsReady(const program::Step& step, std::int64_t tile) const {
@@ -248,9 +310,14 @@ bool Interpreter::IsReady(const program::Step& step, std::int64_t tile) const {
 
 void Interpreter::Execute(const program::Step& step, const Tile& tile, const std::byte* message,
                           std::byte* slot) const {
-  const std::size_t elements = tile.bytes / reduce::SizeOf(reduction_.type);
-  for (std::int32_t i = 0; i < step.count; ++i) {
-    const std::size_t at = static_cast<std::size_t>(i) * tile.bytes;
+  const bool stores = program::WritesDestination(step.op);
+  std::size_t bytes = 0;  // of this chunk
+  std::size_t at = 0;     // in the messages
+  for (std::int32_t i = 0; i < step.count; ++i, at += bytes) {
+    program::Location sized = stores ? step.destination : step.source;
+    sized.index += i;
+    bytes = BytesOf(tile, sized);
+    if (bytes == 0) continue;
     const auto find = [&](program::Location location) {
       location.index += i;
       return Find(tile, location);
@@ -266,11 +333,11 @@ void Interpreter::Execute(const program::Step& step, const Tile& tile, const std
     if (program::WritesDestination(step.op)) outputs[output_count++] = find(step.destination);
     if (slot != nullptr) outputs[output_count++] = slot + at;
     if (input_count == 1 && output_count == 1) {
-      if (inputs[0] != outputs[0]) reduce::Copy(inputs[0], outputs[0], tile.bytes);
+      if (inputs[0] != outputs[0]) reduce::Copy(inputs[0], outputs[0], bytes);
       continue;
     }
     reduce::Reduce(reduction_, {inputs.data(), input_count}, {outputs.data(), output_count},
-                   elements);
+                   bytes / reduce::SizeOf(reduction_.type));
   }
 }
 
@@ -289,10 +356,11 @@ Result<void> Interpreter::CheckMessage(const transport::Message& message, int pe
 // The memory of so many chunks where it is in one piece; null where it is not.
 std::byte* Interpreter::Whole(const Tile& tile, program::Location location,
                               std::int32_t count) const {
-  std::byte* begin = Find(tile, location);
-  for (std::int32_t i = 1; i < count; ++i) {
-    const auto offset = static_cast<std::size_t>(i) * tile.bytes;
-    if (Find(tile, {location.buffer, location.index + i}) != begin + offset) return nullptr;
+  std::byte* const begin = Find(tile, location);
+  std::byte* end = begin;
+  for (std::int32_t i = 0; i < count; ++i, ++location.index) {
+    if (Find(tile, location) != end) return nullptr;
+    end += BytesOf(tile, location);
   }
   return begin;
 }
@@ -301,9 +369,11 @@ std::byte* Interpreter::Whole(const Tile& tile, program::Location location,
 bool Interpreter::MayWrite(const Block& block, const program::Step& step, const Tile& tile) const {
   if (!program::WritesDestination(step.op) || !block.IsLending()) return true;
   for (std::int32_t i = 0; i < step.count; ++i) {
-    const std::byte* begin = Find(tile, {step.destination.buffer, step.destination.index + i});
+    const program::Location place = {step.destination.buffer, step.destination.index + i};
+    const std::byte* begin = Find(tile, place);
+    const std::byte* end = begin + BytesOf(tile, place);
     const bool is_apart =
-        begin + tile.bytes <= block.lent.data() || block.lent.data() + block.lent.size() <= begin;
+        end <= block.lent.data() || block.lent.data() + block.lent.size() <= begin;
     if (!is_apart) return false;
   }
   return true;
@@ -312,7 +382,7 @@ bool Interpreter::MayWrite(const Block& block, const program::Step& step, const 
 // Null while none is there. What the step stores unchanged is received in its place.
 Result<const transport::Message*> Interpreter::TakeMessage(Block& block, const program::Step& step,
                                                            const Tile& tile) const {
-  const std::size_t bytes = static_cast<std::size_t>(step.count) * tile.bytes;
+  const std::size_t bytes = BytesOf(tile, step);
   const bool stores = step.op == OpCode::kReceive || step.op == OpCode::kReceiveCopySend;
   std::byte* place = stores ? Whole(tile, step.destination, step.count) : nullptr;
   const transport::Message* message =
@@ -330,7 +400,7 @@ Result<bool> Interpreter::TryStep(Block& block) {
   const program::Step& step = block.code->steps[static_cast<std::size_t>(block.done % steps)];
   const Tile& tile = tiles_[static_cast<std::size_t>(tile_index)];
   if (!IsReady(step, tile_index) || !MayWrite(block, step, tile)) return false;
-  const std::size_t bytes = static_cast<std::size_t>(step.count) * tile.bytes;
+  const std::size_t bytes = BytesOf(tile, step);
   // What is sent from memory in one piece is lent, all else goes through a slot.
   const bool stores = program::WritesDestination(step.op);
   std::byte* piece = nullptr;
@@ -446,6 +516,7 @@ Result<void> Interpreter::Run(const Operands& operands, const CallSignature& cal
   call_ = call;
   call_.program = fingerprint_;
   reduction_ = {.type = operands.type, .op = operands.op};
+  if (operands.HasUnequalParts()) return RunUnequalParts(operands, patience);
   const Operands staged = Stage(operands);
   CutIntoTiles(staged);
   auto done = RunTiles(patience);
@@ -459,12 +530,28 @@ Result<void> Interpreter::Run(const Operands& operands, const CallSignature& cal
   if (has_output && elements > 0 && staged.output != operands.output) {
     reduce::Copy(staged.output, operands.output, elements * reduce::SizeOf(operands.type));
   }
-  if (has_output && operands.op == reduce::ReduceOp::kAvg && Averages()) {
-    reduction_.divisor = program_->collective.ranks;
-    const std::byte* sums = operands.output;
-    reduce::Reduce(reduction_, {&sums, 1}, {&operands.output, 1}, elements);
-  }
+  if (has_output) Average(operands.output, elements);
   return {};
+}
+
+Result<void> Interpreter::RunUnequalParts(const Operands& operands,
+                                          const transport::Patience& patience) {
+  CutUnequalParts(operands);
+  auto done = RunTiles(patience);
+  if (!done) {
+    transport_.Abort(done.error());
+    return done;
+  }
+  Average(operands.output, operands.PartOf(transport_.rank()));
+  return {};
+}
+
+// Divides the sums of an average, where the call is one.
+void Interpreter::Average(std::byte* output, std::size_t elements) {
+  if (reduction_.op != reduce::ReduceOp::kAvg || !Averages() || elements == 0) return;
+  reduction_.divisor = program_->collective.ranks;
+  const std::byte* sums = output;
+  reduce::Reduce(reduction_, {&sums, 1}, {&output, 1}, elements);
 }
 
 bool Interpreter::Averages() const {

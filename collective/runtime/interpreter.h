@@ -20,12 +20,21 @@ namespace espalier::runtime {
 // what each rank gets of a reduce_scatter; what each rank gets from each in an alltoall.
 // In place: the same address for input and output, except that the input of an allgather is the
 // rank's part of the output, and the output of a reduce_scatter is the rank's part of the input.
+// Parts of an allgather or a reduce_scatter may be unequal: `bounds` then says where each rank's
+// begins in the buffer that has them all and, as one more, where the last ends; `elements` counts
+// all of them together.
 struct Operands {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::size_t elements = 0;
   reduce::DataType type = reduce::DataType::kF32;
   reduce::ReduceOp op = reduce::ReduceOp::kSum;
+  std::span<const std::size_t> bounds;
+
+  bool HasUnequalParts() const { return !bounds.empty(); }
+  // Elements of a rank's part, and of all parts before it.
+  std::size_t PartOf(int rank) const;
+  std::size_t BeginOf(int rank) const;
 };
 
 // Runs one rank's part of a program over a transport, on the calling thread: its thread blocks take
@@ -35,6 +44,8 @@ struct Operands {
 // on is one pass over memory. Where the transport can, what needs no reduction is sent from and
 // received in the caller's memory. Elements beyond the last whole share of the chunks are a last
 // tile of their own, in buffers of the interpreter.
+// Unequal parts are for programs that have one chunk for each rank's part, and in scratch chunk r,
+// if at all, that of rank r: the rings. A tile has less of a shorter part, or nothing.
 //
 // Results depend on the program, the number of ranks and the values alone; sums of 16-bit floats
 // are rounded at each step that stores or sends one, averages are divided at the end.
@@ -71,18 +82,21 @@ class Interpreter {
     // Steps whose memory is free to use.
     std::int64_t Settled() const { return IsLending() ? done_before : done; }
   };
-  // Where the chunks of one buffer lie: in segments, which are the ranks' shares.
+  // Where the chunks of one buffer lie: in segments, which are the ranks' shares; or, one after
+  // another, between these bounds, counted in elements from the first.
   struct Layout {
     std::byte* base = nullptr;
     std::size_t segment_chunks = 1;
     std::size_t segment_bytes = 0;
+    std::span<const std::size_t> bounds;
+    std::size_t element = 1;
   };
   // A part of every chunk that the whole program runs over.
   struct Tile {
     Layout buffers[3];
     std::size_t chunk_bytes = 0;  // from one chunk to the next
     std::size_t offset = 0;       // in each chunk, bytes
-    std::size_t bytes = 0;        // of each chunk
+    std::size_t bytes = 0;        // of each chunk; of one that ends before, what there is
   };
 
   Interpreter(std::shared_ptr<const program::Program> program, transport::Transport& transport);
@@ -91,11 +105,14 @@ class Interpreter {
   std::size_t SegmentsOf(program::Buffer buffer) const;
   std::size_t ChunksOf(program::Buffer buffer) const;
   void CutIntoTiles(const Operands& operands);
+  void CutIntoTiles(Tile whole, std::size_t element);
+  void CutUnequalParts(const Operands& operands);
   void AddTail(const Operands& operands, std::size_t whole, std::size_t rest);
   void CopyTailOut(const Operands& operands) const;
   bool IsInPlace(const Operands& operands) const;
   Operands Stage(const Operands& operands);
   bool Averages() const;
+  void Average(std::byte* output, std::size_t elements);
   bool IsFinished() const;
   std::size_t ChunksPerShare() const;
   Result<bool> Advance();
@@ -108,9 +125,12 @@ class Interpreter {
   void Execute(const program::Step& step, const Tile& tile, const std::byte* message,
                std::byte* slot) const;
   static std::byte* Find(const Tile& tile, program::Location location);
+  static std::size_t BytesOf(const Tile& tile, program::Location location);
+  static std::size_t BytesOf(const Tile& tile, const program::Step& step);
   Result<void> CheckMessage(const transport::Message& message, int peer, std::size_t bytes) const;
   std::string DescribeWaits() const;
   Result<void> RunTiles(const transport::Patience& patience);
+  Result<void> RunUnequalParts(const Operands& operands, const transport::Patience& patience);
 
   std::shared_ptr<const program::Program> program_;
   transport::Transport& transport_;

@@ -15,13 +15,21 @@ using program::CollectiveKind;
 // What several connections carry faster than one.
 constexpr std::size_t kLargeBytes = 64 << 10;
 
+// The algorithms whose chunks may be of unequal sizes.
+std::string_view RingOf(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllGather ? "allgather-ring" : "reduce-scatter-ring";
+}
+
 }  // namespace
 
-Result<std::string_view> ProgramCollectives::Choose(CollectiveKind kind, std::size_t bytes) {
+Result<std::string_view> ProgramCollectives::Choose(CollectiveKind kind, const Operands& operands) {
+  if (operands.HasUnequalParts()) return RingOf(kind);
   const auto candidates = CandidatesOf(kind, transport_->size());
   const auto wanted = std::find(candidates.begin(), candidates.end(), algorithm_);
   if (wanted != candidates.end()) return *wanted;
-  return choice_.Choose(kind, bytes);
+  const Shares shares = SharesOf(kind, transport_->size());
+  const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
+  return choice_.Choose(kind, bytes * std::max(shares.input, shares.output));
 }
 
 Result<Interpreter*> ProgramCollectives::Find(std::string_view algorithm, int root, int instances,
@@ -49,7 +57,7 @@ Result<Interpreter*> ProgramCollectives::Find(std::string_view algorithm, int ro
 Result<void> ProgramCollectives::Run(const Operands& operands, const CallSignature& call,
                                      const transport::Patience& patience) {
   const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
-  const int instances = bytes > kLargeBytes ? connections_ : 1;
+  const int instances = bytes > kLargeBytes && !operands.HasUnequalParts() ? connections_ : 1;
   transport_->Enter(ToTag(call),
                     [rank = transport_->rank(), call](
                         int peer, const transport::MessageTag& tag) -> Result<bool> {
@@ -60,8 +68,7 @@ Result<void> ProgramCollectives::Run(const Operands& operands, const CallSignatu
                       // A peer that is in a later call waits for this rank to come.
                       return static_cast<std::int32_t>(theirs.sequence - call.sequence) <= 0;
                     });
-  const Shares shares = SharesOf(call.kind, transport_->size());
-  const auto algorithm = Choose(call.kind, bytes * std::max(shares.input, shares.output));
+  const auto algorithm = Choose(call.kind, operands);
   if (!algorithm) return tl::unexpected(algorithm.error());
   auto interpreter = Find(*algorithm, call.root, instances, patience.deadline);
   if (!interpreter) {

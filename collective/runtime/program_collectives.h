@@ -14,7 +14,8 @@
 namespace espalier::runtime {
 
 // Collectives as programs over any transport: the algorithm of the call is chosen by its size,
-// made, verified and prepared when it is first needed, and kept.
+// made, verified and prepared when it is first needed, and kept. Unequal parts go around a ring,
+// over one connection to each peer.
 class ProgramCollectives : public Backend {
  public:
   // Large data moves over `connections` connections to each peer at the same time. `algorithm` is
@@ -36,7 +37,7 @@ class ProgramCollectives : public Backend {
  private:
   Result<Interpreter*> Find(std::string_view algorithm, int root, int instances,
                             transport::Deadline deadline);
-  Result<std::string_view> Choose(program::CollectiveKind kind, std::size_t bytes);
+  Result<std::string_view> Choose(program::CollectiveKind kind, const Operands& operands);
 
   std::unique_ptr<transport::Transport> transport_;
   int connections_;

@@ -44,7 +44,7 @@ struct SharedCollectives::RankArea {
   std::byte results[2][kSlotBytes];
 };
 
-// A vector of `count` elements in pieces of at most `length`.
+// A vector of `count` elements in pieces of at most `length`; nothing is in those after its last.
 struct SharedCollectives::Pieces {
   std::size_t count;
   std::size_t length;
@@ -52,7 +52,9 @@ struct SharedCollectives::Pieces {
 
   std::size_t size() const { return (count + length - 1) / length; }
   std::size_t Offset(std::size_t piece) const { return piece * length * element; }
-  std::size_t Elements(std::size_t piece) const { return std::min(length, count - piece * length); }
+  std::size_t Elements(std::size_t piece) const {
+    return std::min(length, count - std::min(count, piece * length));
+  }
   std::size_t Bytes(std::size_t piece) const { return Elements(piece) * element; }
 };
 
@@ -276,63 +278,85 @@ Result<void> SharedCollectives::Exchange(std::size_t pieces, const Publish& publ
   return {};
 }
 
-Result<void> SharedCollectives::AllGather(const Operands& operands) {
+SharedCollectives::Pieces SharedCollectives::LongestPart(const Operands& operands,
+                                                         std::size_t slot_bytes) const {
   const std::size_t element = reduce::SizeOf(operands.type);
-  const Pieces pieces = {operands.elements, kSlotBytes / element, element};
-  const std::size_t bytes = operands.elements * element;
-  const Stores stores = bytes >= kStreamFrom ? Stores::kStreaming : Stores::kCached;
-  std::byte* own = operands.output + static_cast<std::size_t>(rank_) * bytes;
+  std::size_t longest = 0;
+  for (int peer = 0; peer < size_; ++peer) longest = std::max(longest, operands.PartOf(peer));
+  return {longest, slot_bytes / element, element};
+}
+
+Result<void> SharedCollectives::AllGather(const Operands& operands) {
+  const Pieces longest = LongestPart(operands, kSlotBytes);
+  const std::size_t element = longest.element;
+  const Stores stores =
+      longest.count * element >= kStreamFrom ? Stores::kStreaming : Stores::kCached;
+  const auto part_of = [&](int rank) {
+    return Pieces{operands.PartOf(rank), longest.length, element};
+  };
+  std::byte* own = operands.output + operands.BeginOf(rank_) * element;
   const auto publish = [&](std::size_t i) {
-    const std::byte* from = operands.input + pieces.Offset(i);
-    reduce::Copy(from, slot(rank_, i), pieces.Bytes(i));
-    if (own != operands.input) reduce::Copy(from, own + pieces.Offset(i), pieces.Bytes(i), stores);
+    const Pieces part = part_of(rank_);
+    if (part.Bytes(i) == 0) return;
+    const std::byte* from = operands.input + part.Offset(i);
+    reduce::Copy(from, slot(rank_, i), part.Bytes(i));
+    if (own != operands.input) reduce::Copy(from, own + part.Offset(i), part.Bytes(i), stores);
   };
   const auto consume = [&](std::size_t i) {
     for (int step = 1; step < size_; ++step) {
       const int peer = (rank_ + step) % size_;
+      const Pieces part = part_of(peer);
+      if (part.Bytes(i) == 0) continue;
       reduce::Copy(slot(peer, i),
-                   operands.output + static_cast<std::size_t>(peer) * bytes + pieces.Offset(i),
-                   pieces.Bytes(i), stores);
+                   operands.output + operands.BeginOf(peer) * element + part.Offset(i),
+                   part.Bytes(i), stores);
     }
   };
-  return Exchange(pieces.size(), publish, consume);
+  return Exchange(longest.size(), publish, consume);
 }
 
 // Reduce-scatter and alltoall: a part of the input for each rank.
 Result<void> SharedCollectives::Scatter(const Operands& operands, bool reduces) {
-  const std::size_t element = reduce::SizeOf(operands.type);
-  const Pieces pieces = {operands.elements, kSlotBytes / element / inputs_.size(), element};
-  const std::size_t bytes = operands.elements * element;
-  const Stores stores = bytes >= kStreamFrom ? Stores::kStreaming : Stores::kCached;
-  const std::size_t part = pieces.length * element;  // of a slot
-  const auto part_of = [](int rank, std::size_t size) {
-    return static_cast<std::size_t>(rank) * size;
+  const Pieces longest = LongestPart(operands, kSlotBytes / inputs_.size());
+  const std::size_t element = longest.element;
+  const Stores stores =
+      longest.count * element >= kStreamFrom ? Stores::kStreaming : Stores::kCached;
+  const auto part_of = [&](int rank) {
+    return Pieces{operands.PartOf(rank), longest.length, element};
+  };
+  const auto begin_of = [&](int rank) { return operands.BeginOf(rank) * element; };
+  // A slot has a place for each rank.
+  const auto place_in = [&](std::byte* slot, int rank) {
+    return slot + static_cast<std::size_t>(rank) * longest.length * element;
   };
   const auto publish = [&](std::size_t i) {
     for (int peer = 0; peer < size_; ++peer) {
-      if (peer == rank_) continue;
-      reduce::Copy(operands.input + part_of(peer, bytes) + pieces.Offset(i),
-                   slot(rank_, i) + part_of(peer, part), pieces.Bytes(i));
+      const Pieces part = part_of(peer);
+      if (peer == rank_ || part.Bytes(i) == 0) continue;
+      reduce::Copy(operands.input + begin_of(peer) + part.Offset(i), place_in(slot(rank_, i), peer),
+                   part.Bytes(i));
     }
   };
   const auto consume = [&](std::size_t i) {
+    const Pieces part = part_of(rank_);
+    if (part.Bytes(i) == 0) return;
     for (int peer = 0; peer < size_; ++peer) {
       inputs_[static_cast<std::size_t>(peer)] =
-          peer == rank_ ? operands.input + part_of(rank_, bytes) + pieces.Offset(i)
-                        : slot(peer, i) + part_of(rank_, part);
+          peer == rank_ ? operands.input + begin_of(rank_) + part.Offset(i)
+                        : place_in(slot(peer, i), rank_);
     }
     if (reduces) {
-      std::byte* output = operands.output + pieces.Offset(i);
-      reduce::Reduce(reduction_, inputs_, {&output, 1}, pieces.Elements(i), stores);
+      std::byte* output = operands.output + part.Offset(i);
+      reduce::Reduce(reduction_, inputs_, {&output, 1}, part.Elements(i), stores);
       return;
     }
     for (int peer = 0; peer < size_; ++peer) {
-      std::byte* output = operands.output + part_of(peer, bytes) + pieces.Offset(i);
+      std::byte* output = operands.output + begin_of(peer) + part.Offset(i);
       const std::byte* from = inputs_[static_cast<std::size_t>(peer)];
-      if (from != output) reduce::Copy(from, output, pieces.Bytes(i), stores);
+      if (from != output) reduce::Copy(from, output, part.Bytes(i), stores);
     }
   };
-  return Exchange(pieces.size(), publish, consume);
+  return Exchange(longest.size(), publish, consume);
 }
 
 Result<void> SharedCollectives::Broadcast(const Operands& operands, int root) {

@@ -63,6 +63,8 @@ class SharedCollectives : public Backend {
   // all ranks'.
   template <typename Publish, typename Consume>
   Result<void> Exchange(std::size_t pieces, const Publish& publish, const Consume& consume);
+  // The longest of the ranks' parts, in pieces that fit so many bytes.
+  Pieces LongestPart(const Operands& operands, std::size_t slot_bytes) const;
   Result<void> AllGather(const Operands& operands);
   Result<void> Scatter(const Operands& operands, bool reduces);
   Result<void> Broadcast(const Operands& operands, int root);

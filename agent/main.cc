@@ -80,7 +80,7 @@ int Run(const std::string& config_file, Configuration config, std::optional<io::
 
   config.options.instance = RandomInstance();
   config.options.nics = (*nics)->nics();
-  config.options.features = {"local", "collective", "offload"};
+  config.options.features = {"local", "collective", "offload", "verbs"};
   if (probing.watch) config.options.features.emplace_back("probe");
   Agent agent(config.options, loop, **bus, **local, **local, *probing.socket, metrics);
 

@@ -139,6 +139,7 @@ void DecodeBody(const v1::RankPlan& from, Rules& rules, RankPlan& to) {
   to.listen_port = static_cast<std::uint16_t>(from.listen_port());
   to.offload = from.offload();
   to.urgent = from.urgent();
+  to.verbs = from.verbs();
   to.peers.resize(Size(from.peers_size()));
   for (std::size_t i = 0; i < to.peers.size(); ++i) {
     const v1::PeerPorts& peer = from.peers(static_cast<int>(i));

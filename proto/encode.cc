@@ -219,6 +219,7 @@ void EncodeBody(const RankPlan& from, v1::RankPlan& to) {
   to.set_listen_port(from.listen_port);
   to.set_offload(from.offload);
   to.set_urgent(from.urgent);
+  to.set_verbs(from.verbs);
 }
 
 void EncodeBody(const CollectiveReport& from, v1::CollectiveReport& to) {

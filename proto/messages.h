@@ -223,6 +223,7 @@ struct RankPlan {
   std::uint16_t listen_port = 0;
   bool offload = false;
   bool urgent = false;
+  bool verbs = false;
   bool operator==(const RankPlan&) const = default;
 };
 

@@ -87,6 +87,7 @@ Result<LocalPlan> ParsePlanFile(std::string_view bytes) {
   plan.first_listen_port = header.first_listen_port;
   plan.offload = header.offload != 0;
   plan.urgent = header.urgent != 0;
+  plan.verbs = header.verbs != 0;
   for (std::uint64_t i = 0; i < header.port_count; ++i) {
     PlanFilePort port;
     std::memcpy(&port, bytes.data(), sizeof(port));

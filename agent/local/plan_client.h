@@ -24,6 +24,7 @@ struct LocalPlan {
   std::uint16_t first_listen_port = 0;
   bool offload = false;
   bool urgent = false;  // the plan before no longer works
+  bool verbs = false;   // over RDMA, else TCP
   struct Port {
     int peer = 0;
     int channel = 0;

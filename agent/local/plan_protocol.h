@@ -51,7 +51,8 @@ struct PlanFileHeader {
   std::uint16_t first_listen_port = 0;
   std::uint8_t offload = 0;
   std::uint8_t urgent = 0;
-  std::uint16_t reserved = 0;
+  std::uint8_t verbs = 0;
+  std::uint8_t reserved = 0;
   std::uint64_t port_count = 0;
   std::uint64_t program_bytes = 0;
 };

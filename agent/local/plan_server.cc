@@ -52,6 +52,7 @@ std::string MakeBytes(const wire::RankPlan& plan) {
   header.listen_port = header.first_listen_port = plan.listen_port;
   header.offload = plan.offload ? 1 : 0;
   header.urgent = plan.urgent ? 1 : 0;
+  header.verbs = plan.verbs ? 1 : 0;
   header.program_bytes = plan.program.size();
   std::memcpy(header.address, plan.address.bytes().data(), sizeof(header.address));
   std::memcpy(header.first_address, header.address, sizeof(header.address));

@@ -112,11 +112,12 @@ Result<std::unique_ptr<runtime::Group>> JobGroup::JoinNumber(std::uint32_t numbe
   const agent::LocalPlan& plan = first_;
   const std::string place = PlaceOf(plan.first_address, plan.first_listen_port + kStoreOffset);
   const std::string name = fmt::format("{}/{}", options_.job, number);
-  const runtime::CommunicatorOptions options = {.medium = runtime::Medium::kTcp,
-                                                .timeout = options_.timeout,
-                                                .address = plan.address.ToString(),
-                                                .connections = 1,
-                                                .plan_port = plan.listen_port};
+  const runtime::CommunicatorOptions options = {
+      .medium = plan.verbs ? runtime::Medium::kVerbs : runtime::Medium::kTcp,
+      .timeout = options_.timeout,
+      .address = plan.address.ToString(),
+      .connections = 1,
+      .plan_port = plan.listen_port};
   if (plan.offload) {
     auto joined = runtime::OffloadedGroup::Join(
         agent::AgentSocket(options_.agent) + agent::kOffloadSocketSuffix, place, name, plan.rank,

@@ -207,6 +207,7 @@ Result<void> Communicator::Prepare(Plan plan) {
                                            .group = fmt::format("{}/use.{}", name_, uses_++),
                                            .rank = rank_,
                                            .size = size_,
+                                           .medium = options_.medium,
                                            .address = options_.address,
                                            .listener = plan_listener_,
                                            .check = [this] { return CheckWait(); }},

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 
 #include "collective/program/verifier/verifier.h"
 #include "collective/transport/shm_transport.h"
 #include "collective/transport/tcp_transport.h"
+#include "collective/transport/verbs/verbs_transport.h"
 
 namespace espalier::runtime {
 namespace {
@@ -18,6 +20,9 @@ constexpr int kSlots = kShared.slots;
 // On the paths of a fabric several messages are to be under way on every edge of a tree.
 constexpr std::size_t kPlannedSlotBytes = 256 << 10;
 constexpr std::size_t kPlannedMessageBytes = 64 << 10;
+// Whoever made the plan sees dead paths too and has a better one; until then a peer that is only
+// slow must not lose its planned port. 7 tries of 0.27 s.
+constexpr verbs::Patience kPlannedPatience = {.timeout_log2 = 16, .retries = 6};
 
 transport::PlannedConnections ConnectionsOf(const Plan& plan, int rank) {
   transport::PlannedConnections connections;
@@ -34,14 +39,31 @@ transport::PlannedConnections ConnectionsOf(const Plan& plan, int rank) {
   return connections;
 }
 
+// One queue pair of a connection has the planned port, or the device's where none is planned.
+std::function<std::vector<std::uint16_t>(transport::Endpoint)> PlannedPortsOf(const Plan& plan) {
+  return [ports = plan.source_ports](transport::Endpoint endpoint) -> std::vector<std::uint16_t> {
+    const auto port = ports.find(endpoint);
+    if (port == ports.end() || port->second == 0) return {};
+    return {port->second};
+  };
+}
+
 Result<std::unique_ptr<transport::Transport>> Open(const Plan& plan,
                                                    const PlannedProgram::Place& place,
                                                    transport::Deadline deadline) {
   const std::string name = fmt::format("{}/plan.{}", place.group, plan.generation);
-  if (place.listener == nullptr) {
+  if (place.medium == Medium::kShared) {
     transport::ShmOptions options = kShared;
     options.channels = std::max(1, program::CountChannels(*plan.program));
     return transport::JoinShm(place.store, name, place.rank, place.size, options, deadline);
+  }
+  if (place.medium == Medium::kVerbs) {
+    return transport::JoinVerbs(place.store, name, place.rank, place.size,
+                                {.slots = kSlots,
+                                 .address = place.address,
+                                 .source_ports = PlannedPortsOf(plan),
+                                 .patience = kPlannedPatience,
+                                 .check = place.check});
   }
   return transport::JoinTcp(place.store, name, place.rank, place.size,
                             {.slots = kSlots,

@@ -8,6 +8,7 @@
 
 #include "collective/program/program.h"
 #include "collective/runtime/interpreter.h"
+#include "collective/runtime/medium.h"
 #include "collective/transport/store.h"
 #include "collective/transport/tcp_socket.h"
 #include "collective/transport/transport.h"
@@ -22,8 +23,9 @@ struct Plan {
   std::shared_ptr<const program::Program> program;
   // Tells plans of one group apart; a later plan has a higher one.
   std::uint64_t generation = 0;
-  // Over TCP: the port that this rank sends from on a connection, so that the fabric's hash takes
-  // the path that the connection was planned on. Connections that are not named take any.
+  // Over TCP and verbs: the port that this rank sends from on a connection, so that the fabric's
+  // hash takes the path that the connection was planned on. Connections that are not named take
+  // any.
   std::map<transport::Endpoint, std::uint16_t> source_ports;
 };
 
@@ -41,9 +43,9 @@ class PlannedProgram {
     std::string group;
     int rank = 0;
     int size = 1;
-    // Over TCP; null: shared memory.
-    std::string address;
-    std::shared_ptr<const UniqueFd> listener;
+    Medium medium = Medium::kShared;
+    std::string address;                       // over TCP and verbs
+    std::shared_ptr<const UniqueFd> listener;  // over TCP
     // Asked now and then while it waits for the others; an error ends that.
     transport::WaitCheck check;
   };

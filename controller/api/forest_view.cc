@@ -11,6 +11,10 @@ namespace {
 
 using io::JsonWriter;
 
+// What a job goes over.
+constexpr const char* kTcp = "tcp";
+constexpr const char* kVerbs = "verbs";
+
 void WriteForest(JsonWriter& json, const TreeJob& job) {
   const JobPlan* plan = job.in_force ? &*job.in_force : nullptr;
   const double algbw = plan != nullptr ? plan->forest->algbw_gbps : 0;
@@ -42,6 +46,7 @@ void WriteJob(JsonWriter& json, const TreeJobs& jobs, const TreeJob& job) {
   json.Key("collective").String(forest::CollectiveName(job.spec.collective));
   json.Key("bytes").Integer(static_cast<std::int64_t>(job.spec.bytes));
   json.Key("offload").Bool(job.spec.offload);
+  json.Key("transport").String(job.spec.verbs ? kVerbs : kTcp);
   json.Key("rank_count").Integer(static_cast<std::int64_t>(job.spec.ranks.size()));
   json.Key("ranks").BeginArray();
   for (const std::string& rank : job.spec.ranks) json.String(rank);
@@ -55,7 +60,7 @@ void WriteJob(JsonWriter& json, const TreeJobs& jobs, const TreeJob& job) {
 }
 
 void WriteEdge(JsonWriter& json, State& state, const JobPlan& plan, std::size_t index) {
-  const TreeEdge& edge = plan.forest->edges[index];
+  const TreeEdge& edge = plan.edge(index);
   const auto address = [&](std::int32_t rank) {
     const fabric::NodeId nic = plan.forest->nics[static_cast<std::size_t>(rank)];
     return state.topology.node(nic).addresses.front().ToString();
@@ -68,7 +73,7 @@ void WriteEdge(JsonWriter& json, State& state, const JobPlan& plan, std::size_t 
   json.Key("source_address").String(address(edge.from));
   json.Key("destination_address").String(address(edge.to));
   json.Key("source_port").Integer(plan.ports[index]);
-  json.Key("destination_port").Integer(plan.listens[static_cast<std::size_t>(edge.to)]);
+  json.Key("destination_port").Integer(plan.DestinationPort(edge));
   std::string via;
   std::vector<std::string> links;
   if (edge.crossing) {
@@ -154,6 +159,9 @@ Result<JobSpec> ParseJobRequest(std::string_view body) {
   spec.bytes = static_cast<std::uint64_t>(
       fields.Integer("bytes", 0, 0, std::numeric_limits<std::int64_t>::max()));
   spec.offload = fields.Bool("offload", false);
+  const std::string transport = fields.String("transport", kTcp);
+  if (transport != kTcp && transport != kVerbs) fields.AddError("transport", "is tcp or verbs");
+  spec.verbs = transport == kVerbs;
   if (Result<void> finished = fields.Finish(); !finished) return Propagate(finished);
   spec.collective = *known;
   return spec;

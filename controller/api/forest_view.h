@@ -14,8 +14,8 @@ std::string ForestsView(Controller& controller);
 // Errors: kNotFound for no such job.
 Result<std::string> ForestPlanView(Controller& controller, const std::string& name);
 
-// What a request to start a job holds: {"name", "ranks": [...], "collective", "bytes", "offload"},
-// of which the last three may be absent. Errors: kInvalidArgument.
+// What a request to start a job holds: {"name", "ranks": [...], "collective", "bytes", "offload",
+// "transport"}, of which the last four may be absent. Errors: kInvalidArgument.
 Result<JobSpec> ParseJobRequest(std::string_view body);
 
 }  // namespace espalier::controller

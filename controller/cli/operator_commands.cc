@@ -135,6 +135,7 @@ struct JobOptions {
   std::string collective = "allreduce";
   std::uint64_t bytes = 0;
   bool offload = false;
+  std::string transport = "tcp";
 };
 
 // "h0,h1,...", or a file with a JSON array of names.
@@ -171,6 +172,7 @@ void StartJob(Session& session, const JobOptions& options) {
   body.Key("collective").String(options.collective);
   body.Key("bytes").Integer(static_cast<std::int64_t>(options.bytes));
   body.Key("offload").Bool(options.offload);
+  body.Key("transport").String(options.transport);
   body.EndObject();
   const std::string target =
       fmt::format("/api/v1/jobs/start?dry_run={}&reason={}", session.dry_run ? "true" : "false",
@@ -197,6 +199,9 @@ void AddJobStart(CLI::App& group, const SessionPtr& session) {
   command->add_option("--bytes", options->bytes, "Of a typical call, for the expected time")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 53U));
   command->add_flag("--offload", options->offload, "The agents run it, not the programs");
+  command->add_option("--transport", options->transport, "What it goes over: verbs is RoCEv2")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"tcp", "verbs"}));
   command->add_flag("--dry-run", session->dry_run, "Only tell whether it could be started");
   command->add_option("--reason", session->reason, "Kept with it, and shown to others");
   command->callback([session, options] { StartJob(*session, *options); });

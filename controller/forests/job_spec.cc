@@ -72,8 +72,8 @@ const std::string& AgentOf(const fabric::Topology& topology, fabric::NodeId rank
 
 std::string FormatStoredJob(const StoredJob& job) {
   const JobSpec& spec = job.spec;
-  std::string text = fmt::format("{} {} {}", forest::CollectiveName(spec.collective), spec.bytes,
-                                 spec.offload ? "offload" : "inline");
+  std::string text = fmt::format("{} {} {}{}", forest::CollectiveName(spec.collective), spec.bytes,
+                                 spec.offload ? "offload" : "inline", spec.verbs ? " verbs" : "");
   for (const std::uint16_t port : job.listens) text += fmt::format(" {}", port);
   text += '\n';
   for (const std::string& rank : spec.ranks) text += rank + "\n";
@@ -88,8 +88,13 @@ Result<StoredJob> ParseStoredJob(std::string name, std::string_view text) {
   bool is_valid = collective && ParseNumber(TakeUpTo(' ', head), spec.bytes);
   spec.offload = TakeUpTo(' ', head) == "offload";
   while (!head.empty()) {
+    const std::string_view word = TakeUpTo(' ', head);
+    if (word == "verbs" && job.listens.empty()) {
+      spec.verbs = true;
+      continue;
+    }
     std::uint16_t& port = job.listens.emplace_back();
-    is_valid = ParseNumber(TakeUpTo(' ', head), port) && port != 0 && is_valid;
+    is_valid = ParseNumber(word, port) && port != 0 && is_valid;
   }
   while (!text.empty()) spec.ranks.emplace_back(TakeUpTo('\n', text));
   if (!is_valid || (!job.listens.empty() && job.listens.size() != spec.ranks.size())) {

@@ -18,6 +18,7 @@ struct JobSpec {
   forest::Collective collective = forest::Collective::kAllreduce;  // root: the first rank
   std::uint64_t bytes = 0;                                         // of a typical call; 0: not said
   bool offload = false;  // the agents run it, not the programs
+  bool verbs = false;    // over RDMA, else TCP
   bool operator==(const JobSpec&) const = default;
 };
 

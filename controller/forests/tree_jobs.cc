@@ -67,8 +67,9 @@ Result<void> TreeJobs::Check(const JobSpec& spec) const {
       return Fail(ErrorCode::kFailedPrecondition,
                   fmt::format("rank {} ({}): agent {} is not connected", i, spec.ranks[i], name));
     }
-    for (const char* feature : {"collective", "offload"}) {
-      const bool is_needed = feature == std::string_view("collective") || spec.offload;
+    const std::pair<const char*, bool> features[] = {
+        {"collective", true}, {"offload", spec.offload}, {"verbs", spec.verbs}};
+    for (const auto& [feature, is_needed] : features) {
       if (!is_needed || state_.agents.At(*id).Has(feature)) continue;
       return Fail(ErrorCode::kFailedPrecondition,
                   fmt::format("rank {} ({}): agent {} does not know \"{}\" (upgrade it, or look "
@@ -274,13 +275,7 @@ void TreeJobs::HandleFindings() {
   for (auto& [name, job] : jobs_) {
     if (!job.next && job.in_force && LeadsElsewhere(*job.in_force)) {
       state_.history.Record(loop_.Now(), "job_port_remapped", fmt::format("job={}", name));
-      job.next = JobPlan{.version = 0,
-                         .forest = job.in_force->forest,
-                         .listens = job.in_force->listens,
-                         .ports = std::vector<std::uint16_t>(job.in_force->ports.size()),
-                         .refused = {},
-                         .replaces_dead = false,
-                         .flows = {}};
+      job.next = NewPlan(job, job.in_force->forest, job.in_force->listens);
     }
     if (!job.next) continue;
     ChoosePorts(job);

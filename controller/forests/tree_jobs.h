@@ -34,11 +34,25 @@ struct JobPlan {
   std::uint64_t version = 0;  // the same for all ranks; grows, over restarts too; 0: not in force
   std::shared_ptr<const JobForest> forest;
   std::vector<std::uint16_t> listens;  // by rank: the port that it is reached at
-  std::vector<std::uint16_t> ports;    // by edge; 0: it needs none, or has none yet
+  std::vector<std::uint16_t> ports;    // of edge(i); 0: it needs none, or has none yet
   // By edge: ports that were given up as what comes back from them meets a dead link.
   std::vector<std::uint8_t> refused;
-  bool replaces_dead = false;   // the plan before it has a path that is dead
+  bool replaces_dead = false;  // the plan before it has a path that is dead
+  bool verbs = false;          // over RDMA
+  // Over RDMA: the ways back of edges whose connection has none, on the same path, for
+  // acknowledgements: a port must be theirs, or a dead spine could take the edge down.
+  std::vector<TreeEdge> answers;
   std::vector<FlowSlot> flows;  // those of its edges in the flow table, once in force
+
+  // Of the forest's edges, then the answers; as many as there are ports.
+  const TreeEdge& edge(std::size_t index) const {
+    const std::size_t count = forest->edges.size();
+    return index < count ? forest->edges[index] : answers[index - count];
+  }
+  // Where the messages of an edge go.
+  std::uint16_t DestinationPort(const TreeEdge& edge) const {
+    return verbs ? wire::kRoceV2Port : listens[static_cast<std::size_t>(edge.to)];
+  }
 };
 
 struct TreeJob {
@@ -136,6 +150,9 @@ class TreeJobs {
   void PushPlans(TreeJob& job);
   void End(TreeJob& job);
   const fabric::Path& PathOf(const TreeEdge::Crossing& crossing) const;
+  JobPlan NewPlan(const TreeJob& job, std::shared_ptr<const JobForest> forest,
+                  std::vector<std::uint16_t> listens) const;
+  std::vector<TreeEdge> AnswersOf(const JobForest& forest) const;
   bool IsUsable(const JobPlan& plan) const;  // all its links are UP
   bool IsAlive(const JobPlan& plan) const;   // none is DOWN
   bool LeadsElsewhere(const JobPlan& plan) const;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "collective/program/program_bytes.h"
@@ -18,30 +20,79 @@ constexpr std::uint8_t kMostRefused = 16;  // ports of an edge whose ways back a
 // The flows of trees have numbers that agents, who count connections and their flows, do not reach.
 constexpr std::uint64_t kFirstTreeFlow = std::uint64_t{1} << 63U;
 
+// Whether it passes the switches of the other in reverse.
+bool PassesBack(const fabric::Topology& topology, const fabric::Path& there,
+                const fabric::Path& back) {
+  if (there.hops.size() != back.hops.size()) return false;
+  const std::size_t between = there.hops.size() - 1;
+  for (std::size_t i = 0; i < between; ++i) {
+    if (topology.To(there.hops[i]) != topology.To(back.hops[between - 1 - i])) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 fabric::PortKey TreeJobs::KeyOf(const JobPlan& plan, const TreeEdge& edge) const {
   const auto from = static_cast<std::size_t>(edge.from);
   const auto to = static_cast<std::size_t>(edge.to);
+  const bool is_tcp = options_.fabric_hashes_protocol && !plan.verbs;
   return {.source = plan.forest->nics[from],
           .destination = plan.forest->nics[to],
-          .protocol = options_.fabric_hashes_protocol ? wire::kProtocolTcp : wire::kProtocolUdp,
-          .destination_port = plan.listens[to],
+          .protocol = is_tcp ? wire::kProtocolTcp : wire::kProtocolUdp,
+          .destination_port = plan.DestinationPort(edge),
           .destination_qpn = 0};
 }
 
 void TreeJobs::Begin(TreeJob& job, std::shared_ptr<const JobForest> forest) {
   if (job.next) DropPorts(*job.next);
   job.next.reset();
-  job.next = JobPlan{.version = 0,
-                     .forest = forest,
-                     .listens = ListenPortsOf(job),
-                     .ports = std::vector<std::uint16_t>(forest->edges.size()),
-                     .refused = {},
-                     .replaces_dead = false,
-                     .flows = {}};
+  job.next = NewPlan(job, forest, ListenPortsOf(job));
   ChoosePorts(job);
   request_turn_();
+}
+
+JobPlan TreeJobs::NewPlan(const TreeJob& job, std::shared_ptr<const JobForest> forest,
+                          std::vector<std::uint16_t> listens) const {
+  JobPlan plan{.version = 0,
+               .forest = std::move(forest),
+               .listens = std::move(listens),
+               .ports = {},
+               .refused = {},
+               .replaces_dead = false,
+               .verbs = job.spec.verbs,
+               .answers = {},
+               .flows = {}};
+  if (plan.verbs) plan.answers = AnswersOf(*plan.forest);
+  plan.ports.resize(plan.forest->edges.size() + plan.answers.size());
+  return plan;
+}
+
+std::vector<TreeEdge> TreeJobs::AnswersOf(const JobForest& forest) const {
+  const auto key = [](const TreeEdge& edge) {
+    return std::tuple(edge.from, edge.to, edge.channel);
+  };
+  std::set<std::tuple<std::int32_t, std::int32_t, std::int32_t>> known;
+  for (const TreeEdge& edge : forest.edges) known.insert(key(edge));
+  std::vector<TreeEdge> answers;
+  for (const TreeEdge& edge : forest.edges) {
+    if (!edge.crossing) continue;
+    TreeEdge answer = edge;
+    std::swap(answer.from, answer.to);
+    answer.chunks = 0;
+    if (!known.insert(key(answer)).second) continue;
+    std::swap(answer.crossing->source_leaf, answer.crossing->destination_leaf);
+    const fabric::Path& there = PathOf(*edge.crossing);
+    const auto back =
+        state_.paths.Between(answer.crossing->source_leaf, answer.crossing->destination_leaf);
+    const auto same = std::find_if(back.begin(), back.end(), [&](const fabric::Path& path) {
+      return PassesBack(state_.topology, there, path);
+    });
+    if (same == back.end()) continue;
+    answer.crossing->path = fabric::PathIndex(static_cast<std::uint32_t>(same - back.begin()));
+    answers.push_back(std::move(answer));
+  }
+  return answers;
 }
 
 std::vector<std::uint16_t> TreeJobs::ListenPortsOf(const TreeJob& job) const {
@@ -78,15 +129,15 @@ void TreeJobs::ChoosePorts(TreeJob& job) {
   JobPlan& plan = *job.next;
   plan.refused.resize(plan.ports.size());
   bool complete = true;
-  for (std::size_t i = 0; i < plan.forest->edges.size(); ++i) {
-    if (plan.forest->edges[i].crossing) complete = ChoosePort(plan, i) && complete;
+  for (std::size_t i = 0; i < plan.ports.size(); ++i) {
+    if (plan.edge(i).crossing) complete = ChoosePort(plan, i) && complete;
   }
   if (complete) PutInForce(job);
 }
 
 // Whether the edge has a port that will do. One whose way back is not known yet is kept meanwhile.
 bool TreeJobs::ChoosePort(JobPlan& plan, std::size_t number) {
-  const TreeEdge& edge = plan.forest->edges[number];
+  const TreeEdge& edge = plan.edge(number);
   const fabric::PortKey key = KeyOf(plan, edge);
   const auto choose = [&] {
     return controller::ChoosePort(state_.path_map, key, edge.crossing->path, state_.ports,
@@ -102,6 +153,7 @@ bool TreeJobs::ChoosePort(JobPlan& plan, std::size_t number) {
       state_.ports.Take(key, port);
       if (entry->trust != fabric::PortTrust::kVerified) learner_.Verify(key, port);
     }
+    if (plan.verbs) return true;  // what comes back has a port of its own
     // Where so many have failed, what comes back does not depend on the port.
     if (plan.refused[number] >= kMostRefused) return true;
     const WayBack back = WayBackOf(edge, key, port);
@@ -164,7 +216,7 @@ void TreeJobs::OpenFlows(TreeJob& job) {
     flow.source_address = state_.topology.node(flow.key.source).addresses.front();
     flow.destination_address = state_.topology.node(flow.key.destination).addresses.front();
     flow.own_port = plan.ports[i];
-    flow.protocol = wire::kProtocolTcp;
+    flow.protocol = plan.verbs ? wire::kProtocolUdp : wire::kProtocolTcp;
     flow.movable = false;
     flow.started = loop_.Now();
     flow.status = FlowStatus::kRouted;
@@ -202,7 +254,7 @@ void TreeJobs::TakeOutOfForce(TreeJob& job) {
 void TreeJobs::DropPorts(const JobPlan& plan) {
   for (std::size_t i = 0; i < plan.ports.size(); ++i) {
     if (plan.ports[i] == 0) continue;
-    const fabric::PortKey key = KeyOf(plan, plan.forest->edges[i]);
+    const fabric::PortKey key = KeyOf(plan, plan.edge(i));
     if (plan.version == 0) {  // nobody has heard of it
       state_.ports.Release(key, plan.ports[i]);
     } else {
@@ -233,8 +285,8 @@ void TreeJobs::PushPlans(TreeJob& job) {
     ports.destination_port = plan.listens[number];
     return ports;
   };
-  for (std::size_t i = 0; i < plan.forest->edges.size(); ++i) {
-    const TreeEdge& edge = plan.forest->edges[i];
+  for (std::size_t i = 0; i < plan.ports.size(); ++i) {
+    const TreeEdge& edge = plan.edge(i);
     wire::PeerPorts& to = peer_of(edge.from, edge.to);
     peer_of(edge.to, edge.from);
     if (plan.ports[i] == 0) continue;
@@ -258,6 +310,7 @@ void TreeJobs::PushPlans(TreeJob& job) {
     own.listen_port = plan.listens[rank];
     own.offload = job.spec.offload;
     own.urgent = plan.replaces_dead;
+    own.verbs = plan.verbs;
     for (auto& [number, ports] : peers[rank]) own.peers.push_back(std::move(ports));
     state_.agents.SetPlan(AgentOfRank(job, rank), std::move(own));
   }
@@ -277,7 +330,7 @@ void TreeJobs::End(TreeJob& job) {
 bool TreeJobs::LeadsElsewhere(const JobPlan& plan) const {
   for (std::size_t i = 0; i < plan.ports.size(); ++i) {
     if (plan.ports[i] == 0) continue;
-    const TreeEdge& edge = plan.forest->edges[i];
+    const TreeEdge& edge = plan.edge(i);
     const auto entry = state_.path_map.Find(KeyOf(plan, edge), plan.ports[i]);
     if (entry && entry->path != edge.crossing->path) return true;
   }

@@ -249,6 +249,7 @@ void Generator::Fill(RankPlan& to) {
   to.listen_port = Bool() ? Port() : std::uint16_t{0};
   to.offload = Bool();
   to.urgent = Bool();
+  to.verbs = Bool();
 }
 
 void Generator::Fill(CollectiveReport& to) {

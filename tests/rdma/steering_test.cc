@@ -5,104 +5,23 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <fstream>
-#include <functional>
+#include <memory>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "common/io/topology_file.h"
-#include "deploy/lab/lab_plan.h"
+#include "tests/rdma/daemons.h"
 #include "tests/rdma/rdma_machine.h"
 
 namespace espalier {
 namespace {
 
+using rdma::Await;
+using rdma::Daemons;
+using rdma::Process;
+using rdma::SocketOf;
 using ::testing::ContainsRegex;
-
-constexpr const char* kFolder = "/run/steering";
-
-void Write(const std::string& name, const std::string& text) {
-  std::ofstream(fmt::format("{}/{}", kFolder, name)) << text;
-}
-
-void Await(const std::string& what, const std::function<bool()>& done) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
-  while (!done()) {
-    ASSERT_LT(std::chrono::steady_clock::now(), end)
-        << what << "\n"
-        << rdma::Shell(fmt::format("tail -n 20 {}/*.log", kFolder));
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-}
-
-// A program in the background, until the end of the test.
-class Process {
- public:
-  Process(const std::string& name, const std::string& words) {
-    const std::string pid = rdma::Shell(fmt::format(
-        "setsid bash -c 'exec env {}' >{}/{}.log 2>&1 & echo $!", words, kFolder, name));
-    group_ = std::stoi(pid);
-  }
-  ~Process() { rdma::Shell(fmt::format("kill -9 -- -{} 2>/dev/null; true", group_)); }
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
-
-  bool Lives() const {
-    return rdma::Shell(fmt::format("kill -0 {} 2>/dev/null && echo yes; true", group_)) == "yes\n";
-  }
-
- private:
-  int group_ = 0;
-};
-
-std::string SocketOf(int host) { return fmt::format("{}/h{}.sock", kFolder, host); }
-
-// The controller, and an agent for each host.
-class Daemons {
- public:
-  Daemons() {
-    rdma::Shell(fmt::format("mkdir -p {}", kFolder));
-    const auto plan = lab::LabPlan::Make(
-        {.spines = rdma::kSpines, .leaves = 2, .hosts_per_leaf = rdma::kHostsPerLeaf});
-    Write("topology.json", io::FormatTopology(*plan->MakeTopology()));
-    Write("controller.conf", fmt::format("topology_file: \"{0}/topology.json\"\n"
-                                         "state_file: \"{0}/store.db\"\n"
-                                         "http: \"unix:{0}/api.sock\"\n"
-                                         "insecure_plaintext: true\n",
-                                         kFolder));
-    Start("controller", "espalier-controller");
-    for (int host = 0; host < rdma::kHosts; ++host) {
-      const std::string name = fmt::format("h{}", host);
-      Write(name + ".conf", fmt::format("name: \"{1}\"\n"
-                                        "local_socket: \"{2}\"\n"
-                                        "nic: \"{1}\"\n"
-                                        "http: \"unix:{0}/{1}.http\"\n"
-                                        "insecure_plaintext: true\n",
-                                        kFolder, name, SocketOf(host)));
-      Start(name, "espalier-agent");
-    }
-    Await("all agents are up", [] {
-      return rdma::Shell(fmt::format("cat {}/h?.log | grep -c to=synced; true", kFolder)) ==
-             fmt::format("{}\n", rdma::kHosts);
-    });
-  }
-
-  static std::string Operator(const std::string& words) {
-    return rdma::Shell(fmt::format("{}/espalier {} --controller unix:{}/api.sock",
-                                   ESPALIER_PROGRAMS, words, kFolder));
-  }
-
- private:
-  void Start(const std::string& name, const std::string& program) {
-    processes_.push_back(std::make_unique<Process>(
-        name, fmt::format("{}/{} --config {}/{}.conf", ESPALIER_PROGRAMS, program, kFolder, name)));
-  }
-  std::vector<std::unique_ptr<Process>> processes_;
-};
 
 // ib_write_bw from one host to another, for ever. Few and short writes: soft RoCE fails with many.
 class Stream {
@@ -205,7 +124,7 @@ TEST(RdmaSteering, LongKeepsProgramsApartAndOffALinkThatFails) {
     spines.Look();
     return spines.at(1, victim).packets >= kEnough;
   });
-  rdma::Shell("ip -n spine0 rule add pref 1 ipproto udp dport 4791 blackhole");
+  const rdma::DeadSpine dead(0);
   spines.Clear();
   Await("both go on", [&] {
     spines.Look();
@@ -213,7 +132,6 @@ TEST(RdmaSteering, LongKeepsProgramsApartAndOffALinkThatFails) {
   });
   EXPECT_EQ(spines.at(0, 0).packets + spines.at(0, 1).packets, 0);
   EXPECT_TRUE(first.Lives() && second.Lives());
-  rdma::Shell("ip -n spine0 rule del pref 1");
 }
 
 }  // namespace

@@ -9,13 +9,18 @@
 #include "collective/transport/verbs/verbs_transport.h"
 #include "common/verbs/source_port.h"
 #include "tests/collective/transport/transport_contract.h"
+#include "tests/rdma/daemons.h"
 #include "tests/rdma/rdma_machine.h"
 
 namespace espalier::transport {
 namespace {
 
 using rdma::Capture;
+using rdma::DeadSpine;
 using rdma::Packet;
+
+// Of tests in which no path dies: a machine that is slow must not look like one that has.
+constexpr verbs::Patience kLongPatience = {.timeout_log2 = 19, .retries = 6};  // 7 tries of 2 s
 
 VerbsOptions OptionsOf(int rank, bool ipv6) {
   return {.slots = kSlots,
@@ -104,6 +109,7 @@ std::set<std::uint16_t> PortsOf(const std::vector<Packet>& packets, const IpAddr
 TEST(VerbsTransport, SendsFromThePlannedSourcePorts) {
   Capture capture("", "h0");
   VerbsStream stream;
+  stream.options.patience = kLongPatience;
   stream.options.queue_pairs = 3;
   stream.options.source_ports = [](Endpoint) { return std::vector<std::uint16_t>{0xC111, 0xD222}; };
   stream.Run(40);
@@ -114,6 +120,7 @@ TEST(VerbsTransport, SendsFromThePlannedSourcePorts) {
 TEST(VerbsTransport, MovesToOtherSourcePortsInOrder) {
   Capture capture("", "h0");
   VerbsStream stream;
+  stream.options.patience = kLongPatience;
   stream.options.slots = 8;
   stream.options.source_ports = [](Endpoint) { return std::vector<std::uint16_t>{0xC001}; };
   stream.before_message = [](VerbsTransport& transport, int message) {
@@ -144,20 +151,6 @@ TEST(VerbsTransport, RefusesPortsThatThereAreNot) {
   };
   stream.Run(1);
 }
-
-// RoCE through one spine is lost without a word, as by a switch that has forgotten its routes.
-class DeadSpine {
- public:
-  explicit DeadSpine(int spine) : rule_("ip -n spine" + std::to_string(spine) + " rule ") {
-    rdma::Shell(rule_ + "add pref 1 ipproto udp dport 4791 blackhole");
-  }
-  ~DeadSpine() { rdma::Shell(rule_ + "del pref 1"); }
-  DeadSpine(const DeadSpine&) = delete;
-  DeadSpine& operator=(const DeadSpine&) = delete;
-
- private:
-  std::string rule_;
-};
 
 // A port for each spine, found by sending one message from each until both have been taken.
 std::vector<std::uint16_t> PortsBySpine() {

@@ -185,8 +185,9 @@ Result<std::uint64_t> OffloadSession::Join(const OffloadGroup& group, UniqueFd r
                     kFirstOpenPort));
   }
   if (group.timeout_ms == 0 || group.timeout_ms > kLongestTimeoutMs || group.connections == 0 ||
-      group.connections > kMostConnections || group.plan_port > UINT16_MAX || group.medium > 1 ||
-      group.size < 1 || group.size > kMostRanks || group.rank < 0 || group.rank >= group.size ||
+      group.connections > kMostConnections || group.plan_port > UINT16_MAX ||
+      group.medium > static_cast<std::uint32_t>(Medium::kVerbs) || group.size < 1 ||
+      group.size > kMostRanks || group.rank < 0 || group.rank >= group.size ||
       (group.plan_port != 0 && group.plan_port < kFirstOpenPort)) {
     return Refuse("options of a group that are out of range");
   }

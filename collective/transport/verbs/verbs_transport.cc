@@ -22,6 +22,8 @@ constexpr int kMaxSlots = 64;
 constexpr std::uint32_t kVersion = 1;
 // Looks at the queues that often before it sleeps.
 constexpr int kSpins = 20;
+// How often a rank that waits for connections looks around.
+constexpr std::chrono::milliseconds kLook{100};
 
 // The first bytes on a TCP connection, from the higher rank; its setup follows, then the other's.
 struct Hello {
@@ -68,6 +70,7 @@ class VerbsTransportImpl : public VerbsTransport {
   Inbox& inbox(Endpoint endpoint) override { return Find(endpoint); }
   Result<void> Wait(Deadline deadline) override;
   Result<void> Flush(Deadline deadline) override;
+  Result<void> Check() override;
   void Abort(const Error& cause) override {
     for (auto& [endpoint, connection] : connections_) connection->SendAbort(cause.message);
   }
@@ -88,6 +91,7 @@ class VerbsTransportImpl : public VerbsTransport {
   Result<void> Finish(Endpoint endpoint, Deadline deadline);
   Result<std::unique_ptr<VerbsConnection>> MakeConnection(Endpoint endpoint);
   Result<bool> Move(bool looks_at_sockets);
+  Result<void> CheckWait() { return options_.check ? options_.check() : Result<void>(); }
   bool Sleep(int milliseconds);
 
   VerbsConnection& Find(Endpoint endpoint) {
@@ -171,8 +175,10 @@ Result<void> VerbsTransportImpl::Connect(std::span<const Endpoint> endpoints, De
       polled_.push_back({.fd = pending.socket.get(), .events = POLLIN});
       waiting.push_back(endpoint);
     }
-    if (::poll(polled_.data(), polled_.size(), MillisecondsUntil(deadline)) <= 0 &&
-        steady_clock::now() >= deadline) {
+    const Deadline look = std::min(deadline, steady_clock::now() + kLook);
+    if (::poll(polled_.data(), polled_.size(), MillisecondsUntil(look)) <= 0) {
+      if (auto checked = CheckWait(); !checked) return checked;
+      if (steady_clock::now() < deadline) continue;
       return Fail(ErrorCode::kUnavailable, fmt::format("rank {} has not come in time (channel {})",
                                                        missing->peer, missing->channel));
     }
@@ -199,7 +205,7 @@ Result<UniqueFd> VerbsTransportImpl::DialPeer(int peer, Deadline deadline, Hello
   if (!to) return tl::unexpected(to.error());
   const auto from = ParseAddress(options_.control_address, 0);
   if (!from) return tl::unexpected(from.error());
-  return Dial(*from, *to, deadline);
+  return Dial(*from, *to, deadline, [this] { return CheckWait(); });
 }
 
 Result<void> VerbsTransportImpl::Reach(Endpoint endpoint, Deadline deadline) {
@@ -264,6 +270,17 @@ Result<void> VerbsTransportImpl::Welcome(UniqueFd socket, Deadline deadline) {
   }
   if (!SendWhole(descriptor, &own, sizeof(own), limit)) return {};
   connections_.emplace(endpoint, std::move(*connection));
+  return {};
+}
+
+// Whoever has left is missed even where nothing is asked of him.
+Result<void> VerbsTransportImpl::Check() {
+  auto moved = Move(true);
+  if (!moved) return Propagate(moved);
+  for (const auto& [endpoint, connection] : connections_) {
+    if (!connection->HasEnded()) continue;
+    return Fail(ErrorCode::kUnavailable, fmt::format("rank {} is gone", endpoint.peer));
+  }
   return {};
 }
 

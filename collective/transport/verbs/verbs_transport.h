@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collective/transport/store.h"
+#include "collective/transport/tcp_socket.h"
 #include "collective/transport/transport.h"
 #include "common/base/result.h"
 #include "common/verbs/verbs.h"
@@ -29,6 +30,8 @@ struct VerbsOptions {
   // gives it (plain ECMP).
   std::function<std::vector<std::uint16_t>(Endpoint)> source_ports;
   verbs::Patience patience;
+  // Asked now and then while Connect waits; an error ends it.
+  WaitCheck check;
 };
 
 class VerbsTransport : public Transport {

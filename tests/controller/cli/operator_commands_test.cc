@@ -114,6 +114,10 @@ TEST_F(OperatorCommandsTest, StartsListsAndStopsJobs) {
   EXPECT_EQ(Run({"job", "start", "train", "--ranks", "h0,h2", "--bytes", "1000000", "--offload"})
                 .exit_code,
             0);
+  EXPECT_EQ(Run({"job", "start", "train", "--ranks", "h0,h2", "--bytes", "1000000", "--offload",
+                 "--transport", "verbs"})
+                .exit_code,
+            1);
   EXPECT_EQ(Run({"job", "start", "train", "--ranks", "h0,h3"}).exit_code, 1);
   EXPECT_EQ(Run({"job", "stop", "train"}).exit_code, 0);
   EXPECT_EQ(Run({"job", "stop", "train"}).exit_code, 1);
@@ -123,6 +127,7 @@ TEST_F(OperatorCommandsTest, StartsListsAndStopsJobs) {
   EXPECT_EQ(Run({"job", "start", "--ranks", "h0,h0"}).exit_code, 2);
   EXPECT_EQ(Run({"job", "start", "--ranks", "h0"}).exit_code, 2);
   EXPECT_EQ(Run({"job", "start", "--ranks", "h0,h1", "--collective", "magic"}).exit_code, 2);
+  EXPECT_EQ(Run({"job", "start", "--ranks", "h0,h1", "--transport", "smoke"}).exit_code, 2);
   std::ofstream(folder_.path() + "/ranks.json") << "[1,";
   EXPECT_EQ(Run({"job", "start", "--ranks", folder_.path() + "/ranks.json"}).exit_code, 2);
 }

@@ -110,6 +110,24 @@ TEST_F(TreeJobsTest, GivesEveryRankItsPlanWithPortsThatTakeTheForestsPaths) {
   EXPECT_TRUE(*program == JobOf().in_force->forest->program);
 }
 
+// RoCE goes to one port, whatever the ranks meet at.
+TEST_F(TreeJobsTest, PlansForRdmaArePortsOfRoce) {
+  Start(Spec("other"));
+  JobSpec spec = Spec();
+  spec.verbs = true;
+  Start(spec);
+  ExpectPlannedSpines();
+  EXPECT_TRUE(cluster_.host(3).plans.at({"train", 3}).verbs);
+  EXPECT_FALSE(cluster_.host(3).plans.at({"other", 3}).verbs);
+  EXPECT_NE(cluster_.host(3).plans.at({"train", 3}).listen_port, wire::kRoceV2Port);
+  const JobPlan& plan = *JobOf().in_force;
+  for (const TreeEdge& edge : plan.forest->edges) {
+    const auto key = cluster_.controller().jobs().KeyOf(plan, edge);
+    EXPECT_EQ(key.destination_port, wire::kRoceV2Port);
+    EXPECT_EQ(key.protocol, wire::kProtocolUdp);
+  }
+}
+
 TEST_F(TreeJobsTest, EntersTheEdgesIntoTheFlowTablePinnedAndWeighted) {
   Start(Spec());
   EXPECT_EQ(FlowsOfTrees(), JobOf().in_force->flows.size());

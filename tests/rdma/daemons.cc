@@ -1,0 +1,114 @@
+#include "tests/rdma/daemons.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "common/io/topology_file.h"
+#include "deploy/lab/lab_plan.h"
+#include "tests/rdma/rdma_machine.h"
+
+namespace espalier::rdma {
+namespace {
+
+constexpr const char* kFolder = "/run/daemons";
+
+void Write(const std::string& name, const std::string& text) {
+  std::ofstream(fmt::format("{}/{}", kFolder, name)) << text;
+}
+
+}  // namespace
+
+void Await(const std::string& what, const std::function<bool()>& done) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  while (!done()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), end)
+        << what << "\n"
+        << Shell(fmt::format("tail -n 20 {}/*.log", kFolder));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+Process::Process(const std::string& name, const std::string& words) {
+  const std::string pid = Shell(
+      fmt::format("setsid bash -c 'exec env {}' >{}/{}.log 2>&1 & echo $!", words, kFolder, name));
+  group_ = std::stoi(pid);
+}
+
+Process::~Process() { Shell(fmt::format("kill -9 -- -{} 2>/dev/null; true", group_)); }
+
+bool Process::Lives() const {
+  return Shell(fmt::format("kill -0 {} 2>/dev/null && echo yes; true", group_)) == "yes\n";
+}
+
+std::string SocketOf(int host) { return fmt::format("{}/h{}.sock", kFolder, host); }
+
+Daemons::Daemons(const std::string& controller) {
+  Shell(fmt::format("rm -rf {0} && mkdir -p {0}", kFolder));
+  const auto plan =
+      lab::LabPlan::Make({.spines = kSpines, .leaves = 2, .hosts_per_leaf = kHostsPerLeaf});
+  Write("topology.json", io::FormatTopology(*plan->MakeTopology()));
+  Write("controller.conf", fmt::format("topology_file: \"{0}/topology.json\"\n"
+                                       "state_file: \"{0}/store.db\"\n"
+                                       "http: \"unix:{0}/api.sock\"\n"
+                                       "insecure_plaintext: true\n",
+                                       kFolder) +
+                               controller);
+  Start("controller", "espalier-controller");
+  for (int host = 0; host < kHosts; ++host) {
+    const std::string name = fmt::format("h{}", host);
+    Write(name + ".conf", fmt::format("name: \"{1}\"\n"
+                                      "local_socket: \"{2}\"\n"
+                                      "nic: \"{1}\"\n"
+                                      "http: \"unix:{0}/{1}.http\"\n"
+                                      "insecure_plaintext: true\n",
+                                      kFolder, name, SocketOf(host)));
+    Start(name, "espalier-agent");
+  }
+  Await("all agents are up", [] {
+    return Shell(fmt::format("cat {}/h?.log | grep -c to=synced; true", kFolder)) ==
+           fmt::format("{}\n", kHosts);
+  });
+}
+
+void Daemons::Start(const std::string& name, const std::string& program) {
+  processes_.push_back(std::make_unique<Process>(
+      name, fmt::format("{}/{} --config {}/{}.conf", ESPALIER_PROGRAMS, program, kFolder, name)));
+}
+
+std::string Daemons::Operator(const std::string& words) {
+  return Shell(fmt::format("{}/espalier {} --controller unix:{}/api.sock", ESPALIER_PROGRAMS, words,
+                           kFolder));
+}
+
+std::string Daemons::Get(const std::string& target) {
+  return Shell(
+      fmt::format("curl -s --unix-socket {}/api.sock 'http://controller{}'", kFolder, target));
+}
+
+LeavesAvoidSpine::LeavesAvoidSpine(int spine) {
+  for (int leaf = 0; leaf < 2; ++leaf) SetHops(leaf, HopTo(leaf, 1 - spine));
+}
+
+LeavesAvoidSpine::~LeavesAvoidSpine() {
+  for (int leaf = 0; leaf < 2; ++leaf) SetHops(leaf, HopTo(leaf, 0) + HopTo(leaf, 1));
+}
+
+std::string LeavesAvoidSpine::HopTo(int leaf, int spine) {
+  return fmt::format(" nexthop via 172.16.{}.{} dev s{}", leaf, 2 * spine + 1, spine);
+}
+
+void LeavesAvoidSpine::SetHops(int leaf, const std::string& hops) {
+  Shell(fmt::format("ip -n leaf{} route replace 10.{}.0.0/16{}", leaf, 1 - leaf, hops));
+}
+
+DeadSpine::DeadSpine(int spine) : rule_(fmt::format("ip -n spine{} rule ", spine)) {
+  Shell(rule_ + "add pref 1 ipproto udp dport 4791 blackhole");
+}
+
+DeadSpine::~DeadSpine() { Shell(rule_ + "del pref 1"); }
+
+}  // namespace espalier::rdma

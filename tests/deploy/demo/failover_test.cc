@@ -92,7 +92,7 @@ TEST_F(FailoverTest, MovesFlowsWhenNobodySaysAnything) {
   EXPECT_EQ(Events("link_detected_down", ""), 1);
 }
 
-// The table of docs/lab.md.
+// What the job loses by each way, with and without plans for failures, as a table.
 using LongFailoverTest = FailoverTest;
 
 TEST_F(LongFailoverTest, TellsWhatAJobLoses) {

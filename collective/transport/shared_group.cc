@@ -19,6 +19,7 @@
 namespace espalier::transport {
 namespace {
 
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
@@ -28,7 +29,11 @@ constexpr int kMaxRanks = 1024;
 // Spinning pays only while every rank has a core of its own; some 5 us.
 constexpr int kSpins = 200;
 // Giving way costs nothing on an idle core; on a busy one it may cost many times this.
-constexpr std::chrono::microseconds kYieldTime{50};
+constexpr microseconds kYieldTime{50};
+// A writer that shares this rank's core, though there is one for each, gets nowhere while this rank
+// spins. Giving way keeps the two together; who is woken from a sleep is put on an idle core, so
+// one wait of so many is one.
+constexpr std::uint32_t kPartEvery = 16;
 // How long a sleeper sleeps before it looks whether its peers are alive.
 constexpr milliseconds kNap{20};
 constexpr std::size_t kHeaderBytes = 64 << 10;
@@ -47,6 +52,9 @@ void Sleep(std::atomic<std::uint32_t>& word, std::uint32_t seen, nanoseconds lon
   const timespec limit = {.tv_sec = count / 1'000'000'000, .tv_nsec = count % 1'000'000'000};
   ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &limit, nullptr, 0);
 }
+
+// From 1; 0 where it is not known.
+std::uint32_t CurrentCore() { return static_cast<std::uint32_t>(::sched_getcpu() + 1); }
 
 int CountCores() {
   cpu_set_t cores;
@@ -69,11 +77,13 @@ void Signal::Wake() {
 }
 
 void Signal::Set(std::uint32_t to) {
+  core.store(CurrentCore(), std::memory_order_relaxed);
   value.store(to);
   Wake();
 }
 
 void Signal::Add() {
+  core.store(CurrentCore(), std::memory_order_relaxed);
   value.fetch_add(1);
   Wake();
 }
@@ -230,11 +240,13 @@ Result<void> SharedGroup::AwaitAll(Deadline deadline) {
 
 Result<void> SharedGroup::Await(Signal& signal, std::uint32_t seen, Deadline deadline) {
   const auto changed = [&] { return signal.value.load(std::memory_order_acquire) != seen; };
-  for (int i = 0; i < spins_; ++i) {
+  const bool crowded = spins_ > 1 && signal.core.load(std::memory_order_relaxed) == CurrentCore();
+  for (int i = 0; i < spins_ && !crowded; ++i) {
     if (changed()) return {};
     PauseCore();
   }
-  const auto patience = steady_clock::now() + kYieldTime;
+  const bool parts = crowded && ++crowded_waits_ % kPartEvery == 0;
+  const auto patience = steady_clock::now() + (parts ? microseconds(0) : kYieldTime);
   do {
     if (changed()) return {};
     ::sched_yield();

@@ -18,6 +18,8 @@ namespace espalier::transport {
 struct alignas(64) Signal {
   std::atomic<std::uint32_t> value{0};
   std::atomic<std::uint32_t> sleepers{0};
+  // Where the last writer ran, plus one; a hint.
+  std::atomic<std::uint32_t> core{0};
 
   void Set(std::uint32_t to);
   void Add();  // any thread or process
@@ -81,6 +83,7 @@ class SharedGroup {
   std::byte* mapping_ = nullptr;
   std::size_t mapped_bytes_ = 0;
   int spins_ = 0;
+  std::uint32_t crowded_waits_ = 0;  // for a writer on this rank's core
 };
 
 // Opens a memory file of another process, or of this one, for reading and writing.

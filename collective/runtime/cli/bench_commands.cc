@@ -236,6 +236,7 @@ void AddBenchCommands(CLI::App& app, int& exit_code) {
         ->capture_default_str();
     command->add_option("--connections", arguments->request.connections, "To each peer (tcp)")
         ->capture_default_str();
+    command->add_flag("--bind", arguments->request.binds, "Each rank to one core");
     command->add_option("--costs", arguments->request.costs_file, "What `bench fit` has measured");
     command->add_option("--algorithm", arguments->request.algorithm,
                         "Instead of what is chosen by size (shm: small or slots)");

@@ -1,6 +1,7 @@
 #include "collective/runtime/cli/bench_run.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -210,9 +211,28 @@ Result<void> MeasureSize(const BenchRequest& request, Communicator& group, std::
   return group.Barrier();
 }
 
+Result<void> BindToCore(int rank) {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof(allowed), &allowed) == 0) {
+    int before = rank % CPU_COUNT(&allowed);
+    int core = 0;
+    while (!CPU_ISSET(core, &allowed) || before-- > 0) ++core;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    if (::sched_setaffinity(0, sizeof(one), &one) == 0) return {};
+  }
+  return Fail(ErrorCode::kUnavailable,
+              fmt::format("rank {} cannot be bound to a core: {}", rank, std::strerror(errno)));
+}
+
 Result<void> RunRank(const BenchRequest& request, const std::filesystem::path& folder, int rank,
                      const std::vector<std::size_t>& sizes, Report& report) {
   transport::FileStore store(folder);
+  if (request.binds) {
+    auto bound = BindToCore(rank);
+    if (!bound) return bound;
+  }
   auto group = Communicator::Join(store, "bench", rank, request.ranks,
                                   {.medium = request.medium,
                                    .timeout = request.timeout,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -46,6 +47,38 @@ std::uint16_t FreePort() {
   auto port = static_cast<std::uint16_t>(10'000 + ::getpid() % 10'000);
   while (!Listen(*ParseAddress("::1", port)) || !Listen(*ParseAddress("127.0.0.1", port))) ++port;
   return port;
+}
+
+// Though there are cores enough for both, if the machine has two.
+TEST(SharedGroup, RanksOnOneCoreWaitForOneAnother) {
+  constexpr std::uint32_t kTurns = 2'000;
+  TemporaryFolder folder;
+  FileStore store(folder.path());
+  const auto take_turns = [&](int rank) {
+    cpu_set_t allowed;
+    ASSERT_EQ(::sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+    auto group = SharedGroup::Join(store, "g", rank, 2, 2 * sizeof(Signal), InAWhile());
+    ASSERT_TRUE(group);
+    int first = 0;
+    while (!CPU_ISSET(first, &allowed)) ++first;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof(one), &one), 0);
+    auto* signals = reinterpret_cast<Signal*>((*group)->memory());
+    Signal& theirs = signals[1 - rank];
+    for (std::uint32_t turn = 1; turn <= kTurns; ++turn) {
+      signals[rank].Set(turn);
+      while (theirs.value < turn) {
+        ExpectDone((*group)->Await(theirs, turn - 1, InAWhile()));
+      }
+    }
+    EXPECT_GE(theirs.value, kTurns);
+  };
+  std::thread other([&] { take_turns(1); });
+  std::thread one([&] { take_turns(0); });
+  one.join();
+  other.join();
 }
 
 TEST(TcpTransport, ConnectsFromTheChosenSourcePort) {

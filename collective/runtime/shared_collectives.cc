@@ -13,6 +13,7 @@ namespace {
 
 using program::CollectiveKind;
 using reduce::Stores;
+using transport::Counter;
 using transport::Signal;
 
 constexpr std::size_t kPage = 4096;
@@ -29,18 +30,19 @@ std::size_t RoundToLines(std::size_t elements, std::size_t element) {
 
 }  // namespace
 
-struct SharedCollectives::CallLine {
-  Signal arrived;
+// A small call is a line or two that others fetch.
+struct alignas(2 * kLine) SharedCollectives::SharedCall {
+  transport::Counter arrived;
   transport::MessageTag tag = {};
+  alignas(kLine) std::byte small[kMostSmallBytes];
   RegisteredPlace input;
   RegisteredPlace output;
 };
 
 struct SharedCollectives::RankArea {
-  CallLine calls[2];  // by the parity of the call
+  SharedCall calls[2];  // by the parity of the call
   Signal met;
-  alignas(kPage) std::byte small[2][kMostSmallBytes];
-  std::byte slots[2][kSlotBytes];  // by the parity of the piece
+  alignas(kPage) std::byte slots[2][kSlotBytes];  // by the parity of the piece
   std::byte results[2][kSlotBytes];
 };
 
@@ -75,6 +77,9 @@ std::size_t SharedCollectives::MemoryOf(int size) {
 SharedCollectives::RankArea& SharedCollectives::area(int rank) const {
   return reinterpret_cast<RankArea*>(group_->memory())[rank];
 }
+SharedCollectives::SharedCall& SharedCollectives::call_of(int rank) const {
+  return area(rank).calls[calls_ % 2];
+}
 std::byte* SharedCollectives::slot(int rank, std::size_t piece) const {
   return area(rank).slots[piece % 2];
 }
@@ -82,12 +87,13 @@ std::byte* SharedCollectives::result_slot(int rank, std::size_t piece) const {
   return area(rank).results[piece % 2];
 }
 
-Result<void> SharedCollectives::AwaitPeer(Signal& signal, std::uint32_t value, int peer) {
+Result<void> SharedCollectives::AwaitPeer(Counter& counter, std::uint32_t value, int peer) {
   while (true) {
-    const std::uint32_t seen = signal.value.load(std::memory_order_acquire);
+    const std::uint32_t seen = counter.value.load(std::memory_order_acquire);
     if (static_cast<std::int32_t>(seen - value) >= 0) return {};
+    if (group_->Spin(counter, seen)) continue;
     auto changed = transport::WaitInNaps(
-        patience_, [&](transport::Deadline nap) { return group_->Await(signal, seen, nap); });
+        patience_, [&](transport::Deadline nap) { return group_->Await(counter, seen, nap); });
     if (changed) continue;
     return Fail(changed.error().code,
                 fmt::format("{} (rank {} waited for rank {} in {})", changed.error().message, rank_,
@@ -100,22 +106,22 @@ Result<void> SharedCollectives::AwaitPeer(Signal& signal, std::uint32_t value, i
 Result<void> SharedCollectives::Enter(const Operands& operands, const CallSignature& call,
                                       bool is_small) {
   const std::uint32_t number = ++calls_;
-  CallLine& mine = area(rank_).calls[number % 2];
+  SharedCall& mine = call_of(rank_);
   const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
   mine.tag = ToTag(call);
   if (is_small) {
-    reduce::Copy(operands.input, area(rank_).small[number % 2], bytes);
+    reduce::Copy(operands.input, mine.small, bytes);
   } else {
     mine.input = registered_.Find(operands.input, bytes).value_or(RegisteredPlace{});
     mine.output = registered_.Find(operands.output, bytes).value_or(RegisteredPlace{});
   }
   mine.arrived.Set(number);
   for (int peer = 0; peer < size_; ++peer) {
-    CallLine& line = area(peer).calls[number % 2];
-    auto arrived = AwaitPeer(line.arrived, number, peer);
+    SharedCall& theirs = call_of(peer);
+    auto arrived = AwaitPeer(theirs.arrived, number, peer);
     if (!arrived) return arrived;
-    if (line.tag != mine.tag) {
-      return tl::unexpected(MismatchError(peer, FromTag(line.tag), rank_, call));
+    if (theirs.tag != mine.tag) {
+      return tl::unexpected(MismatchError(peer, FromTag(theirs.tag), rank_, call));
     }
   }
   return {};
@@ -142,8 +148,8 @@ bool SharedCollectives::IsSmall(const Operands& operands, const CallSignature& c
 bool SharedCollectives::IsDirect(const CallSignature& call) const {
   if (call.kind != CollectiveKind::kAllReduce) return false;
   for (int peer = 0; peer < size_; ++peer) {
-    const CallLine& line = area(peer).calls[calls_ % 2];
-    if (line.input.file < 0 || line.output.file < 0) return false;
+    const SharedCall& theirs = call_of(peer);
+    if (theirs.input.file < 0 || theirs.output.file < 0) return false;
   }
   return true;
 }
@@ -189,7 +195,7 @@ Result<void> SharedCollectives::RunCall(const Operands& operands, const CallSign
 void SharedCollectives::ReduceSmall(const Operands& operands) {
   if (operands.elements == 0) return;
   for (int peer = 0; peer < size_; ++peer) {
-    inputs_[static_cast<std::size_t>(peer)] = area(peer).small[calls_ % 2];
+    inputs_[static_cast<std::size_t>(peer)] = call_of(peer).small;
   }
   reduce::Reduce(reduction_, inputs_, {&operands.output, 1}, operands.elements);
 }
@@ -201,10 +207,10 @@ Result<void> SharedCollectives::AllReduceDirect(const Operands& operands) {
   const std::size_t begin = std::min(operands.elements, share * static_cast<std::size_t>(rank_));
   const std::size_t end = std::min(operands.elements, begin + share);
   for (int peer = 0; peer < size_; ++peer) {
-    const CallLine& line = area(peer).calls[calls_ % 2];
-    auto input = registered_.Reach(peer, line.input);
+    const SharedCall& theirs = call_of(peer);
+    auto input = registered_.Reach(peer, theirs.input);
     if (!input) return Propagate(input);
-    auto output = registered_.Reach(peer, line.output);
+    auto output = registered_.Reach(peer, theirs.output);
     if (!output) return Propagate(output);
     inputs_[static_cast<std::size_t>(peer)] = *input + begin * element;
     outputs_[static_cast<std::size_t>(peer)] = *output + begin * element;

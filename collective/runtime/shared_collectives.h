@@ -42,16 +42,18 @@ class SharedCollectives : public Backend {
   Result<void> Release(std::byte* memory) override { return registered_.Release(memory); }
 
  private:
-  struct CallLine;
+  struct SharedCall;
   struct RankArea;
   struct Pieces;
 
   RankArea& area(int rank) const;
+  // What a rank says of the call under way.
+  SharedCall& call_of(int rank) const;
   std::byte* slot(int rank, std::size_t piece) const;
   std::byte* result_slot(int rank, std::size_t piece) const;
 
   Result<void> Enter(const Operands& operands, const CallSignature& call, bool is_small);
-  Result<void> AwaitPeer(transport::Signal& signal, std::uint32_t value, int peer);
+  Result<void> AwaitPeer(transport::Counter& counter, std::uint32_t value, int peer);
   Result<void> Meet();
   bool IsSmall(const Operands& operands, const CallSignature& call) const;
   bool IsDirect(const CallSignature& call) const;

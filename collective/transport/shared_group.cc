@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
-constexpr std::uint32_t kMagic = 0x45535031;
+constexpr std::uint32_t kMagic = 0x45535032;
 constexpr int kMaxRanks = 1024;
 // Spinning pays only while every rank has a core of its own; some 5 us.
 constexpr int kSpins = 200;
@@ -72,23 +72,23 @@ struct flock LockOf(int rank) {
 
 }  // namespace
 
-void Signal::Wake() {
+void Counter::Wake() {
   if (sleepers.load() != 0) ::syscall(SYS_futex, &value, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-void Signal::Set(std::uint32_t to) {
+void Counter::Set(std::uint32_t to) {
   core.store(CurrentCore(), std::memory_order_relaxed);
   value.store(to);
   Wake();
 }
 
-void Signal::Add() {
+void Counter::Add() {
   core.store(CurrentCore(), std::memory_order_relaxed);
   value.fetch_add(1);
   Wake();
 }
 
-bool SleepOn(Signal& signal, std::uint32_t seen, Deadline deadline) {
+bool SleepOn(Counter& signal, std::uint32_t seen, Deadline deadline) {
   const auto changed = [&] { return signal.value.load(std::memory_order_acquire) != seen; };
   while (!changed()) {
     const auto left = deadline - steady_clock::now();
@@ -238,25 +238,34 @@ Result<void> SharedGroup::AwaitAll(Deadline deadline) {
   }
 }
 
-Result<void> SharedGroup::Await(Signal& signal, std::uint32_t seen, Deadline deadline) {
-  const auto changed = [&] { return signal.value.load(std::memory_order_acquire) != seen; };
-  const bool crowded = spins_ > 1 && signal.core.load(std::memory_order_relaxed) == CurrentCore();
-  for (int i = 0; i < spins_ && !crowded; ++i) {
-    if (changed()) return {};
+bool SharedGroup::IsCrowded(const Counter& counter) const {
+  return spins_ > 1 && counter.core.load(std::memory_order_relaxed) == CurrentCore();
+}
+
+bool SharedGroup::Spin(const Counter& counter, std::uint32_t seen) {
+  const bool helps = !IsCrowded(counter);
+  for (int i = 0; i < spins_; ++i) {
+    if (counter.value.load(std::memory_order_acquire) != seen) return true;
+    if (!helps) return false;
     PauseCore();
   }
-  const bool parts = crowded && ++crowded_waits_ % kPartEvery == 0;
+  return false;
+}
+
+Result<void> SharedGroup::Await(Counter& counter, std::uint32_t seen, Deadline deadline) {
+  const auto changed = [&] { return counter.value.load(std::memory_order_acquire) != seen; };
+  const bool parts = IsCrowded(counter) && ++crowded_waits_ % kPartEvery == 0;
   const auto patience = steady_clock::now() + (parts ? microseconds(0) : kYieldTime);
   do {
     if (changed()) return {};
     ::sched_yield();
   } while (steady_clock::now() < patience);
   while (true) {
-    signal.sleepers.fetch_add(1);
+    counter.sleepers.fetch_add(1);
     if (!changed()) {
-      Sleep(signal.value, seen, std::min<nanoseconds>(kNap, deadline - steady_clock::now()));
+      Sleep(counter.value, seen, std::min<nanoseconds>(kNap, deadline - steady_clock::now()));
     }
-    signal.sleepers.fetch_sub(1);
+    counter.sleepers.fetch_sub(1);
     if (changed()) return {};
     auto well = CheckPeers();
     if (!well) return well;

@@ -14,8 +14,8 @@
 namespace espalier::transport {
 
 // A counter in shared memory that others wait for. Writers never block; waiters spin a little,
-// give way, then sleep.
-struct alignas(64) Signal {
+// give way, then sleep. It is best alone on a cache line, or with what is written before it.
+struct Counter {
   std::atomic<std::uint32_t> value{0};
   std::atomic<std::uint32_t> sleepers{0};
   // Where the last writer ran, plus one; a hint.
@@ -28,9 +28,11 @@ struct alignas(64) Signal {
   void Wake();
 };
 
+struct alignas(64) Signal : Counter {};
+
 // Sleeps until the signal's value is not `seen` any more (true), or the deadline. Of a signal that
 // may be written to by anybody.
-bool SleepOn(Signal& signal, std::uint32_t seen, Deadline deadline);
+bool SleepOn(Counter& signal, std::uint32_t seen, Deadline deadline);
 
 // The ranks of one host, over memory that all of them have mapped: a memory file that rank 0 makes
 // and the others open through the store. Zero at first, and taken from the system page by page as
@@ -55,9 +57,12 @@ class SharedGroup {
   // The memory, aligned to pages.
   std::byte* memory() const;
 
-  // Waits until the signal's value is not `seen` any more.
+  // Looks for some microseconds whether the value is not `seen` any more; not so long where that
+  // cannot help. What to try before Await, which is for longer waits.
+  bool Spin(const Counter& counter, std::uint32_t seen);
+  // Waits until the value is not `seen` any more.
   // Errors: kUnavailable past the deadline, or what CheckPeers says.
-  Result<void> Await(Signal& signal, std::uint32_t seen, Deadline deadline);
+  Result<void> Await(Counter& counter, std::uint32_t seen, Deadline deadline);
   // Whether all is well: no rank has died, none has given up.
   Result<void> CheckPeers();
   // The first cause that any rank gives is the one that all ranks hear of.
@@ -72,6 +77,8 @@ class SharedGroup {
   Result<void> Map(std::size_t bytes);
   Result<void> TakeLock();
   Result<void> AwaitAll(Deadline deadline);
+  // Whether the last writer is on this rank's core though there is one for each.
+  bool IsCrowded(const Counter& counter) const;
   Result<void> CheckAbort();
   Header& header() const;
   bool HasDied(int peer) const;

@@ -126,7 +126,10 @@ class ShmTransport : public Transport {
   Inbox& inbox(Endpoint endpoint) override { return *Find(endpoint).inbox; }
 
   Result<void> Wait(Deadline deadline) override {
-    auto changed = group_->Await(signal(rank()), seen_, deadline);
+    Result<void> changed;
+    if (!group_->Spin(signal(rank()), seen_)) {
+      changed = group_->Await(signal(rank()), seen_, deadline);
+    }
     seen_ = signal(rank()).value.load(std::memory_order_acquire);
     return changed;
   }

@@ -24,7 +24,7 @@ struct BenchRequest {
   std::size_t factor = 2;
   int repetitions = 9;
   int connections = 1;
-  bool binds = false;  // rank i to core i of those that this process may use, going round
+  bool binds = false;      // rank i to core i of those that this process may use, going round
   std::string costs_file;  // as CommunicatorOptions has them
   std::string algorithm;
   // Instead of an algorithm: of that kind and so many ranks, and right (CheckPlan).

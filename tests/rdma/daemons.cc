@@ -15,6 +15,7 @@ namespace espalier::rdma {
 namespace {
 
 constexpr const char* kFolder = "/run/daemons";
+constexpr const char* kLogs = "/run/logs";
 
 void Write(const std::string& name, const std::string& text) {
   std::ofstream(fmt::format("{}/{}", kFolder, name)) << text;
@@ -27,14 +28,16 @@ void Await(const std::string& what, const std::function<bool()>& done) {
   while (!done()) {
     ASSERT_LT(std::chrono::steady_clock::now(), end)
         << what << "\n"
-        << Shell(fmt::format("tail -n 20 {}/*.log", kFolder));
+        << Shell(fmt::format("tail -n 20 {}/*.log", kLogs));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
 
 Process::Process(const std::string& name, const std::string& words) {
-  const std::string pid = Shell(
-      fmt::format("setsid bash -c 'exec env {}' >{}/{}.log 2>&1 & echo $!", words, kFolder, name));
+  const std::string log = fmt::format("{}/{}.log", kLogs, name);
+  Shell(fmt::format("mkdir -p {} && rm -f {}", kLogs, log));
+  const std::string pid =
+      Shell(fmt::format("setsid bash -c 'exec env {}' >{} 2>&1 & echo $!", words, log));
   group_ = std::stoi(pid);
 }
 
@@ -69,7 +72,7 @@ Daemons::Daemons(const std::string& controller) {
     Start(name, "espalier-agent");
   }
   Await("all agents are up", [] {
-    return Shell(fmt::format("cat {}/h?.log | grep -c to=synced; true", kFolder)) ==
+    return Shell(fmt::format("cat {}/h?.log | grep -c to=synced; true", kLogs)) ==
            fmt::format("{}\n", kHosts);
   });
 }
@@ -89,20 +92,18 @@ std::string Daemons::Get(const std::string& target) {
       fmt::format("curl -s --unix-socket {}/api.sock 'http://controller{}'", kFolder, target));
 }
 
-LeavesAvoidSpine::LeavesAvoidSpine(int spine) {
-  for (int leaf = 0; leaf < 2; ++leaf) SetHops(leaf, HopTo(leaf, 1 - spine));
-}
+LeavesAvoidSpine::LeavesAvoidSpine(int spine) { UseAllBut(spine); }
+LeavesAvoidSpine::~LeavesAvoidSpine() { UseAllBut(-1); }
 
-LeavesAvoidSpine::~LeavesAvoidSpine() {
-  for (int leaf = 0; leaf < 2; ++leaf) SetHops(leaf, HopTo(leaf, 0) + HopTo(leaf, 1));
-}
-
-std::string LeavesAvoidSpine::HopTo(int leaf, int spine) {
-  return fmt::format(" nexthop via 172.16.{}.{} dev s{}", leaf, 2 * spine + 1, spine);
-}
-
-void LeavesAvoidSpine::SetHops(int leaf, const std::string& hops) {
-  Shell(fmt::format("ip -n leaf{} route replace 10.{}.0.0/16{}", leaf, 1 - leaf, hops));
+void LeavesAvoidSpine::UseAllBut(int avoided) {
+  for (int leaf = 0; leaf < 2; ++leaf) {
+    std::string hops;
+    for (int spine = 0; spine < kSpines; ++spine) {
+      if (spine == avoided) continue;
+      hops += fmt::format(" nexthop via 172.16.{}.{} dev s{}", leaf, 2 * spine + 1, spine);
+    }
+    Shell(fmt::format("ip -n leaf{} route replace 10.{}.0.0/16{}", leaf, 1 - leaf, hops));
+  }
 }
 
 DeadSpine::DeadSpine(int spine) : rule_(fmt::format("ip -n spine{} rule ", spine)) {

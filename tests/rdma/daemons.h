@@ -64,8 +64,7 @@ class LeavesAvoidSpine {
   LeavesAvoidSpine& operator=(const LeavesAvoidSpine&) = delete;
 
  private:
-  static std::string HopTo(int leaf, int spine);
-  static void SetHops(int leaf, const std::string& hops);
+  static void UseAllBut(int avoided);
 };
 
 }  // namespace espalier::rdma

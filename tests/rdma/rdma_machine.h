@@ -18,7 +18,7 @@ namespace espalier::rdma {
 // What deploy/lab/rdma/guest_fabric raises.
 inline constexpr int kHosts = 4;
 inline constexpr int kHostsPerLeaf = 2;
-inline constexpr int kSpines = 2;
+inline constexpr int kSpines = 4;
 
 IpAddress AddressOfHost(int host, bool ipv6);
 verbs::RoceAddress RoceAddressOf(int host, bool ipv6);

@@ -117,14 +117,14 @@ TEST_P(SourcePortOnTheWire, ChangesUnderTrafficByDraining) {
 }
 
 TEST_P(SourcePortOnTheWire, DecidesThePath) {
-  // Where the switches' own hash leads so many ports, and that each keeps to one spine.
-  constexpr int kPorts = 12;
+  // The switches' own hash leads every port over one spine, and some port over each.
+  constexpr int kMostPorts = 200;
   std::set<int> spines_taken;
   std::vector<Capture> spines;
   for (int spine = 0; spine < kSpines; ++spine) {
     spines.emplace_back("spine" + std::to_string(spine), "l0");
   }
-  for (int i = 0; i < kPorts; ++i) {
+  for (int i = 0; i < kMostPorts && spines_taken.size() < kSpines; ++i) {
     const auto port = static_cast<std::uint16_t>(0xC400 + 37 * i);
     Pair pair(0, 3, GetParam(), *verbs::FlowLabelFor(port), 1, 4 * kWriteBytes);
     pair.PostWrite(0, 4 * kWriteBytes);

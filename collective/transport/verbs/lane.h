@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -104,6 +105,7 @@ class Lane {
   std::vector<std::uint64_t> uncertain;
   bool has_renewal = false;  // the other end's kRenew has come
   Notice renewal;
+  std::optional<Notice> next_renewal;  // likewise, of the next generation
   std::uint32_t connected_there = 0;  // the latest generation that the other end has connected
 
   // The source port that it shall have, from the next connection on or by a live change.

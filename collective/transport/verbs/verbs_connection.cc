@@ -232,6 +232,13 @@ void VerbsConnection::HandleSent(Lane& lane, bool succeeded) {
 
 void VerbsConnection::HandleMessage(std::uint32_t low_bits) {
   const std::uint32_t ahead = low_bits - static_cast<std::uint32_t>(released_);
+  const std::uint32_t behind = 0 - ahead;
+  if (behind >= 1 && behind <= slots_ && behind <= released_) {
+    // Soft RoCE delivers a message twice now and then, when acknowledgements are late. Nothing is
+    // lost unless that was over the next message of the slot.
+    if ((arrived_ >> SlotOf(released_ - behind) & 1) == 0) return;
+    return End("its device has delivered a message twice, over another");
+  }
   if (ahead >= slots_) return End("it sends messages that nobody has room for");
   arrived_ |= std::uint64_t{1} << SlotOf(released_ + ahead);
   needs_message_ = false;
@@ -247,7 +254,10 @@ void VerbsConnection::HandleNotice(const Notice& notice) {
   }
   if (notice.lane >= lanes_.size()) return End("it speaks of queue pairs that there are not");
   Lane& lane = *lanes_[notice.lane];
-  if (notice.kind == NoticeKind::kRenew && notice.generation == lane.generation) {
+  if (notice.kind == NoticeKind::kRenew && notice.generation == lane.generation + 1) {
+    // It has overtaken that of the present generation, over another lane.
+    lane.next_renewal = notice;
+  } else if (notice.kind == NoticeKind::kRenew && notice.generation == lane.generation) {
     lane.renewal = notice;
     lane.has_renewal = true;
     if (notice.has_failed != 0 && !lane.has_failed) MarkFailed(lane);
@@ -301,7 +311,7 @@ void VerbsConnection::StepRenewal(Lane& lane) {
 }
 
 void VerbsConnection::FinishRenewal(Lane& lane) {
-  const Notice& renewal = lane.renewal;
+  const Notice renewal = lane.renewal;
   auto connected = lane.Connect(IpAddress(remote_.address), renewal.number, renewal.first_packet,
                                 path_mtu_bytes_);
   if (!connected) return End(connected.error().message);
@@ -324,6 +334,7 @@ void VerbsConnection::FinishRenewal(Lane& lane) {
   lane.state = Lane::State::kConnected;
   notices_.push_back(
       {.kind = NoticeKind::kConnected, .lane = lane.index(), .generation = lane.generation});
+  if (const auto next = std::exchange(lane.next_renewal, std::nullopt)) HandleNotice(*next);
 }
 
 // Of the lanes that carry messages one in turn: those that were meant for it and have failed

@@ -29,7 +29,7 @@ struct VerbsOptions {
   // for each queue pair that carries messages. None: one queue pair, with the port that the device
   // gives it (plain ECMP).
   std::function<std::vector<std::uint16_t>(Endpoint)> source_ports;
-  verbs::Patience patience;
+  verbs::Patience patience;  // doubled with each failure of a queue pair, up to 16 times as long
   // Asked now and then while Connect waits; an error ends it.
   WaitCheck check;
 };

@@ -16,6 +16,7 @@
 #include "agent/probe/probing.h"
 #include "agent/socket/nic_watch.h"
 #include "agent/verbs/device_report.h"
+#include "agent/verbs/unobserved_watch.h"
 #include "collective/runtime/offload/offload_engine.h"
 #include "common/base/log.h"
 #include "common/base/metrics.h"
@@ -102,6 +103,7 @@ int Run(const std::string& config_file, Configuration config, std::optional<io::
   });
 
   LogDevices();
+  const UnobservedWatch unobserved(loop, **local, metrics);
   agent.Start();
   Log(LogLevel::kInfo, "event=ready agent={} controller={} local={} http={} nics={}",
       config.options.name, config.controller, config.local_socket, (*http)->address(),

@@ -49,15 +49,18 @@ class Agent {
   std::uint16_t first_port(int host) const { return static_cast<std::uint16_t>(0xC100 + host); }
   std::uint64_t move_after_bytes = UINT64_MAX;
   static constexpr std::uint16_t kSecondPort = 0xE777;
+  std::function<void()> on_turn;
 
   void TurnUntil(const std::function<bool()>& done) {
     while (!done()) {
       server_->HandleReady();
       loop_.Advance(std::chrono::milliseconds(1));
       for (const FlowSample& flow : server_->Flows()) Look(flow);
+      if (on_turn) on_turn();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
+  std::size_t OpenFlows() { return server_->Flows().size(); }
   const Seen& seen(int host) { return seen_[rdma::AddressOfHost(host, false)]; }
 
   static constexpr const char* kSocket = "/run/shim_test.sock";
@@ -87,13 +90,19 @@ class Agent {
   std::set<wire::LocalFlowId> moved_;
 };
 
+// Shell words that wait until a TCP socket listens at that port.
+std::string AwaitListener(int port) {
+  return fmt::format("until ss -Hltn sport = :{} | grep -q .; do sleep 0.1; done", port);
+}
+
 // Runs a server and a client through the shim; `at` stands for the device and its address' index.
 class Programs {
  public:
   explicit Programs(std::string at) : at_(std::move(at)) {}
 
-  // `port` is that of the server's TCP socket.
-  void Run(Agent& agent, const std::string& server, const std::string& client, int port) {
+  // `await`: shell words that wait until the server listens.
+  void Run(Agent& agent, const std::string& server, const std::string& client,
+           const std::string& await) {
     const auto words = [&](int host, const std::string& program) {
       const auto address = rdma::RoceAddressOf(host, false);
       const std::string device = fmt::format(fmt::runtime(at_), address.device, address.gid_index);
@@ -105,7 +114,7 @@ class Programs {
     auto serving =
         std::async(std::launch::async, [&] { return rdma::Shell(words(kServer, server)); });
     auto asking = std::async(std::launch::async, [&] {
-      rdma::Shell(fmt::format("until ss -Hltn sport = :{} | grep -q .; do sleep 0.1; done", port));
+      rdma::Shell(await);
       return rdma::Shell(words(kClient, client));
     });
     const auto done = [&](auto& future) {
@@ -152,7 +161,7 @@ TEST(RdmaShim, SteersIbWriteBwAndMovesIt) {
   Agent agent;
   agent.move_after_bytes = 2 << 20;
   Programs programs("-d {} -x {} -F -t 4 -s 8192 -n 1000 -p 18600");
-  programs.Run(agent, "ib_write_bw {}", "ib_write_bw {} 127.0.0.1", 18600);
+  programs.Run(agent, "ib_write_bw {}", "ib_write_bw {} 127.0.0.1", AwaitListener(18600));
   Ports ports = PortsOf(capture.Take(), kClient, kServer);
   EXPECT_GE(ports.size(), 1000U * 2);
   ports.erase(std::unique(ports.begin(), ports.end()), ports.end());
@@ -170,7 +179,7 @@ TEST(RdmaShim, SteersPingPongThatPostsInTheNewWay) {
   rdma::Capture capture("", "h0");
   Agent agent;
   Programs programs("-d {} -g {} -n 100 -N -p 18603");
-  programs.Run(agent, "ibv_rc_pingpong {}", "ibv_rc_pingpong {} 127.0.0.1", 18603);
+  programs.Run(agent, "ibv_rc_pingpong {}", "ibv_rc_pingpong {} 127.0.0.1", AwaitListener(18603));
   ExpectChosenPorts(capture, agent, 100);
   EXPECT_GE(agent.seen(kServer).most_sent, 4096U) << programs.output;
 }
@@ -180,10 +189,59 @@ TEST(RdmaShim, SteersIbReadBw) {
   rdma::Capture capture("", "h0");
   Agent agent;
   Programs programs("-d {} -x {} -F -t 4 -s 8192 -n 100 -p 18601");
-  programs.Run(agent, "ib_read_bw {}", "ib_read_bw {} 127.0.0.1", 18601);
+  programs.Run(agent, "ib_read_bw {}", "ib_read_bw {} 127.0.0.1", AwaitListener(18601));
   ExpectChosenPorts(capture, agent, 30);
   EXPECT_EQ(agent.seen(kServer).flows.size(), 1U);
   EXPECT_EQ(agent.seen(kClient).most_sent, 0U);
+}
+
+// Four queue pairs that receive from one queue; a flow each.
+TEST(RdmaShim, SteersQueuePairsThatShareAReceiveQueue) {
+  rdma::Capture capture("", "h0");
+  Agent agent;
+  Programs programs("-d {} -g {} -n 40 -q 4 -p 18604");
+  programs.Run(agent, "ibv_srq_pingpong {}", "ibv_srq_pingpong {} 127.0.0.1", AwaitListener(18604));
+  ExpectChosenPorts(capture, agent, 40);
+  EXPECT_EQ(agent.seen(kServer).flows.size(), 4U) << programs.output;
+}
+
+// Its connections are made by librdmacm, which calls what the program would; the server reads from
+// the client's memory and writes to it.
+TEST(RdmaShim, SteersRpingWhichConnectsByAManager) {
+  rdma::Capture capture("", "h0");
+  Agent agent;
+  Programs programs("");
+  const auto address = [](int host) { return rdma::AddressOfHost(host, false).ToString(); };
+  programs.Run(
+      agent, fmt::format("rping -s -a {} -p 18605 -C 5 -v -d", address(kServer)),
+      fmt::format("rping -c -a {} -I {} -p 18605 -C 5 -v -d", address(kServer), address(kClient)),
+      "until rdma resource show cm_id | grep -q LISTEN; do sleep 0.1; done");
+  ExpectChosenPorts(capture, agent, 10);
+  EXPECT_EQ(agent.seen(kServer).flows.size(), 1U) << programs.output;
+}
+
+// The device goes while programs use it: the kernel lets it go when they have ended. They end well,
+// or with an error of their own; the agent goes on, and what comes in its place is found.
+TEST(RdmaShim, OutlivesADeviceThatVanishes) {
+  Agent agent;
+  const auto address = rdma::RoceAddressOf(kServer, false);
+  Programs programs("-d {} -x {} -F -t 4 -s 8192 -n 1500 -p 18606");
+  std::future<void> vanishing;
+  agent.on_turn = [&] {
+    if (vanishing.valid() || agent.seen(kClient).most_sent < 1 << 20) return;
+    vanishing =
+        std::async(std::launch::async, [&] { rdma::Shell("rdma link delete " + address.device); });
+  };
+  programs.Run(agent, "ib_write_bw {}", "ib_write_bw {} 127.0.0.1", AwaitListener(18606));
+  ASSERT_TRUE(vanishing.valid()) << programs.output;
+  vanishing.wait();
+  EXPECT_FALSE(verbs::FindRoceAddress(address.address));
+  agent.TurnUntil([&] { return agent.OpenFlows() == 0; });
+  rdma::Shell(
+      fmt::format("rdma link add {} type rxe netdev {}", address.device, address.interface));
+  agent.on_turn = nullptr;
+  programs.Run(agent, "ib_write_bw {}", "ib_write_bw {} 127.0.0.1", AwaitListener(18606));
+  EXPECT_EQ(agent.seen(kClient).flows.size(), 2U) << programs.output;
 }
 
 // Found by the name of the real library; completions by events.
@@ -192,7 +250,7 @@ TEST(RdmaShim, SteersPingPongByTheLibraryPath) {
   Agent agent;
   Programs programs("-d {} -g {} -n 20 -e -p 18602");
   programs.Load("LD_LIBRARY_PATH", ESPALIER_VERBS_FOLDER);
-  programs.Run(agent, "ibv_rc_pingpong {}", "ibv_rc_pingpong {} 127.0.0.1", 18602);
+  programs.Run(agent, "ibv_rc_pingpong {}", "ibv_rc_pingpong {} 127.0.0.1", AwaitListener(18602));
   ExpectChosenPorts(capture, agent, 20);
   EXPECT_GE(agent.seen(kServer).flows.size(), 1U);
 }

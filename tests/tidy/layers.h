@@ -62,7 +62,7 @@ inline const std::vector<Layer>& Layers() {
       {"agent/probe/", {"common/base/", "common/io/", "proto/", "agent/", "agent/socket/"}},
       {"agent/local/", {"common/base/", "common/io/", "proto/", "agent/", "agent/socket/"}},
       {"agent/dpdk/", {"common/base/", "common/io/", "agent/", "agent/local/"}},
-      {"agent/verbs/", {"common/base/", "common/verbs/"}},
+      {"agent/verbs/", {"common/base/", "common/verbs/", "proto/", "agent/"}},
       {"agent/verbs/shim/", {"common/verbs/", "agent/local/"}},
       {"agent/nccl/", {}},
       {"agent/configuration.",

@@ -106,7 +106,7 @@ class Lane {
   bool has_renewal = false;  // the other end's kRenew has come
   Notice renewal;
   std::optional<Notice> next_renewal;  // likewise, of the next generation
-  std::uint32_t connected_there = 0;  // the latest generation that the other end has connected
+  std::uint32_t connected_there = 0;   // the latest generation that the other end has connected
 
   // The source port that it shall have, from the next connection on or by a live change.
   std::uint16_t port = 0;  // 0: the device's own choice

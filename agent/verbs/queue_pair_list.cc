@@ -1,0 +1,184 @@
+#include "agent/verbs/queue_pair_list.h"
+
+#include <fmt/format.h>
+#include <infiniband/verbs.h>
+#include <linux/netlink.h>
+#include <rdma/rdma_netlink.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "common/base/unique_fd.h"
+
+namespace espalier::agent {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+constexpr std::size_t kAnswerBytes = 64 << 10;
+constexpr timeval kPatience = {.tv_sec = 1, .tv_usec = 0};
+
+std::size_t Aligned(std::size_t bytes) { return (bytes + NLA_ALIGNTO - 1) & ~(NLA_ALIGNTO - 1UL); }
+
+// Calls `use` with the type and the payload of each whole attribute.
+template <typename Use>
+void ForEachAttribute(Bytes bytes, const Use& use) {
+  while (bytes.size() >= NLA_HDRLEN) {
+    nlattr header;
+    std::memcpy(&header, bytes.data(), sizeof(header));
+    if (header.nla_len < NLA_HDRLEN || header.nla_len > bytes.size()) return;
+    use(header.nla_type & NLA_TYPE_MASK, bytes.subspan(NLA_HDRLEN, header.nla_len - NLA_HDRLEN));
+    bytes = bytes.subspan(std::min(Aligned(header.nla_len), bytes.size()));
+  }
+}
+
+// An unsigned number of one to four bytes.
+std::uint32_t NumberIn(Bytes bytes) {
+  std::uint32_t number = 0;  // little-endian, as the hosts that this is built for
+  std::memcpy(&number, bytes.data(), std::min(bytes.size(), sizeof(number)));
+  return number;
+}
+
+std::string TextIn(Bytes bytes) {
+  const auto* const text = reinterpret_cast<const char*>(bytes.data());
+  return {text, ::strnlen(text, bytes.size())};
+}
+
+bool IsConnection(std::uint32_t type) {
+  return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_XRC_SEND;
+}
+
+std::optional<KernelQueuePair> ReadEntry(Bytes entry) {
+  KernelQueuePair pair;
+  std::uint32_t type = 0;
+  std::uint32_t state = IBV_QPS_RESET;
+  ForEachAttribute(entry, [&](int kind, Bytes value) {
+    if (kind == RDMA_NLDEV_ATTR_RES_LQPN) pair.number = NumberIn(value);
+    if (kind == RDMA_NLDEV_ATTR_RES_RQPN) pair.remote_number = NumberIn(value);
+    if (kind == RDMA_NLDEV_ATTR_RES_SQ_PSN) pair.next_packet = NumberIn(value);
+    if (kind == RDMA_NLDEV_ATTR_RES_TYPE) type = NumberIn(value);
+    if (kind == RDMA_NLDEV_ATTR_RES_STATE) state = NumberIn(value);
+    if (kind == RDMA_NLDEV_ATTR_RES_PID) pair.process = NumberIn(value);
+    if (kind == RDMA_NLDEV_ATTR_RES_KERN_NAME) pair.owner = TextIn(value);
+  });
+  const bool can_send = state == IBV_QPS_RTS || state == IBV_QPS_SQD;
+  if (!IsConnection(type) || !can_send) return std::nullopt;
+  return pair;
+}
+
+Error Failed(const char* what) {
+  return {ErrorCode::kInternal, fmt::format("{}: {}", what, std::strerror(errno))};
+}
+
+// A conversation with the kernel's RDMA subsystem.
+class Netlink {
+ public:
+  static Result<Netlink> Open() {
+    UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA));
+    if (!socket) return Fail(ErrorCode::kUnsupported, "the kernel has no RDMA");
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
+    return Netlink(std::move(socket));
+  }
+
+  // Asks for all objects of a kind (of a device); `use` gets each answer without its header.
+  Result<void> Dump(int command, std::optional<std::uint32_t> device,
+                    const std::function<void(Bytes)>& use) {
+    struct {
+      nlmsghdr header;
+      nlattr attribute;
+      std::uint32_t device;
+    } request = {};
+    static_assert(sizeof(request) == NLMSG_HDRLEN + NLA_HDRLEN + sizeof(std::uint32_t));
+    request.header.nlmsg_len = device ? sizeof(request) : NLMSG_HDRLEN;
+    request.header.nlmsg_type =
+        static_cast<std::uint16_t>(RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, command));
+    request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+    request.header.nlmsg_seq = ++sequence_;
+    request.attribute = {.nla_len = NLA_HDRLEN + sizeof(std::uint32_t),
+                         .nla_type = RDMA_NLDEV_ATTR_DEV_INDEX};
+    request.device = device.value_or(0);
+    if (::send(socket_.get(), &request, request.header.nlmsg_len, 0) < 0) {
+      return tl::unexpected(Failed("asking the kernel for RDMA objects"));
+    }
+    while (true) {
+      const ssize_t bytes = ::recv(socket_.get(), buffer_.data(), buffer_.size(), 0);
+      if (bytes < 0) return tl::unexpected(Failed("the kernel's RDMA objects"));
+      auto done = Read({buffer_.data(), static_cast<std::size_t>(bytes)}, use);
+      if (!done) return Propagate(done);
+      if (*done) return {};
+    }
+  }
+
+ private:
+  explicit Netlink(UniqueFd socket) : socket_(std::move(socket)), buffer_(kAnswerBytes) {}
+
+  // Whether that was the last.
+  Result<bool> Read(Bytes bytes, const std::function<void(Bytes)>& use) const {
+    while (bytes.size() >= NLMSG_HDRLEN) {
+      nlmsghdr header;
+      std::memcpy(&header, bytes.data(), sizeof(header));
+      if (header.nlmsg_len < NLMSG_HDRLEN || header.nlmsg_len > bytes.size()) break;
+      const Bytes payload = bytes.subspan(NLMSG_HDRLEN, header.nlmsg_len - NLMSG_HDRLEN);
+      bytes = bytes.subspan(std::min<std::size_t>(Aligned(header.nlmsg_len), bytes.size()));
+      if (header.nlmsg_seq != sequence_) continue;
+      if (header.nlmsg_type == NLMSG_DONE) return true;
+      if (header.nlmsg_type == NLMSG_ERROR) {
+        const auto error = static_cast<int>(NumberIn(payload));
+        errno = -error;
+        if (error != 0) return tl::unexpected(Failed("the kernel's RDMA objects"));
+        return true;
+      }
+      use(payload);
+    }
+    return false;
+  }
+
+  UniqueFd socket_;
+  std::vector<std::byte> buffer_;
+  std::uint32_t sequence_ = 0;
+};
+
+}  // namespace
+
+void ReadQueuePairs(Bytes answer, std::vector<KernelQueuePair>& pairs) {
+  std::string device;
+  ForEachAttribute(answer, [&](int kind, Bytes value) {
+    if (kind == RDMA_NLDEV_ATTR_DEV_NAME) device = TextIn(value);
+    if (kind != RDMA_NLDEV_ATTR_RES_QP) return;
+    ForEachAttribute(value, [&](int inner, Bytes entry) {
+      if (inner != RDMA_NLDEV_ATTR_RES_QP_ENTRY) return;
+      auto pair = ReadEntry(entry);
+      if (!pair) return;
+      pair->device = device;
+      pairs.push_back(std::move(*pair));
+    });
+  });
+}
+
+Result<std::vector<KernelQueuePair>> ListQueuePairs() {
+  auto netlink = Netlink::Open();
+  if (!netlink) return Propagate(netlink);
+  std::vector<std::uint32_t> devices;
+  const auto listed = netlink->Dump(RDMA_NLDEV_CMD_GET, std::nullopt, [&](Bytes answer) {
+    ForEachAttribute(answer, [&](int kind, Bytes value) {
+      if (kind == RDMA_NLDEV_ATTR_DEV_INDEX) devices.push_back(NumberIn(value));
+    });
+  });
+  if (!listed) return tl::unexpected(listed.error());
+  std::vector<KernelQueuePair> pairs;
+  for (const std::uint32_t device : devices) {
+    // One that has vanished meanwhile has no queue pairs.
+    (void)netlink->Dump(RDMA_NLDEV_CMD_RES_QP_GET, device,
+                        [&](Bytes answer) { ReadQueuePairs(answer, pairs); });
+  }
+  return pairs;
+}
+
+}  // namespace espalier::agent

@@ -22,9 +22,9 @@ constexpr std::array<std::string_view, 3> kNames = {"shm", "tcp", "verbs"};
 
 // The machine of docs/benchmarks.md; over TCP the costs of two of its ranks, each on a core.
 constexpr std::array kUsual = {
-    MeasuredCosts{Medium::kShared, 2, {1e-7, 0, 0, 2.1e-10, 2}},
-    MeasuredCosts{Medium::kShared, 4, {2.7e-6, 0, 1e-10, 8e-11, 2}},
-    MeasuredCosts{Medium::kShared, 8, {1.1e-5, 0, 1.7e-10, 4e-11, 2}},
+    MeasuredCosts{Medium::kShared, 2, {7.5e-7, 0, 1.4e-10, 3.5e-11, 2}},
+    MeasuredCosts{Medium::kShared, 4, {6.5e-6, 0, 1.2e-10, 2.7e-11, 2}},
+    MeasuredCosts{Medium::kShared, 8, {3.3e-5, 0, 1.8e-10, 2.8e-11, 2}},
     MeasuredCosts{Medium::kTcp, 2, {1.3e-5, 7e-6, 2.8e-10, 2.1e-10, 0}},
     MeasuredCosts{Medium::kVerbs, 2, {4e-6, 1e-6, 1e-10, 1e-10, 0}},
 };

@@ -462,8 +462,10 @@ std::string Interpreter::DescribeWaits() const {
     const program::Step& step = block.code->steps[static_cast<std::size_t>(block.done % steps)];
     if (!IsReady(step, block.done / steps)) continue;
     const bool receives = program::Receives(step.op) && block.inbox->TryPeek() == nullptr;
-    peers.insert(receives ? block.code->receive_peer : block.code->send_peer);
+    const int peer = receives ? block.code->receive_peer : block.code->send_peer;
+    if (peer != program::kNoPeer) peers.insert(peer);
   }
+  if (peers.empty()) return fmt::format("rank {} in {}", transport_.rank(), Describe(call_));
   return fmt::format("rank {} waited for rank {} in {}", transport_.rank(), fmt::join(peers, ", "),
                      Describe(call_));
 }

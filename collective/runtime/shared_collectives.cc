@@ -20,6 +20,11 @@ constexpr std::size_t kPage = 4096;
 // Outputs from here on would not stay in the caches anyway.
 constexpr std::size_t kStreamFrom = 4 << 20;
 constexpr std::size_t kLine = 64;
+// Parts from here on are read where they are: below, to ask the kernel costs more than a copy. The
+// kernel does not stream: what an allgather copies once from a slot to its place is faster from
+// there on.
+constexpr std::size_t kReadFrom = 32 << 10;
+constexpr std::size_t kGatherReadTo = 1 << 20;
 
 // Element ranges are cut at lines, so that ranks do not write to one line, and streams stay
 // aligned.
@@ -37,9 +42,13 @@ struct alignas(2 * kLine) SharedCollectives::SharedCall {
   alignas(kLine) std::byte small[kMostSmallBytes];
   RegisteredPlace input;
   RegisteredPlace output;
+  // Where others may read the input in this rank's process; nowhere where that would go wrong.
+  const std::byte* readable;
+  bool reads_all;
 };
 
 struct SharedCollectives::RankArea {
+  MemoryOwner owner;    // before the first call
   SharedCall calls[2];  // by the parity of the call
   Signal met;
   alignas(kPage) std::byte slots[2][kSlotBytes];  // by the parity of the piece
@@ -68,7 +77,9 @@ SharedCollectives::SharedCollectives(std::unique_ptr<transport::SharedGroup> gro
       rank_(group_->rank()),
       size_(group_->size()),
       inputs_(static_cast<std::size_t>(size_)),
-      outputs_(static_cast<std::size_t>(size_)) {}
+      outputs_(static_cast<std::size_t>(size_)) {
+  area(rank_).owner = memories_.owner();
+}
 
 std::size_t SharedCollectives::MemoryOf(int size) {
   return sizeof(RankArea) * static_cast<std::size_t>(std::max(size, 0));
@@ -114,6 +125,9 @@ Result<void> SharedCollectives::Enter(const Operands& operands, const CallSignat
   } else {
     mine.input = registered_.Find(operands.input, bytes).value_or(RegisteredPlace{});
     mine.output = registered_.Find(operands.output, bytes).value_or(RegisteredPlace{});
+    const bool stays = call.kind != CollectiveKind::kAllToAll || operands.input != operands.output;
+    mine.readable = stays ? operands.input : nullptr;
+    mine.reads_all = memories_.ReadsAll();
   }
   mine.arrived.Set(number);
   for (int peer = 0; peer < size_; ++peer) {
@@ -136,6 +150,12 @@ Result<void> SharedCollectives::Meet() {
   return {};
 }
 
+void SharedCollectives::MeetMemories() {
+  std::vector<MemoryOwner> owners;
+  for (int peer = 0; peer < size_; ++peer) owners.push_back(area(peer).owner);
+  memories_.Meet(std::move(owners));
+}
+
 bool SharedCollectives::IsSmall(const Operands& operands, const CallSignature& call) const {
   const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
   if (call.kind != CollectiveKind::kAllReduce || bytes > kMostSmallBytes) return false;
@@ -145,6 +165,21 @@ bool SharedCollectives::IsSmall(const Operands& operands, const CallSignature& c
 }
 
 // All ranks see the same lines, so that they decide alike.
+bool SharedCollectives::IsRead(const Operands& operands, const CallSignature& call) const {
+  const bool gathers = call.kind == CollectiveKind::kAllGather;
+  if ((!gathers && call.kind != CollectiveKind::kAllToAll) || way_ == SharedWay::kSlots) {
+    return false;
+  }
+  const Pieces longest = LongestPart(operands, kSlotBytes);
+  const std::size_t bytes = longest.count * longest.element;
+  if (bytes < kReadFrom || (gathers && bytes > kGatherReadTo)) return false;
+  for (int peer = 0; peer < size_; ++peer) {
+    const SharedCall& theirs = call_of(peer);
+    if (!theirs.reads_all || theirs.readable == nullptr) return false;
+  }
+  return true;
+}
+
 bool SharedCollectives::IsDirect(const CallSignature& call) const {
   if (call.kind != CollectiveKind::kAllReduce) return false;
   for (int peer = 0; peer < size_; ++peer) {
@@ -170,10 +205,12 @@ Result<void> SharedCollectives::RunCall(const Operands& operands, const CallSign
   const bool is_small = IsSmall(operands, call);
   auto entered = Enter(operands, call, is_small);
   if (!entered) return entered;
+  if (calls_ == 1) MeetMemories();
   if (is_small) {
     ReduceSmall(operands);
     return {};
   }
+  if (IsRead(operands, call)) return ReadParts(operands, call.kind);
   switch (call.kind) {
     case CollectiveKind::kAllReduce:
       return IsDirect(call) ? AllReduceDirect(operands) : AllReduceBySlots(operands);
@@ -321,6 +358,31 @@ Result<void> SharedCollectives::AllGather(const Operands& operands) {
   return Exchange(longest.size(), publish, consume);
 }
 
+// Allgather and alltoall, straight from the memory of each peer.
+Result<void> SharedCollectives::ReadParts(const Operands& operands, CollectiveKind kind) {
+  const std::size_t element = reduce::SizeOf(operands.type);
+  const bool gathers = kind == CollectiveKind::kAllGather;
+  const Stores stores =
+      LongestPart(operands, kSlotBytes).count * inputs_.size() * element >= kStreamFrom
+          ? Stores::kStreaming
+          : Stores::kCached;
+  for (int step = 0; step < size_; ++step) {
+    const int peer = (rank_ + step) % size_;
+    const std::size_t bytes = operands.PartOf(gathers ? peer : rank_) * element;
+    const std::byte* from = peer == rank_ ? operands.input : call_of(peer).readable;
+    if (!gathers) from += operands.BeginOf(rank_) * element;
+    std::byte* to = operands.output + operands.BeginOf(peer) * element;
+    if (bytes == 0 || (peer == rank_ && from == to)) continue;
+    if (peer == rank_) {
+      reduce::Copy(from, to, bytes, stores);
+      continue;
+    }
+    auto read = memories_.Read(peer, from, to, bytes);
+    if (!read) return read;
+  }
+  return Meet();
+}
+
 // Reduce-scatter and alltoall: a part of the input for each rank.
 Result<void> SharedCollectives::Scatter(const Operands& operands, bool reduces) {
   const Pieces longest = LongestPart(operands, kSlotBytes / inputs_.size());
@@ -365,9 +427,17 @@ Result<void> SharedCollectives::Scatter(const Operands& operands, bool reduces) 
   return Exchange(longest.size(), publish, consume);
 }
 
+// Bytes of a piece where some ranks only write and others only read: so small that they work at the
+// same time, if each has a core.
+std::size_t SharedCollectives::OneWayPiece(const Operands& operands) const {
+  if (costs_.lanes < size_) return kSlotBytes;
+  const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
+  return std::clamp(bytes / 16 / kPage * kPage, kSlotBytes / 16, kSlotBytes / 4);
+}
+
 Result<void> SharedCollectives::Broadcast(const Operands& operands, int root) {
   const std::size_t element = reduce::SizeOf(operands.type);
-  const Pieces pieces = {operands.elements, kSlotBytes / element, element};
+  const Pieces pieces = {operands.elements, OneWayPiece(operands) / element, element};
   const Stores stores =
       pieces.count * element >= kStreamFrom ? Stores::kStreaming : Stores::kCached;
   const auto publish = [&](std::size_t i) {
@@ -386,7 +456,7 @@ Result<void> SharedCollectives::Broadcast(const Operands& operands, int root) {
 
 Result<void> SharedCollectives::ReduceToRoot(const Operands& operands, int root) {
   const std::size_t element = reduce::SizeOf(operands.type);
-  const Pieces pieces = {operands.elements, kSlotBytes / element, element};
+  const Pieces pieces = {operands.elements, OneWayPiece(operands) / element, element};
   const Stores stores =
       pieces.count * element >= kStreamFrom ? Stores::kStreaming : Stores::kCached;
   const auto publish = [&](std::size_t i) {

@@ -7,18 +7,21 @@
 
 #include "collective/runtime/backend.h"
 #include "collective/runtime/cost_model.h"
+#include "collective/runtime/peer_memory.h"
 #include "collective/runtime/registered_memory.h"
 #include "collective/runtime/shared_way.h"
 #include "collective/transport/shared_group.h"
 
 namespace espalier::runtime {
 
-// Collectives of the ranks of one host, straight over memory that all of them see, three ways:
+// Collectives of the ranks of one host, straight over memory that all of them see, four ways:
 //   small: each rank writes its vector and a flag, and reduces all of them. One step.
 //   slots: data goes through slots that stay in the caches, piece by piece. Each rank copies into
 //     its slot what others need, reduces its share of every rank's piece, and copies out the other
 //     shares: memory sees each input and each output once. One barrier a piece; copying in,
 //     reducing and copying out work on successive pieces at the same time.
+//   read, for allgathers and alltoalls of long parts: each rank reads its peers' memory where it is
+//     (peer_memory.h), if all ranks may; one barrier. Not for an alltoall in place.
 //   direct, for an allreduce between registered buffers: each rank reads its share of all inputs
 //     and streams the sums to all outputs. No copies; one barrier.
 // Inputs are reduced in the order of the ranks, in one pass (16-bit floats are rounded once), so
@@ -55,7 +58,9 @@ class SharedCollectives : public Backend {
   Result<void> Enter(const Operands& operands, const CallSignature& call, bool is_small);
   Result<void> AwaitPeer(transport::Counter& counter, std::uint32_t value, int peer);
   Result<void> Meet();
+  void MeetMemories();
   bool IsSmall(const Operands& operands, const CallSignature& call) const;
+  bool IsRead(const Operands& operands, const CallSignature& call) const;
   bool IsDirect(const CallSignature& call) const;
   Result<void> RunCall(const Operands& operands, const CallSignature& call);
   void ReduceSmall(const Operands& operands);
@@ -67,6 +72,8 @@ class SharedCollectives : public Backend {
   Result<void> Exchange(std::size_t pieces, const Publish& publish, const Consume& consume);
   // The longest of the ranks' parts, in pieces that fit so many bytes.
   Pieces LongestPart(const Operands& operands, std::size_t slot_bytes) const;
+  Result<void> ReadParts(const Operands& operands, program::CollectiveKind kind);
+  std::size_t OneWayPiece(const Operands& operands) const;
   Result<void> AllGather(const Operands& operands);
   Result<void> Scatter(const Operands& operands, bool reduces);
   Result<void> Broadcast(const Operands& operands, int root);
@@ -74,6 +81,7 @@ class SharedCollectives : public Backend {
 
   std::unique_ptr<transport::SharedGroup> group_;
   RegisteredMemory registered_;
+  PeerMemory memories_;
   Costs costs_;
   std::optional<SharedWay> way_;
   int rank_;

@@ -489,8 +489,8 @@ class PlannedPortTest : public CommunicatorTest {
   // Below the ports that the kernel hands out by itself.
   static std::vector<std::uint16_t> FreePorts(std::size_t count) {
     std::vector<std::uint16_t> ports;
-    for (auto port = static_cast<std::uint16_t>(20'000 + ::getpid() % 10'000); ports.size() < count;
-         ++port) {
+    for (auto port = static_cast<std::uint16_t>(20'000 + ::getpid() % 300 * 32);
+         ports.size() < count; ++port) {
       if (transport::ListenOn("127.0.0.1", port)) ports.push_back(port);
     }
     return ports;

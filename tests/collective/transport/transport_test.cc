@@ -44,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(All, TransportContract, ::testing::ValuesIn(Kinds()),
 
 // A port that is free now, below those that the kernel hands out by itself.
 std::uint16_t FreePort() {
-  auto port = static_cast<std::uint16_t>(10'000 + ::getpid() % 10'000);
+  auto port = static_cast<std::uint16_t>(10'000 + ::getpid() % 1'000 * 10);
   while (!Listen(*ParseAddress("::1", port)) || !Listen(*ParseAddress("127.0.0.1", port))) ++port;
   return port;
 }

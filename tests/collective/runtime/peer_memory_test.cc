@@ -1,0 +1,184 @@
+#include "collective/runtime/peer_memory.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "collective/runtime/communicator.h"
+#include "tests/temporary_folder.h"
+
+namespace espalier::runtime {
+namespace {
+
+using reduce::DataType;
+
+// Another process, with the same memory as this one had, until this goes.
+class Twin {
+ public:
+  Twin() {
+    int ends[2] = {};
+    EXPECT_EQ(::pipe(ends), 0);
+    process_ = ::fork();
+    if (process_ == 0) {
+      ::close(ends[1]);
+      char nothing = 0;
+      ::_exit(::read(ends[0], &nothing, 1) == 0 ? 0 : 1);
+    }
+    ::close(ends[0]);
+    end_ = ends[1];
+  }
+  Twin(const Twin&) = delete;
+  Twin& operator=(const Twin&) = delete;
+  ~Twin() { Finish(); }
+
+  pid_t process() const { return process_; }
+  void Finish() {
+    if (end_ < 0) return;
+    ::close(end_);
+    end_ = -1;
+    ::waitpid(process_, nullptr, 0);
+  }
+
+ private:
+  pid_t process_ = 0;
+  int end_ = -1;
+};
+
+TEST(PeerMemory, ReadsItsOwnProcess) {
+  PeerMemory memory;
+  EXPECT_FALSE(memory.ReadsAll());
+  const PeerMemory other;
+  memory.Meet({memory.owner(), other.owner()});
+  ASSERT_TRUE(memory.ReadsAll());
+  const std::vector<std::byte> from(10'000, std::byte{7});
+  std::vector<std::byte> to(from.size());
+  ASSERT_TRUE(memory.Read(1, from.data(), to.data(), to.size()));
+  EXPECT_EQ(to, from);
+}
+
+TEST(PeerMemory, ReadsAnotherProcessWhileItIsThere) {
+  PeerMemory memory;
+  std::vector<std::byte> data(3 << 20, std::byte{1});
+  Twin twin;
+  MemoryOwner there = memory.owner();
+  there.process = twin.process();
+  memory.Meet({memory.owner(), there});
+  if (!memory.ReadsAll()) GTEST_SKIP() << "processes may not read one another here";
+  std::fill(data.begin(), data.end(), std::byte{2});  // here, not there
+  std::vector<std::byte> to(data.size());
+  ASSERT_TRUE(memory.Read(1, data.data(), to.data(), to.size()));
+  EXPECT_EQ(to, std::vector<std::byte>(data.size(), std::byte{1}));
+  const auto nowhere = memory.Read(1, nullptr, to.data(), to.size());
+  ASSERT_FALSE(nowhere);
+  EXPECT_NE(nowhere.error().message.find("rank 1"), std::string::npos) << nowhere.error().message;
+  twin.Finish();
+  const auto gone = memory.Read(1, data.data(), to.data(), to.size());
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code, ErrorCode::kUnavailable);
+}
+
+TEST(PeerMemory, KnowsAnotherProcessByItsWord) {
+  PeerMemory memory;
+  Twin twin;
+  MemoryOwner stranger = memory.owner();
+  stranger.process = twin.process();
+  stranger.word ^= 1;
+  memory.Meet({memory.owner(), stranger});
+  EXPECT_FALSE(memory.ReadsAll());
+  MemoryOwner nobody = memory.owner();
+  nobody.process = twin.process();
+  nobody.place = nullptr;
+  memory.Meet({nobody});
+  EXPECT_FALSE(memory.ReadsAll());
+}
+
+float ValueAt(int rank, std::size_t index) {
+  return static_cast<float>((static_cast<std::size_t>(rank) * 31 + index) % 1009);
+}
+
+std::vector<float> ValuesOf(int rank, std::size_t count) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = ValueAt(rank, i);
+  return values;
+}
+
+// What is read where it is, what is not because it may not be, and what is too short for it.
+class LongParts : public ::testing::TestWithParam<std::size_t> {
+ protected:
+  static constexpr int kRanks = 3;
+
+  void RunRanks(const std::function<void(Communicator&)>& body) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        auto group = Communicator::Join(store_, "g", rank, kRanks, {.medium = Medium::kShared});
+        ASSERT_TRUE(group) << group.error().message;
+        body(**group);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  TemporaryFolder folder_;
+  transport::FileStore store_{folder_.path()};
+};
+
+TEST_P(LongParts, AreGathered) {
+  const std::size_t count = GetParam();
+  RunRanks([&](Communicator& group) {
+    const std::vector<float> input = ValuesOf(group.rank(), count);
+    std::vector<float> expected;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const std::vector<float> part = ValuesOf(rank, count);
+      expected.insert(expected.end(), part.begin(), part.end());
+    }
+    std::vector<float> output(count * kRanks);
+    ASSERT_TRUE(group.AllGather(input.data(), output.data(), count, DataType::kF32));
+    EXPECT_TRUE(output == expected);
+    // In place.
+    output.assign(output.size(), -1);
+    float* own = output.data() + static_cast<std::size_t>(group.rank()) * count;
+    std::copy(input.begin(), input.end(), own);
+    ASSERT_TRUE(group.AllGather(own, output.data(), count, DataType::kF32));
+    EXPECT_TRUE(output == expected);
+    // Rank 1 gives nothing.
+    const std::vector<std::size_t> counts = {count, 0, count};
+    expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(count),
+                   expected.begin() + static_cast<std::ptrdiff_t>(2 * count));
+    output.assign(2 * count, -1);
+    const float* given = group.rank() == 1 ? nullptr : input.data();
+    ASSERT_TRUE(group.RunUnequal(program::CollectiveKind::kAllGather, given, output.data(), counts,
+                                 DataType::kF32, reduce::ReduceOp::kSum));
+    EXPECT_TRUE(output == expected);
+  });
+}
+
+TEST_P(LongParts, AreExchanged) {
+  const std::size_t count = GetParam();
+  RunRanks([&](Communicator& group) {
+    const auto own = static_cast<std::size_t>(group.rank());
+    const std::vector<float> input = ValuesOf(group.rank(), count * kRanks);
+    std::vector<float> expected;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      for (std::size_t i = 0; i < count; ++i) expected.push_back(ValueAt(rank, own * count + i));
+    }
+    std::vector<float> output(input.size());
+    ASSERT_TRUE(group.AllToAll(input.data(), output.data(), count, DataType::kF32));
+    EXPECT_TRUE(output == expected);
+    // In place, on one rank alone: then none is read where it is.
+    output = input;
+    const float* from = group.rank() == 1 ? output.data() : input.data();
+    ASSERT_TRUE(group.AllToAll(from, output.data(), count, DataType::kF32));
+    EXPECT_TRUE(output == expected);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Elements, LongParts, ::testing::Values(1'001, 50'021, 300'007));
+
+}  // namespace
+}  // namespace espalier::runtime

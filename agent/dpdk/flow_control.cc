@@ -89,7 +89,7 @@ void FlowControl::HandleStranger(const FlowEvent& event) {
         table_.HasAcknowledgements(flow.slot)) {
       continue;
     }
-    const std::uint32_t next = table_.line(flow.slot).next_psn.load(std::memory_order_relaxed);
+    const std::uint32_t next = table_.next_psn(flow.slot);
     if (((next - 1 - event.psn) & kPsnMask) >= kWindow) continue;
     if (only != nullptr) return;  // it could be either's
     only = &flow;
@@ -117,7 +117,7 @@ void FlowControl::Update(const FlowKey& key, Flow& flow, TimePoint now) {
   const std::uint64_t sent = counts.bytes - counts.outstanding_bytes;
   const std::uint64_t remaining =
       flow.message_bytes - std::min<std::uint64_t>(flow.message_bytes, counts.bytes);
-  const std::uint16_t chosen = table_.line(flow.slot).port.load(std::memory_order_relaxed);
+  const std::uint16_t chosen = table_.port(flow.slot);
   espalier_flow_progress(flow.handle, remaining, counts.outstanding_bytes, sent,
                          chosen != 0 ? chosen : flow.own_port);
   espalier_flow_transport(flow.handle, counts.retries, counts.rtt_us);

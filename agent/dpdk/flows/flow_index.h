@@ -1,55 +1,69 @@
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
 namespace espalier::dpdk {
 
 // From hashes to slots: flat, open addressing, at most half full, immutable once it is shared.
-// The upper half of a hash is kept beside the slot, so that what the slot holds is looked at only
-// where it is almost surely the right one.
+// A hash's upper bits say where to look; its lower half is kept beside the slot, so that what the
+// slot holds is looked at only where it is almost surely the right one.
 class FlowIndex {
  public:
   // Room for `size` entries.
-  explicit FlowIndex(std::size_t size) : buckets_(std::size_t{4}) {
-    while (buckets_.size() < 2 * size) buckets_.resize(2 * buckets_.size());
-    mask_ = buckets_.size() - 1;
-  }
+  explicit FlowIndex(std::size_t size)
+      : buckets_(std::bit_ceil(std::max<std::size_t>(2 * size, 4))),
+        mask_(buckets_.size() - 1),
+        shift_(64 - std::countr_zero(buckets_.size())) {}
 
   void Add(std::uint64_t hash, std::uint32_t slot) {
-    std::size_t at = hash & mask_;
+    std::size_t at = hash >> shift_;
     while (buckets_[at] != 0) at = (at + 1) & mask_;
-    buckets_[at] = (hash & kFingerprint) | (slot + 1);
+    buckets_[at] = std::uint64_t{slot + 1} << 32 | (hash & 0xFFFF'FFFF);
   }
 
-  void Prefetch(std::uint64_t hash) const { __builtin_prefetch(&buckets_[hash & mask_]); }
+  // For the stages of a burst: where it looks, in registers.
+  struct Reader {
+    const std::uint64_t* buckets;
+    std::size_t mask;
+    int shift;
 
-  // The first slot whose fingerprint fits, for a prefetch of what it holds, or kNoSlot.
-  static constexpr std::uint32_t kNoSlot = UINT32_MAX;
-  std::uint32_t Guess(std::uint64_t hash) const {
-    for (std::size_t at = hash & mask_; buckets_[at] != 0; at = (at + 1) & mask_) {
-      if (((buckets_[at] ^ hash) & kFingerprint) == 0) return Slot(at);
+    void Prefetch(std::uint64_t hash) const { __builtin_prefetch(&buckets[hash >> shift]); }
+    // The first slot whose fingerprint fits, for a prefetch of what it holds, plus 1; 0 for none.
+    [[gnu::always_inline]] std::uint32_t Guess(std::uint64_t hash) const {
+      std::uint64_t bucket = buckets[hash >> shift];
+      if (!Fits(bucket, hash)) [[unlikely]] {
+        std::size_t at = hash >> shift;
+        while (bucket != 0 && !Fits(bucket, hash)) bucket = buckets[at = (at + 1) & mask];
+      }
+      return static_cast<std::uint32_t>(bucket >> 32);
     }
-    return kNoSlot;
-  }
+  };
+  Reader reader() const { return {buckets_.data(), mask_, shift_}; }
 
   // The slot with this hash that `is_it`.
   template <typename IsIt>
   std::optional<std::uint32_t> Find(std::uint64_t hash, IsIt&& is_it) const {
-    for (std::size_t at = hash & mask_; buckets_[at] != 0; at = (at + 1) & mask_) {
-      if (((buckets_[at] ^ hash) & kFingerprint) == 0 && is_it(Slot(at))) return Slot(at);
+    for (std::size_t at = hash >> shift_; buckets_[at] != 0; at = (at + 1) & mask_) {
+      if (Fits(buckets_[at], hash) && is_it(Slot(buckets_[at]))) return Slot(buckets_[at]);
     }
     return std::nullopt;
   }
 
  private:
-  static constexpr std::uint64_t kFingerprint = 0xFFFF'FFFF'0000'0000;
-  std::uint32_t Slot(std::size_t at) const { return static_cast<std::uint32_t>(buckets_[at]) - 1; }
+  static bool Fits(std::uint64_t bucket, std::uint64_t hash) {
+    return static_cast<std::uint32_t>(bucket) == static_cast<std::uint32_t>(hash);
+  }
+  static std::uint32_t Slot(std::uint64_t bucket) {
+    return static_cast<std::uint32_t>(bucket >> 32) - 1;
+  }
 
-  std::vector<std::uint64_t> buckets_;  // fingerprint, slot + 1; 0: empty
-  std::size_t mask_ = 0;
+  std::vector<std::uint64_t> buckets_;  // slot + 1, fingerprint; 0: empty
+  std::size_t mask_;
+  int shift_;
 };
 
 }  // namespace espalier::dpdk

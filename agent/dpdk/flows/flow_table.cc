@@ -15,8 +15,8 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 FlowTable::FlowTable(std::uint32_t max_flows, std::size_t cores)
     : max_flows_(max_flows),
       core_count_(cores),
-      lines_(std::make_unique<FlowLine[]>(max_flows)),
-      echoes_(std::make_unique<FlowEcho[]>(max_flows)),
+      lines_(std::make_unique<FlowLine[]>(max_flows + std::size_t{1})),
+      details_(std::make_unique<FlowDetails[]>(max_flows + std::size_t{1})),
       acknowledgements_(std::make_unique<AcknowledgementLine[]>(max_flows)),
       cores_(std::make_unique<Core[]>(cores)),
       used_(max_flows, false),
@@ -34,18 +34,19 @@ std::optional<std::uint32_t> FlowTable::Add(const FlowKey& key, FlowKind kind,
   if (free_.empty()) return std::nullopt;
   const std::uint32_t slot = free_.back();
   free_.pop_back();
-  FlowLine& line = lines_[slot];
-  line.key = key;
+  FlowLine& line = lines_[slot + 1];
   line.port.store(0, kRelaxed);
-  line.own_port.store(own_port, kRelaxed);
   line.bytes.store(0, kRelaxed);
   line.packets.store(0, kRelaxed);
-  line.next_psn.store(psn, kRelaxed);
-  line.retries.store(0, kRelaxed);
-  line.watch.store(kind == FlowKind::kResponses ? FlowLine::kResponses : 0, kRelaxed);
-  FlowEcho& echo = echoes_[slot];
-  echo.rtt_us.store(0, kRelaxed);
-  echo.next_acknowledged_psn.store(psn, kRelaxed);
+  line.next.store(std::uint64_t{key.qpn()} << 32 | psn, kRelaxed);
+  line.expectation.store(0, kRelaxed);
+  FlowDetails& details = details_[slot + 1];
+  details.key = key;
+  details.own_port.store(Swap16(own_port), kRelaxed);
+  details.retries.store(0, kRelaxed);
+  details.watch.store(static_cast<std::uint32_t>(kind) << FlowDetails::kKindShift, kRelaxed);
+  details.rtt_us.store(0, kRelaxed);
+  details.next_acknowledged_psn.store(psn, kRelaxed);
   used_[slot] = true;
   ++size_;
   return slot;
@@ -61,7 +62,7 @@ void FlowTable::Remove(std::uint32_t slot) {
 
 void FlowTable::SetPort(std::uint32_t slot, std::uint16_t port) {
   ESPALIER_CHECK(used_[slot], "slot={}", slot);
-  lines_[slot].port.store(port, kRelaxed);
+  lines_[slot + 1].port.store(Swap16(port), kRelaxed);
 }
 
 void FlowTable::Pair(std::uint32_t slot, const FlowKey& acknowledgements) {
@@ -74,7 +75,7 @@ void FlowTable::Publish() {
   auto next = std::make_unique<Snapshot>(Snapshot{FlowIndex(size_), FlowIndex(size_)});
   for (std::uint32_t slot = 0; slot < max_flows_; ++slot) {
     if (!used_[slot]) continue;
-    next->flows.Add(HashOf(lines_[slot].key), slot);
+    next->flows.Add(HashOf(details_[slot + 1].key), slot);
     if (paired_[slot]) next->acknowledgements.Add(HashOf(acknowledgements_[slot].key), slot);
   }
   published_.store(next.get(), std::memory_order_seq_cst);
@@ -100,15 +101,15 @@ void FlowTable::Reclaim() {
 }
 
 FlowCounts FlowTable::Read(std::uint32_t slot) const {
-  const FlowLine& line = lines_[slot];
-  const FlowEcho& echo = echoes_[slot];
+  const FlowLine& line = lines_[slot + 1];
+  const FlowDetails& details = details_[slot + 1];
   FlowCounts counts{.bytes = line.bytes.load(kRelaxed),
                     .packets = line.packets.load(kRelaxed),
-                    .retries = line.retries.load(kRelaxed),
-                    .rtt_us = echo.rtt_us.load(kRelaxed)};
+                    .retries = details.retries.load(kRelaxed),
+                    .rtt_us = details.rtt_us.load(kRelaxed)};
   if (paired_[slot] && counts.packets > 0) {
     const std::uint32_t psns =
-        (line.next_psn.load(kRelaxed) - echo.next_acknowledged_psn.load(kRelaxed)) & kPsnMask;
+        (line.next_psn() - details.next_acknowledged_psn.load(kRelaxed)) & kPsnMask;
     // Half of the space of numbers: acknowledgements have overtaken what was read of the line.
     const std::uint64_t packets = psns < 1U << 23 ? psns : 0;
     counts.outstanding_bytes = std::min(counts.bytes, packets * (counts.bytes / counts.packets));

@@ -21,27 +21,44 @@ enum class FlowKind : std::uint8_t {
 // One flow, in one cache line: what cores look at and add up with each of its packets. A flow's
 // packets come to one core (its queue is chosen by their addresses and ports), so that additions
 // need no lock; were they to come to two, a count could be lost and nothing else.
+//
+// Nearly all packets of a flow are like the one before, one PSN further. The core that claimed the
+// line keeps here what that one was like (flows/expectation.h); no other core looks at it.
 struct alignas(64) FlowLine {
-  FlowKey key;
-  std::atomic<std::uint16_t> port{0};      // chosen; 0: it keeps its own
-  std::atomic<std::uint16_t> own_port{0};  // that the host sends from
-  std::atomic<std::uint64_t> bytes{0};     // of payload, each byte once
-  std::atomic<std::uint32_t> packets{0};   // wraps around
-  std::atomic<std::uint32_t> next_psn{0};
-  std::atomic<std::uint32_t> retries{0};  // packets that were sent again
-  // PSN of the packet whose acknowledgement is waited for, and flags.
-  std::atomic<std::uint32_t> watch{0};
-  static constexpr std::uint32_t kWatching = 1U << 24;
-  static constexpr std::uint32_t kResponses = 1U << 25;
+  HeaderWord ip{};   // what its packets have in common: 16 bytes of the IP header,
+  HeaderWord udp{};  // and 16 that end in the transport header
+  std::atomic<std::uint64_t> bytes{0};  // of payload, each byte once
+  // The next packet's queue pair and PSN, as the transport header has them from its fourth byte on.
+  std::atomic<std::uint64_t> next{0};
+  std::atomic<std::uint32_t> packets{0};  // wraps around
+  // The claiming core's number + 1, and the port that icrc_difference is for. 0: not claimed.
+  std::atomic<std::uint32_t> expectation{0};
+  std::uint32_t icrc_difference = 0;   // what the change of port does to the CRC; 0: no change
+  std::atomic<std::uint16_t> port{0};  // chosen, as it lies in packets; 0: it keeps its own
+  std::uint16_t udp_bytes = 0;
+
+  std::uint32_t next_psn() const {
+    return static_cast<std::uint32_t>(next.load(std::memory_order_relaxed)) & kPsnMask;
+  }
 };
 static_assert(sizeof(FlowLine) == 64);
 
-// What acknowledgements say of a flow.
-struct FlowEcho {
+// What is looked at with packets that were not expected, and IPv6 addresses.
+struct alignas(64) FlowDetails {
+  FlowKey key;
+  std::atomic<std::uint16_t> own_port{0};  // that the host sends from, as it lies in packets
+  std::atomic<std::uint32_t> retries{0};   // packets that were sent again
+  // PSN of the packet whose acknowledgement is waited for, and flags.
+  std::atomic<std::uint32_t> watch{0};
+  static constexpr std::uint32_t kWatching = 1U << 24;
+  static constexpr int kKindShift = 25;  // the flow's FlowKind
+  static constexpr std::uint32_t kKind = 1U << kKindShift;
+  // What acknowledgements say.
   std::atomic<std::uint32_t> watched_at_us{0};
   std::atomic<std::uint32_t> rtt_us{0};  // smoothed; 0: unknown
   std::atomic<std::uint32_t> next_acknowledged_psn{0};
 };
+static_assert(sizeof(FlowDetails) == 64);
 
 // Acknowledgements that answer a flow: from its destination, to the queue pair that sends it.
 struct AcknowledgementLine {
@@ -91,7 +108,12 @@ class FlowTable {
 
   bool HasAcknowledgements(std::uint32_t slot) const { return paired_[slot]; }
   FlowCounts Read(std::uint32_t slot) const;
-  const FlowLine& line(std::uint32_t slot) const { return lines_[slot]; }
+  const FlowKey& key(std::uint32_t slot) const { return details_[slot + 1].key; }
+  std::uint32_t next_psn(std::uint32_t slot) const { return lines_[slot + 1].next_psn(); }
+  // Chosen; 0: its own.
+  std::uint16_t port(std::uint32_t slot) const {
+    return Swap16(lines_[slot + 1].port.load(std::memory_order_relaxed));
+  }
   std::uint32_t size() const { return size_; }
 
   struct Snapshot {
@@ -101,13 +123,13 @@ class FlowTable {
   // What a core works with for one burst.
   struct View {
     const Snapshot* snapshot;
-    FlowLine* lines;
-    FlowEcho* echoes;
+    FlowLine* lines;       // by slot + 1; the first one is nobody's
+    FlowDetails* details;  // by slot + 1
     const AcknowledgementLine* acknowledgements;
     bool wants_strangers;
   };
   View Begin() const {
-    return {published_.load(std::memory_order_acquire), lines_.get(), echoes_.get(),
+    return {published_.load(std::memory_order_acquire), lines_.get(), details_.get(),
             acknowledgements_.get(), wants_strangers_.load(std::memory_order_relaxed)};
   }
   // The core's burst is over; it keeps nothing of its view.
@@ -130,8 +152,8 @@ class FlowTable {
 
   const std::uint32_t max_flows_;
   const std::size_t core_count_;
-  const std::unique_ptr<FlowLine[]> lines_;
-  const std::unique_ptr<FlowEcho[]> echoes_;
+  const std::unique_ptr<FlowLine[]> lines_;  // by slot + 1, as details_
+  const std::unique_ptr<FlowDetails[]> details_;
   const std::unique_ptr<AcknowledgementLine[]> acknowledgements_;  // by the slot of their flow
   const std::unique_ptr<Core[]> cores_;
   std::vector<bool> used_;    // by slot

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/dpdk/flows/expectation.h"
+
 namespace espalier::dpdk {
 namespace {
 
@@ -18,12 +20,12 @@ void Add(std::atomic<T>& number, T amount) {
   number.store(static_cast<T>(number.load(kRelaxed) + amount), kRelaxed);
 }
 
-// What a packet is to a flow, by its opcode.
+// What a packet is to a flow, by its opcode. The first two are those of FlowKind.
 enum class Role : std::uint8_t {
-  kRequest,          // of a connection: counts up its PSN
-  kResponse,         // to READ requests: counts up theirs
-  kAcknowledgement,  // of a connection
-  kOther,            // datagrams, congestion notifications, what is not known
+  kRequest = static_cast<std::uint8_t>(FlowKind::kRequests),    // counts up its connection's PSN
+  kResponse = static_cast<std::uint8_t>(FlowKind::kResponses),  // to READ: counts up theirs
+  kAcknowledgement,                                             // of a connection
+  kOther,  // datagrams, congestion notifications, what is not known
 };
 
 constexpr std::array<Role, 256> MakeRoles() {
@@ -57,129 +59,156 @@ bool IsOrdinaryQueuePair(const RocePacket& packet) {
   return qpn > 1 && qpn != 0xFFFFFF;
 }
 
+void Prefetch(std::span<const Frame> frames) {
+  for (const Frame& frame : frames) __builtin_prefetch(frame.data);
+}
+
 }  // namespace
 
-// A RoCEv2 packet between two stages.
-struct Steering::Found {
-  RocePacket packet;
-  std::uint64_t hash;
-  std::uint32_t guess;
+// A frame between two stages.
+struct Steering::Staged {
+  Candidate packet;
+  union {
+    std::uint64_t hash;  // before the look-up
+    FlowLine* line;      // behind it; the first one where it is in no flow
+  };
 };
 
 void Steering::Outgoing(std::span<const Frame> frames, std::uint32_t now_us) {
   const FlowTable::View view = table_.Begin();
-  const std::size_t first = std::min(frames.size(), kBatch);
-  for (std::size_t i = 0; i < first; ++i) __builtin_prefetch(frames[i].data);
+  Prefetch(frames.first(std::min(frames.size(), kBatch)));
   while (!frames.empty()) {
     const std::size_t count = std::min(frames.size(), kBatch);
-    SteerBatch(view, frames.first(count), std::min(frames.size() - count, kBatch), now_us);
+    const std::span<const Frame> batch = frames.first(count);
     frames = frames.subspan(count);
+    if (frames.size() >= count) {
+      SteerBatch(view, batch, frames.data(), now_us);
+    } else {
+      Prefetch(frames);
+      SteerBatch(view, batch, batch.data(), now_us);
+    }
   }
   table_.Finish(core_);
 }
 
-[[gnu::always_inline]] inline void Steering::Count(FlowLine& line, FlowEcho& echo,
-                                                   const RocePacket& packet, std::uint32_t now_us) {
+// `next`: as many frames, whose headers are fetched ahead.
+void Steering::SteerBatch(const FlowTable::View& view, std::span<const Frame> frames,
+                          const Frame* next, std::uint32_t now_us) {
+  Staged staged[kBatch];
+  const FlowIndex::Reader flows = view.snapshot->flows.reader();
+  Staged* end = staged;
+  for (const Frame& frame : frames) {
+    __builtin_prefetch(next++->data);
+    Staged& one = *end++;
+    const Candidate packet = FindCandidate(frame.data, frame.bytes);
+    one.packet.udp = packet.udp;
+    one.packet.end = packet.end;
+    one.packet.is_v4 = packet.is_v4;
+    one.hash = packet.udp == nullptr ? 0 : HashOf(packet);
+    flows.Prefetch(one.hash);
+    __builtin_prefetch(packet.end - 4, 1);
+  }
+  FlowLine* const lines = view.lines;
+  FlowDetails* const details = view.details;
+  for (Staged* one = staged; one != end; ++one) {
+    const std::size_t number = flows.Guess(one->hash);
+    one->line = lines + number;
+    __builtin_prefetch(lines + number, 1);
+    if (!one->packet.is_v4) __builtin_prefetch(details + number);
+  }
+  std::uint64_t foreign = 0;
+  std::uint64_t rewritten = 0;
+  const std::uint32_t claim = ClaimOf(core_);
+  const Frame* frame = frames.data();
+  for (const Staged* one = staged; one != end; ++one, ++frame) {
+    FlowLine& line = *one->line;
+    const std::uint16_t port = line.port.load(kRelaxed);
+    const bool is_expected = one->packet.udp != nullptr &&
+                             IsExpected(line, details[one->line - lines], one->packet, claim, port);
+    if (!is_expected) [[unlikely]] {
+      const Outcome outcome = SteerUnexpected(view, *frame, now_us);
+      foreign += outcome == Outcome::kForeign ? 1 : 0;
+      rewritten += outcome == Outcome::kRewritten ? 1 : 0;
+      continue;
+    }
+    std::uint8_t* const udp = one->packet.udp;
+    const std::uint32_t udp_bytes = line.udp_bytes;
+    line.next.store(QueuePairAndPsn(udp) + 1, kRelaxed);
+    Add<std::uint32_t>(line.packets, 1);
+    Add<std::uint64_t>(line.bytes, udp_bytes - kMinRoceUdp);
+    const std::uint32_t difference = line.icrc_difference;
+    if (difference == 0) continue;
+    ++rewritten;
+    Store16(udp, port);
+    Store32(udp + udp_bytes - 4, Load32(udp + udp_bytes - 4) ^ difference);
+  }
+  Add<std::uint64_t>(counts_.frames, frames.size());
+  Add<std::uint64_t>(counts_.roce, frames.size() - foreign);
+  Add<std::uint64_t>(counts_.rewritten, rewritten);
+}
+
+// The long way, for every frame.
+Steering::Outcome Steering::SteerUnexpected(const FlowTable::View& view, const Frame& frame,
+                                            std::uint32_t now_us) {
+  const RocePacket packet = ParseRoce(frame.data, frame.bytes);
+  if (!packet) return Outcome::kForeign;
+  const auto is_it = [&](std::uint32_t slot) {
+    return Matches(view.details[slot + 1].key, packet);
+  };
+  const auto slot = view.snapshot->flows.Find(HashOf(packet), is_it);
+  if (!slot) {
+    HandleUnknown(packet);
+    return Outcome::kAsItWas;
+  }
+  if (packet.opcode() == kSendOnly && packet.IsProbe()) return Outcome::kAsItWas;
+  FlowLine& line = view.lines[*slot + 1];
+  const std::uint16_t port = line.port.load(kRelaxed);
+  if (Count(line, view.details[*slot + 1], packet, now_us)) {
+    Expect(line, packet, ClaimOf(core_), port, patch_);
+  }
+  const bool is_rewritten = port != 0 && RewriteSourcePort(packet, port, patch_);
+  return is_rewritten ? Outcome::kRewritten : Outcome::kAsItWas;
+}
+
+// True where it is the flow's own, in its turn.
+bool Steering::Count(FlowLine& line, FlowDetails& details, const RocePacket& packet,
+                     std::uint32_t now_us) {
   Add<std::uint32_t>(line.packets, 1);
-  const std::uint32_t watch = line.watch.load(kRelaxed);
-  const bool of_responses = (watch & FlowLine::kResponses) != 0;
-  if (RoleOf(packet) != (of_responses ? Role::kResponse : Role::kRequest)) return;
+  const std::uint32_t watch = details.watch.load(kRelaxed);
+  if (watch >> FlowDetails::kKindShift != static_cast<std::uint32_t>(RoleOf(packet))) return false;
   const std::uint32_t psn = packet.psn();
   const bool is_next =
-      psn == line.next_psn.load(kRelaxed) && packet.source_port() == line.own_port.load(kRelaxed);
-  if (!is_next && !CountOutOfTurn(line, packet)) [[unlikely]]
-    return;
-  line.next_psn.store((psn + 1) & kPsnMask, kRelaxed);
+      psn == line.next_psn() && Load16(packet.udp) == details.own_port.load(kRelaxed);
+  if (!is_next && !CountOutOfTurn(line, details, packet)) return false;
+  line.next.store(std::uint64_t{packet.destination_qpn()} << 32 | ((psn + 1) & kPsnMask), kRelaxed);
   Add<std::uint64_t>(line.bytes, packet.payload_and_extended_headers());
-  if (packet.asks_for_acknowledgement() && (watch & FlowLine::kWatching) == 0) {
-    echo.watched_at_us.store(now_us, kRelaxed);
-    line.watch.store(FlowLine::kWatching | psn, kRelaxed);
+  if (packet.asks_for_acknowledgement() && (watch & FlowDetails::kWatching) == 0) {
+    details.watched_at_us.store(now_us, kRelaxed);
+    details.watch.store((watch & FlowDetails::kKind) | FlowDetails::kWatching | psn, kRelaxed);
   }
+  return true;
 }
 
 // Some were missed (a READ request counts for its responses), this one is sent again, or the queue
 // pair is another. True for the first.
-bool Steering::CountOutOfTurn(FlowLine& line, const RocePacket& packet) {
-  const std::uint32_t responses = line.watch.load(kRelaxed) & FlowLine::kResponses;
-  const std::uint32_t ahead = (packet.psn() - line.next_psn.load(kRelaxed)) & kPsnMask;
+bool Steering::CountOutOfTurn(FlowLine& line, FlowDetails& details, const RocePacket& packet) {
+  const std::uint32_t kind = details.watch.load(kRelaxed) & FlowDetails::kKind;
+  const std::uint32_t ahead = (packet.psn() - line.next_psn()) & kPsnMask;
   const bool jumped = ahead < kHalfOfPsns ? ahead > kFarAhead : kPsnMask + 1 - ahead > kFarBack;
-  if (jumped || line.own_port.load(kRelaxed) != packet.source_port()) {
+  if (jumped || details.own_port.load(kRelaxed) != Load16(packet.udp)) {
     Tell({.kind = FlowEvent::Kind::kRestarted,
-          .flow_kind = responses != 0 ? FlowKind::kResponses : FlowKind::kRequests,
+          .flow_kind = static_cast<FlowKind>(kind >> FlowDetails::kKindShift),
           .own_port = packet.source_port(),
-          .key = line.key,
+          .key = details.key,
           .psn = packet.psn(),
           .message_bytes = packet.DmaBytes().value_or(0)});
     return false;
   }
   if (ahead < kHalfOfPsns) return true;
-  Add<std::uint32_t>(line.retries, 1);
+  Add<std::uint32_t>(details.retries, 1);
   // Which of the two would be acknowledged nobody knows (Karn's rule).
-  line.watch.store(responses, kRelaxed);
+  details.watch.store(kind, kRelaxed);
   return false;
-}
-
-[[gnu::always_inline]] inline std::uint64_t Steering::Steer(const FlowTable::View& view,
-                                                            const RocePacket& packet,
-                                                            std::uint32_t slot,
-                                                            std::uint32_t now_us) {
-  if (packet.opcode() == kSendOnly && packet.IsProbe()) [[unlikely]]
-    return 0;
-  FlowLine& line = view.lines[slot];
-  Count(line, view.echoes[slot], packet, now_us);
-  const std::uint16_t port = line.port.load(kRelaxed);
-  if (port == 0) return 0;
-  return RewriteSourcePort(packet, port, patch_) ? 1 : 0;
-}
-
-// `ahead`: so many frames follow the span, for the next batch.
-void Steering::SteerBatch(const FlowTable::View& view, std::span<const Frame> frames,
-                          std::size_t ahead, std::uint32_t now_us) {
-  Found found[kBatch];
-  std::size_t size = 0;
-  const Frame* const following = frames.data() + frames.size();
-  for (std::size_t i = 0; i < frames.size(); ++i) {
-    if (i < ahead) __builtin_prefetch(following[i].data);
-    // Field by field where it stays: a copy would read in one what was written in parts, and wait.
-    Found& one = found[size];
-    const RocePacket packet = ParseRoce(frames[i].data, frames[i].bytes);
-    if (!packet) continue;
-    one.packet.ip = packet.ip;
-    one.packet.udp = packet.udp;
-    one.packet.udp_bytes = packet.udp_bytes;
-    one.packet.is_v4 = packet.is_v4;
-    one.hash = HashOf(packet);
-    view.snapshot->flows.Prefetch(one.hash);
-    __builtin_prefetch(packet.icrc(), 1);
-    ++size;
-  }
-  Add<std::uint64_t>(counts_.frames, frames.size());
-  Add<std::uint64_t>(counts_.roce, size);
-  for (Found& one : std::span(found, size)) {
-    one.guess = view.snapshot->flows.Guess(one.hash);
-    if (one.guess != FlowIndex::kNoSlot) __builtin_prefetch(&view.lines[one.guess], 1);
-  }
-  std::uint64_t rewritten = 0;
-  for (const Found& one : std::span(found, size)) {
-    if (one.guess == FlowIndex::kNoSlot) {
-      HandleUnknown(one.packet);
-    } else if (Matches(view.lines[one.guess].key, one.packet)) [[likely]] {
-      rewritten += Steer(view, one.packet, one.guess, now_us);
-    } else {
-      rewritten += SteerByFullSearch(view, one, now_us);
-    }
-  }
-  Add<std::uint64_t>(counts_.rewritten, rewritten);
-}
-
-// Another flow with the same fingerprint stands before it, or alone.
-std::uint64_t Steering::SteerByFullSearch(const FlowTable::View& view, const Found& one,
-                                          std::uint32_t now_us) {
-  const auto is_it = [&](std::uint32_t slot) { return Matches(view.lines[slot].key, one.packet); };
-  const auto slot = view.snapshot->flows.Find(one.hash, is_it);
-  if (slot) return Steer(view, one.packet, *slot, now_us);
-  HandleUnknown(one.packet);
-  return 0;
 }
 
 void Steering::HandleUnknown(const RocePacket& packet) {
@@ -205,7 +234,7 @@ void Steering::HandleUnknown(const RocePacket& packet) {
 void Steering::Incoming(std::span<const Frame> frames, std::uint32_t now_us) {
   const FlowTable::View view = table_.Begin();
   may_tell_of_stranger_ = view.wants_strangers;
-  for (const Frame& frame : frames) __builtin_prefetch(frame.data);
+  Prefetch(frames);
   for (const Frame& frame : frames) {
     Add<std::uint64_t>(counts_.frames, 1);
     const RocePacket packet = ParseRoce(frame.data, frame.bytes);
@@ -233,24 +262,23 @@ void Steering::HandleAcknowledgement(const FlowTable::View& view, const RocePack
     if (!std::exchange(may_tell_of_stranger_, false)) return;
     return Tell({.kind = FlowEvent::Kind::kAcknowledgement, .key = KeyOf(packet), .psn = psn});
   }
-  FlowLine& line = view.lines[*slot];
-  FlowEcho& echo = view.echoes[*slot];
+  FlowDetails& details = view.details[*slot + 1];
   // "Resend from here" acknowledges what is before; an old acknowledgement nothing.
   const std::uint32_t next = packet.IsSequenceNak() ? psn : (psn + 1) & kPsnMask;
-  const std::uint32_t gained = (next - echo.next_acknowledged_psn.load(kRelaxed)) & kPsnMask;
-  if (gained < kHalfOfPsns) echo.next_acknowledged_psn.store(next, kRelaxed);
-  const std::uint32_t watch = line.watch.load(kRelaxed);
-  if ((watch & FlowLine::kWatching) == 0) return;
+  const std::uint32_t gained = (next - details.next_acknowledged_psn.load(kRelaxed)) & kPsnMask;
+  if (gained < kHalfOfPsns) details.next_acknowledged_psn.store(next, kRelaxed);
+  const std::uint32_t watch = details.watch.load(kRelaxed);
+  if ((watch & FlowDetails::kWatching) == 0) return;
   if (((next - 1 - (watch & kPsnMask)) & kPsnMask) >= kHalfOfPsns) return;
-  line.watch.store(watch & FlowLine::kResponses, kRelaxed);
+  details.watch.store(watch & FlowDetails::kKind, kRelaxed);
   const std::uint32_t sample =
-      std::max<std::uint32_t>(1, now_us - echo.watched_at_us.load(kRelaxed));
-  const std::uint32_t smoothed = echo.rtt_us.load(kRelaxed);
-  echo.rtt_us.store(smoothed == 0 ? sample : smoothed - smoothed / 8 + sample / 8, kRelaxed);
+      std::max<std::uint32_t>(1, now_us - details.watched_at_us.load(kRelaxed));
+  const std::uint32_t smoothed = details.rtt_us.load(kRelaxed);
+  details.rtt_us.store(smoothed == 0 ? sample : smoothed - smoothed / 8 + sample / 8, kRelaxed);
 }
 
 Steering::PendingRead& Steering::ReadAt(const FlowKey& key, std::uint32_t psn) {
-  return reads_[Mix(HashOf(key), psn) % kPendingReads];
+  return reads_[((HashOf(key) ^ psn) * kHashFactor >> 32) % kPendingReads];
 }
 
 void Steering::Tell(const FlowEvent& event) {

@@ -42,8 +42,9 @@ struct Frame {
 // port; those that come in are looked at for acknowledgements and READ requests, and never changed.
 // What is no RoCEv2 packet of a flow in the table is not changed either.
 //
-// It never locks, allocates, logs or waits. Stages go over 32 frames each, so that memory is
-// fetched ahead: headers, index, the flow's line and the packet's end.
+// It never locks, allocates, logs or waits. Stages go over 64 frames each, so that memory is
+// fetched ahead: headers, index, the flow's line and the packet's end. What is as expected
+// (flows/expectation.h) takes the short way.
 // Thread safety: one core; the ring's other end and the counts: any one thread.
 // Complexity: tests/bench/dpdk_packet_bench.cc measures it.
 class Steering {
@@ -59,8 +60,9 @@ class Steering {
   const SteeringCounts& counts() const { return counts_; }
 
  private:
-  static constexpr std::size_t kBatch = 32;
-  struct Found;
+  static constexpr std::size_t kBatch = 64;
+  struct Staged;
+  enum class Outcome : std::uint8_t { kForeign, kAsItWas, kRewritten };
   // READ requests that came in lately, by the hash of their PSN and hosts: how much they ask for.
   struct PendingRead {
     FlowKey requester;  // reversed, without a queue pair: as the response will have it
@@ -69,15 +71,11 @@ class Steering {
   };
   static constexpr std::size_t kPendingReads = 256;
 
-  void SteerBatch(const FlowTable::View& view, std::span<const Frame> frames, std::size_t ahead,
+  void SteerBatch(const FlowTable::View& view, std::span<const Frame> frames, const Frame* next,
                   std::uint32_t now_us);
-  // How many were rewritten: 0 or 1.
-  std::uint64_t Steer(const FlowTable::View& view, const RocePacket& packet, std::uint32_t slot,
-                      std::uint32_t now_us);
-  std::uint64_t SteerByFullSearch(const FlowTable::View& view, const Found& one,
-                                  std::uint32_t now_us);
-  void Count(FlowLine& line, FlowEcho& echo, const RocePacket& packet, std::uint32_t now_us);
-  bool CountOutOfTurn(FlowLine& line, const RocePacket& packet);
+  Outcome SteerUnexpected(const FlowTable::View& view, const Frame& frame, std::uint32_t now_us);
+  bool Count(FlowLine& line, FlowDetails& details, const RocePacket& packet, std::uint32_t now_us);
+  bool CountOutOfTurn(FlowLine& line, FlowDetails& details, const RocePacket& packet);
   void HandleUnknown(const RocePacket& packet);
   void HandleAcknowledgement(const FlowTable::View& view, const RocePacket& packet,
                              std::uint32_t now_us);

@@ -71,35 +71,55 @@ constexpr std::uint32_t kMinRoceUdp = 8 + 12 + 4;
 // Reads nothing beyond frame + bytes, whatever is in it.
 RocePacket ParseAnyRoce(std::uint8_t* frame, std::uint32_t bytes);
 
+// 16 bytes of a packet, and which bits of them must be what.
+using HeaderWord = std::uint64_t __attribute__((vector_size(16)));
+struct HeaderPattern {
+  HeaderWord mask;
+  HeaderWord value;
+
+  // Reads 16 bytes.
+  [[gnu::always_inline]] bool Fits(const std::uint8_t* at) const {
+    HeaderWord word;
+    std::memcpy(&word, at, sizeof(word));
+    word = (word ^ value) & mask;
+    return (word[0] | word[1]) == 0;
+  }
+};
+
+// From the Ethernet type on: type, version and length of the header, fragment bits, protocol.
+inline constexpr HeaderPattern kPlainIpv4 = {{0x0000'0000'00FF'FFFF, 0x0000'0000'FF00'FF3F},
+                                             {0x0000'0000'0045'0008, 0x0000'0000'1100'0000}};
+inline constexpr HeaderPattern kPlainIpv6 = {{0x0000'0000'00F0'FFFF, 0x0000'0000'0000'00FF},
+                                             {0x0000'0000'0060'DD86, 0x0000'0000'0000'0011}};
+// From 6 bytes before the UDP header on: its destination port, a length that is a multiple of
+// four, version 0 of the transport header.
+inline constexpr HeaderPattern kRoceUdp = {{0x0000'0000'0000'0000, 0x0F00'0000'0300'FFFF},
+                                           {0x0000'0000'0000'0000, 0x0000'0000'0000'B712}};
+
 // The same, quick for what nearly all frames are: whole IPv4 or IPv6 packets without options, with
-// one VLAN tag or none. Three words tell. Complexity: some 10 cycles, 12 for IPv6
+// one VLAN tag or none. Two patterns and the lengths tell. Complexity: some 5 cycles
 // (tests/bench/dpdk_packet_bench.cc).
 [[gnu::always_inline]] inline RocePacket ParseRoce(std::uint8_t* frame, std::uint32_t bytes) {
   constexpr std::uint16_t kVlan = Swap16(0x8100);
-  if (bytes < kMinRoceFrame + 4) return ParseAnyRoce(frame, bytes);
-  std::uint8_t* const type = frame + (Load16(frame + 12) == kVlan ? 16 : 12);
-  // Type, version and length of the header; fragment bits and protocol; UDP port.
-  const std::uint64_t v4 = ((Load64(type) & 0x0000'0000'00FF'FFFF) ^ 0x0000'0000'0045'0008) |
-                           ((Load64(type + 8) & 0x0000'0000'FF00'FF3F) ^ 0x0000'0000'1100'0000);
-  std::uint8_t* const ip = type + 2;
-  bool is_v4 = true;
+  if (bytes < kMinRoceFrame + 4) [[unlikely]]
+    return ParseAnyRoce(frame, bytes);
+  std::uint8_t* const ip = frame + (Load16(frame + 12) == kVlan ? 18 : 14);
+  const bool is_v4 = kPlainIpv4.Fits(ip - 2);
   std::uint8_t* udp = ip + 20;
   std::uint32_t total = LoadBig16(ip + 2);
-  if (v4 != 0) {
-    const std::uint64_t v6 = ((Load64(type) & 0x0000'0000'00F0'FFFF) ^ 0x0000'0000'0060'DD86) |
-                             ((Load64(type + 8) & 0xFF) ^ 17);
-    if (v6 != 0 || bytes < kMinRoceFrame + 24) return ParseAnyRoce(frame, bytes);
-    is_v4 = false;
+  if (!is_v4) [[unlikely]] {
+    if (!kPlainIpv6.Fits(ip - 2) || bytes < kMinRoceFrame + 24) return ParseAnyRoce(frame, bytes);
     udp = ip + 40;
     total = 40U + LoadBig16(ip + 4);
   }
-  const auto ip_header = static_cast<std::uint32_t>(udp - ip);
   const std::uint32_t udp_bytes = LoadBig16(udp + 4);
-  constexpr std::uint16_t kPort = Swap16(kRoceV2UdpPort);
-  const bool is_roce = Load16(udp + 2) == kPort && udp_bytes + ip_header == total &&
-                       static_cast<std::uint32_t>(ip - frame) + total <= bytes &&
-                       ((udp_bytes & 3) | (udp[9] & 0xF)) == 0 && udp_bytes >= kMinRoceUdp;
-  if (!is_roce) return {};
+  const auto before = static_cast<std::uint32_t>(udp - frame);
+  // Too short a length is a huge one after the subtraction.
+  const bool is_roce = kRoceUdp.Fits(udp - 6) &&
+                       udp_bytes + static_cast<std::uint32_t>(udp - ip) == total &&
+                       udp_bytes - kMinRoceUdp <= bytes - before - kMinRoceUdp;
+  if (!is_roce) [[unlikely]]
+    return {};
   return {.ip = ip, .udp = udp, .udp_bytes = udp_bytes, .is_v4 = is_v4};
 }
 

@@ -1,6 +1,7 @@
 #include "agent/dpdk/packet/source_port.h"
 
 #include <array>
+#include <bit>
 
 namespace espalier::dpdk {
 namespace {
@@ -33,7 +34,7 @@ constexpr std::uint32_t BytesBehind(std::uint32_t udp_bytes) { return udp_bytes 
 
 }  // namespace
 
-IcrcPatch::IcrcPatch() : tables_(std::make_unique<Nibbles[]>(kTabledBytes / 4)) {
+IcrcPatch::IcrcPatch() : tables_(std::make_unique<Tables[]>(kTabledBytes / 4)) {
   std::array<std::uint32_t, 16> bits{};
   std::uint32_t length = 8;
   for (int bit = 0; bit < 16; ++bit) {
@@ -41,14 +42,12 @@ IcrcPatch::IcrcPatch() : tables_(std::make_unique<Nibbles[]>(kTabledBytes / 4)) 
         TimesXToThe(8 * static_cast<int>(BytesBehind(length)), OfBit(bit));
   }
   for (; length < kTabledBytes; length += 4) {
-    for (std::size_t nibble = 0; nibble < 4; ++nibble) {
-      for (std::size_t value = 0; value < 16; ++value) {
-        std::uint32_t sum = 0;
-        for (std::size_t bit = 0; bit < 4; ++bit) {
-          if ((value >> bit & 1U) != 0) sum ^= bits[4 * nibble + bit];
-        }
-        tables_[length / 4].of[nibble][value] = sum;
-      }
+    Tables& tables = tables_[length / 4];
+    for (std::size_t value = 1; value < 256; ++value) {
+      const auto lowest = static_cast<std::size_t>(std::countr_zero(value));
+      const std::size_t others = value & (value - 1);
+      tables.first[value] = tables.first[others] ^ bits[lowest];
+      tables.second[value] = tables.second[others] ^ bits[8 + lowest];
     }
     for (std::uint32_t& bit : bits) bit = TimesXToThe(32, bit);
   }

@@ -173,10 +173,10 @@ TEST(SourcePort, OfACapturedPacketIsRewrittenAsTheDeviceWould) {
   const auto packet = ParseRoce(frame.data(), static_cast<std::uint32_t>(frame.size()));
   ASSERT_TRUE(packet);
   EXPECT_EQ(Load32(packet.icrc()), 0x32b9ce9aU);
-  RewriteSourcePort(packet, 50'000, Patch());
+  RewriteSourcePort(packet, Swap16(50'000), Patch());
   EXPECT_EQ(packet.source_port(), 50'000);
   EXPECT_EQ(Load32(packet.icrc()), 0xf56c121aU);
-  RewriteSourcePort(packet, 0xC001, Patch());
+  RewriteSourcePort(packet, Swap16(0xC001), Patch());
   EXPECT_EQ(Load32(packet.icrc()), 0x32b9ce9aU);
 }
 
@@ -233,7 +233,7 @@ TEST(SourcePort, KeepsBothChecksumsOfAMillionRandomPackets) {
     Bytes expected = built.bytes;
     for (int change = 0; change < 5; ++change) {
       const auto port = static_cast<std::uint16_t>(random());
-      RewriteSourcePort(packet, port, Patch());
+      RewriteSourcePort(packet, Swap16(port), Patch());
       ASSERT_EQ(packet.source_port(), port);
       ASSERT_NO_FATAL_FAILURE(ExpectWhole(built, frame.udp_checksum));
     }
@@ -252,14 +252,14 @@ TEST(SourcePort, OfPacketsBeyondTheTables) {
     ASSERT_TRUE(packet) << payload;
     RewriteSourcePort(packet, 0xFFFF, Patch());
     ExpectWhole(frame, true);
-    RewriteSourcePort(packet, 1, Patch());
+    RewriteSourcePort(packet, Swap16(1), Patch());
     ExpectWhole(frame, true);
   }
 }
 
 TEST(SourcePort, AgreesWithTheCrcOfProbes) {
   BuiltFrame frame = Build({});
-  RewriteSourcePort(Parse(frame), 61'234, Patch());
+  RewriteSourcePort(Parse(frame), Swap16(61'234), Patch());
   const std::span<const std::uint8_t> ip(frame.bytes.data() + frame.ip, frame.end - frame.ip - 4);
   EXPECT_EQ(StoredIcrc(frame), agent::ComputeIcrc(ip));
 }
@@ -267,7 +267,7 @@ TEST(SourcePort, AgreesWithTheCrcOfProbes) {
 TEST(SourcePort, NeverHidesThatAPacketWasBroken) {
   BuiltFrame frame = Build({});
   frame.bytes[frame.udp + 30] ^= 0x10;
-  RewriteSourcePort(Parse(frame), 50'001, Patch());
+  RewriteSourcePort(Parse(frame), Swap16(50'001), Patch());
   EXPECT_NE(StoredIcrc(frame), ReferenceIcrc(frame));
 }
 
@@ -276,7 +276,7 @@ TEST(SourcePort, NeverLosesAChecksum) {
   BuiltFrame frame = Build({.udp_checksum = true});
   int all_ones = 0;
   for (std::uint32_t port = 0; port < 0x10000; ++port) {
-    RewriteSourcePort(Parse(frame), static_cast<std::uint16_t>(port), Patch());
+    RewriteSourcePort(Parse(frame), Swap16(static_cast<std::uint16_t>(port)), Patch());
     const std::uint16_t checksum = Get16(frame.bytes, frame.udp + 6);
     ASSERT_NE(checksum, 0) << port;
     if (checksum == 0xFFFF) {

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <thread>
+#include <unordered_map>
 
 #include "tests/agent/dpdk/roce_frames.h"
 
@@ -63,6 +65,13 @@ RoceFrame Acknowledgement(std::uint32_t psn, std::uint8_t syndrome = 0) {
           .destination_qpn = 0x99,
           .psn = psn,
           .payload = Aeth(syndrome)};
+}
+
+FlowKey KeyOfFlow(std::uint32_t qpn) {
+  RoceFrame frame = WriteFirst();
+  frame.destination_qpn = qpn;
+  BuiltFrame built = Build(frame);
+  return KeyOf(ParseRoce(built.bytes.data(), static_cast<std::uint32_t>(built.bytes.size())));
 }
 
 void ExpectPort(const BuiltFrame& frame, std::uint16_t port) {
@@ -187,7 +196,7 @@ TEST(Steering, MeasuresWithTheAcknowledgementsOfAFlow) {
   const std::optional<FlowEvent> stranger = path.steering.events().Pop();
   ASSERT_TRUE(stranger);
   EXPECT_EQ(stranger->kind, FlowEvent::Kind::kAcknowledgement);
-  EXPECT_EQ(stranger->key, path.table.line(slot).key.Reversed(0x99));
+  EXPECT_EQ(stranger->key, path.table.key(slot).Reversed(0x99));
   EXPECT_FALSE(path.table.HasAcknowledgements(slot));
   path.table.Pair(slot, stranger->key);
   path.table.Publish();
@@ -253,11 +262,171 @@ TEST(Steering, NeverWaitsForWhoListens) {
   EXPECT_EQ(path.steering.counts().rewritten.load(), 0U);
 }
 
-FlowKey KeyOfFlow(std::uint32_t qpn) {
-  RoceFrame frame = WriteFirst();
-  frame.destination_qpn = qpn;
-  BuiltFrame built = Build(frame);
-  return KeyOf(ParseRoce(built.bytes.data(), static_cast<std::uint32_t>(built.bytes.size())));
+// What a frame is to leave as, from parsing and the change of port alone; none of its flow's
+// history.
+using Ports = std::unordered_map<FlowKey, std::uint16_t, FlowKeyHash>;
+Bytes LeavesAs(const BuiltFrame& frame, const Ports& ports) {
+  Bytes bytes = frame.bytes;
+  const RocePacket packet = ParseAnyRoce(bytes.data(), static_cast<std::uint32_t>(bytes.size()));
+  if (!packet || packet.IsProbe()) return bytes;
+  const auto port = ports.find(KeyOf(packet));
+  if (port != ports.end()) RewriteSourcePort(packet, Swap16(port->second), Patch());
+  return bytes;
+}
+
+// The packet that a flow is expected to send next, and the same with something else about it.
+RoceFrame NextOf(RoceFrame& last, std::mt19937_64& random) {
+  last.psn = (last.psn + 1) & kPsnMask;
+  if (random() % 8 == 0) last.payload.resize(4 * (random() % 300), 0x11);
+  if (random() % 8 == 0) last.opcode = static_cast<std::uint8_t>(random() % 0x18);
+  RoceFrame frame = last;
+  frame.hop_limit = static_cast<std::uint8_t>(random());
+  frame.padding = random() % 4 == 0 ? 2 : 0;
+  switch (random() % 16) {
+    case 0:
+      frame.psn = (frame.psn - 1) & kPsnMask;
+      break;
+    case 1:
+      frame.asks_for_acknowledgement = true;
+      break;
+    case 2:
+      frame.udp_checksum = true;
+      break;
+    case 3:
+      frame.vlan_types = {0x8100};
+      break;
+    case 4:
+      frame.vlan_types = {0x88A8, 0x8100};
+      break;
+    case 5:
+      frame.option_bytes = 8;
+      break;
+    case 6:
+      frame.extensions = {0};
+      break;
+    case 7:
+      frame.source_port = 50'001;
+      break;
+    case 8:
+      frame.destination_port = 4792;
+      break;
+    case 9:
+      frame.payload = Bytes(4 * frame.hop_limit, 0);
+      frame.opcode = kSendOnly;
+      break;
+    default:
+      break;
+  }
+  return frame;
+}
+
+// The short way for what was expected, the long way for all else: the same bytes leave, whatever is
+// changed in a packet, by builder or by chance.
+TEST(Steering, GivesEveryPacketWhatItWouldGetAlone) {
+  const std::uint64_t seed = std::random_device()();
+  SCOPED_TRACE(seed);
+  std::mt19937_64 random(seed);
+  Datapath path;
+  Ports ports;
+  std::vector<RoceFrame> flows;
+  for (std::uint32_t qpn = 0x20; qpn < 0x28; ++qpn) {
+    RoceFrame flow = WriteMiddle(0xFFFFF0);
+    flow.destination_qpn = qpn;
+    if (qpn % 2 == 0) flow.source = "fd00::1", flow.destination = "fd00::2";
+    BuiltFrame built = Build(flow);
+    const RocePacket packet =
+        ParseRoce(built.bytes.data(), static_cast<std::uint32_t>(built.bytes.size()));
+    const auto slot = path.table.Add(KeyOf(packet), FlowKind::kRequests, 50'000, flow.psn);
+    const auto port =
+        qpn == 0x27 ? std::uint16_t{50'000} : static_cast<std::uint16_t>(60'000 + qpn);
+    path.table.SetPort(*slot, port);
+    ports.emplace(KeyOf(packet), port);
+    flows.push_back(flow);
+  }
+  path.table.Publish();
+  std::uint64_t as_the_builder_made_it = 0;
+  for (int burst = 0; burst < 3000; ++burst) {
+    std::vector<BuiltFrame> sent;
+    std::vector<Frame> frames;
+    std::vector<Bytes> expected;
+    const std::size_t size = 1 + random() % 70;
+    for (std::size_t i = 0; i < size; ++i) {
+      sent.push_back(Build(NextOf(flows[random() % flows.size()], random)));
+      Bytes& bytes = sent.back().bytes;
+      if (random() % 16 == 0)
+        bytes[12 + random() % 60] ^= static_cast<std::uint8_t>(1U << random() % 8);
+      if (random() % 64 == 0) bytes.resize(random() % bytes.size());
+      expected.push_back(LeavesAs(sent.back(), ports));
+    }
+    for (BuiltFrame& one : sent) {
+      frames.push_back({one.bytes.data(), static_cast<std::uint32_t>(one.bytes.size())});
+    }
+    path.steering.Outgoing(frames, 0);
+    for (std::size_t i = 0; i < size; ++i) {
+      ASSERT_EQ(sent[i].bytes, expected[i]) << "burst " << burst << " frame " << i;
+      const std::size_t last = sent[i].bytes.size();
+      if (last < sent[i].end) continue;
+      as_the_builder_made_it += StoredIcrc(sent[i]) == ReferenceIcrc(sent[i]) ? 1 : 0;
+    }
+    while (path.steering.events().Pop()) {
+    }
+  }
+  EXPECT_GT(as_the_builder_made_it, 80'000U);
+  EXPECT_EQ(path.steering.counts().lost_events.load(), 0U);
+}
+
+// Each of them at once with what the short way counts.
+TEST(Steering, CountsTheSameWhetherExpectedOrNot) {
+  Datapath path;
+  path.Send(WriteFirst(0xFFFFF0));
+  const std::uint32_t slot = path.Open(*path.steering.events().Pop(), 60'001);
+  path.Send(WriteFirst(0xFFFFF0));
+  for (std::uint32_t i = 1; i <= 64; ++i) {
+    RoceFrame frame = WriteMiddle((0xFFFFF0 + i) & kPsnMask);
+    frame.asks_for_acknowledgement = i % 16 == 0;
+    ExpectPort(path.Send(frame), 60'001);
+    if (i == 32) path.table.SetPort(slot, 60'001);
+  }
+  FlowCounts counts = path.table.Read(slot);
+  EXPECT_EQ(counts.packets, 65U);
+  EXPECT_EQ(counts.bytes, 65U * 1024 + 16);
+  EXPECT_EQ(counts.retries, 0U);
+  EXPECT_EQ(path.table.next_psn(slot), 0x31U);
+  // A port that is changed or taken back counts from the next packet on.
+  path.table.SetPort(slot, 60'002);
+  ExpectPort(path.Send(WriteMiddle(0x31)), 60'002);
+  ExpectPort(path.Send(WriteMiddle(0x32)), 60'002);
+  path.table.SetPort(slot, 0);
+  ExpectPort(path.Send(WriteMiddle(0x33)), 50'000);
+  ExpectPort(path.Send(WriteMiddle(0x34)), 50'000);
+  path.table.SetPort(slot, 60'002);
+  ExpectPort(path.Send(WriteMiddle(0x35)), 60'002);
+  EXPECT_EQ(path.table.Read(slot).packets, 70U);
+  EXPECT_EQ(path.steering.counts().rewritten.load(), 68U);
+  EXPECT_EQ(path.steering.counts().roce.load(), 71U);
+}
+
+// Were a device to spread a flow over cores, each packet would still be right.
+TEST(Steering, IsRightForAFlowOnTwoCores) {
+  FlowTable table(4, 2);
+  Steering cores[2] = {{table, 0, Patch()}, {table, 1, Patch()}};
+  const std::uint32_t slot = table.Add(KeyOfFlow(0x11), FlowKind::kRequests, 50'000, 0).value();
+  table.SetPort(slot, 60'001);
+  table.Publish();
+  const auto run = [&](int core) {
+    for (std::uint32_t i = 0; i < 4000; ++i) {
+      RoceFrame sent = WriteMiddle(i);
+      sent.payload.resize(4 * (i / 64 % 7 + static_cast<std::uint32_t>(core)));
+      BuiltFrame frame = Build(sent);
+      const Frame one{frame.bytes.data(), static_cast<std::uint32_t>(frame.bytes.size())};
+      cores[core].Outgoing({&one, 1}, 0);
+      EXPECT_EQ(Get16(frame.bytes, frame.udp), 60'001);
+      EXPECT_EQ(StoredIcrc(frame), ReferenceIcrc(frame));
+    }
+  };
+  std::thread other([&] { run(1); });
+  run(0);
+  other.join();
 }
 
 TEST(FlowTable, UsesASlotAgainWhenEveryCoreHasFinishedABurst) {

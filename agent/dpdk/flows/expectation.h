@@ -1,0 +1,117 @@
+#pragma once
+
+#include "agent/dpdk/flows/flow_table.h"
+#include "agent/dpdk/packet/source_port.h"
+
+namespace espalier::dpdk {
+
+// Header prediction (as Van Jacobson's for TCP): the packet that a flow most likely sends next is
+// like the one before, one PSN further. To compare it with what is expected tells in some 15
+// instructions what parsing, matching, counting and the tables of the CRC would tell in 100: that
+// it is a whole RoCEv2 packet of this flow, in its turn, and what its change of port does to the
+// CRC. Whatever is not expected takes the long way, and nothing depends on which was taken.
+//
+// A line is claimed by the first core that expects something. Others never look at what it keeps
+// there, so that packets of one flow on two cores are still right.
+
+// 16 bytes from 2 before the UDP header on: ports, length, checksum, opcode, version; not the P_Key
+// and the bits of congestion.
+inline constexpr HeaderWord kUdpMask = {0xFFFF'FFFF'FFFF'FFFF, 0x0000'0000'0FFF'FFFF};
+// Of an IPv4 header without options 16 bytes from its second on: length, fragment bits
+// (may-fragment is anyone's), protocol, addresses but for two bytes that the other word has.
+inline constexpr HeaderWord kIpv4Mask = {0xFF00'FF3F'0000'FFFF, 0xFFFF'FFFF'FFFF'0000};
+
+inline HeaderWord LoadHeader(const std::uint8_t* at) {
+  HeaderWord word;
+  std::memcpy(&word, at, sizeof(word));
+  return word;
+}
+
+// A frame whose header is where it mostly is, and may hold a RoCEv2 packet: its Ethernet type and
+// the version are right, and for IPv6 the next header. 20 bytes from `udp` on can be read.
+struct Candidate {
+  std::uint8_t* udp;  // null: no candidate
+  const std::uint8_t* end;
+  bool is_v4;
+};
+
+// `number`: KeyNumber of the packet that it may hold.
+inline std::uint32_t KeyNumber(const Candidate& candidate) {
+  return (Load32(candidate.udp + 12) & 0xFFFF'FF00) | (candidate.is_v4 ? 4U : 6U);
+}
+[[gnu::always_inline]] inline std::uint64_t HashOf(const Candidate& candidate) {
+  const std::uint32_t number = KeyNumber(candidate);
+  return candidate.is_v4 ? HashV4(Load64(candidate.udp - 8), number)
+                         : HashV6(candidate.udp - 32, number);
+}
+
+[[gnu::always_inline]] inline Candidate FindCandidate(std::uint8_t* frame, std::uint32_t bytes) {
+  constexpr std::uint16_t kVlan = Swap16(0x8100);
+  constexpr std::uint32_t kTypeAndVersion = 0x00FF'FFFF;
+  constexpr std::uint32_t kIpv4 = 0x0045'0008;
+  const std::uint8_t* const end = frame + bytes;
+  if (bytes < kMinRoceFrame + 4) [[unlikely]]
+    return {.udp = nullptr, .end = end, .is_v4 = true};
+  std::uint8_t* type = frame + 12;
+  std::uint32_t word = Load32(type);
+  if ((word & kTypeAndVersion) == kIpv4) [[likely]]
+    return {.udp = frame + 34, .end = end, .is_v4 = true};
+  if (Load16(type) == kVlan) {
+    type += 4;
+    word = Load32(type);
+    if ((word & kTypeAndVersion) == kIpv4) return {.udp = type + 22, .end = end, .is_v4 = true};
+  }
+  if ((word & 0x00F0'FFFF) == 0x0060'DD86 && type[8] == 17 && bytes >= kMinRoceFrame + 24) {
+    return {.udp = type + 42, .end = end, .is_v4 = false};
+  }
+  return {.udp = nullptr, .end = end, .is_v4 = true};
+}
+
+// The core's part of FlowLine::expectation.
+inline std::uint32_t ClaimOf(std::size_t core) {
+  return static_cast<std::uint32_t>(core + 1) << 16;
+}
+
+// Queue pair and PSN, as FlowLine::next; bits that ask for an acknowledgement stand between them.
+inline std::uint64_t QueuePairAndPsn(const std::uint8_t* udp) {
+  return __builtin_bswap64(Load64(udp + 12));
+}
+
+// `port`: the line's. `details`: of the same flow; read for IPv6 only.
+[[gnu::always_inline]] inline bool IsExpected(const FlowLine& line, const FlowDetails& details,
+                                              const Candidate& packet, std::uint32_t claim,
+                                              std::uint16_t port) {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  if ((claim | port) != line.expectation.load(kRelaxed)) return false;
+  const std::uint8_t* const udp = packet.udp;
+  HeaderWord different = (LoadHeader(udp - 2) & kUdpMask) ^ line.udp;
+  if (packet.is_v4) [[likely]] {
+    different |= (LoadHeader(udp - 18) & kIpv4Mask) ^ line.ip;
+  } else {
+    different |= LoadHeader(udp - 32) ^ line.ip;
+    different |= LoadHeader(udp - 16) ^ LoadHeader(details.key.addresses + 16);
+    if (Load16(udp - 36) != Load16(udp + 4)) return false;
+  }
+  return (different[0] | different[1]) == 0 && QueuePairAndPsn(udp) == line.next.load(kRelaxed) &&
+         udp + line.udp_bytes <= packet.end;
+}
+
+// After `packet`, which is the flow's, was counted in its turn and before it gets this port.
+inline void Expect(FlowLine& line, const RocePacket& packet, std::uint32_t claim,
+                   std::uint16_t port, const IcrcPatch& patch) {
+  const bool is_plain = packet.udp - packet.ip == (packet.is_v4 ? 20 : 40);
+  // A SEND of one packet may be a probe.
+  if (!is_plain || Load16(packet.udp + 6) != 0 || packet.opcode() == kSendOnly) return;
+  std::uint32_t claimed = 0;
+  const bool is_ours = line.expectation.compare_exchange_strong(claimed, claim | port) ||
+                       (claimed & 0xFFFF'0000) == claim;
+  if (!is_ours) return;
+  line.udp = LoadHeader(packet.udp - 2) & kUdpMask;
+  line.ip = packet.is_v4 ? LoadHeader(packet.udp - 18) & kIpv4Mask : LoadHeader(packet.udp - 32);
+  line.udp_bytes = static_cast<std::uint16_t>(packet.udp_bytes);
+  const auto change = static_cast<std::uint16_t>(port == 0 ? 0 : port ^ Load16(packet.udp));
+  line.icrc_difference = patch.Difference(change, packet.udp_bytes);
+  line.expectation.store(claim | port, std::memory_order_relaxed);
+}
+
+}  // namespace espalier::dpdk

@@ -32,8 +32,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)packet.DmaBytes();
   (void)packet.IsSequenceNak();
   (void)packet.IsProbe();
-  const std::uint16_t own_port = packet.source_port();
-  espalier::dpdk::RewriteSourcePort(packet, Load16(packet.udp) ^ 1, patch);
+  const std::uint16_t own_port = espalier::dpdk::Load16(packet.udp);
+  espalier::dpdk::RewriteSourcePort(packet, static_cast<std::uint16_t>(own_port ^ 1), patch);
   for (std::size_t i = 0; i < size; ++i) {
     ESPALIER_CHECK(frame[i] == data[i] || MayDiffer(&frame[i], packet), "at {}", i);
   }

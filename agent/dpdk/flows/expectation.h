@@ -102,10 +102,9 @@ inline void Expect(FlowLine& line, const RocePacket& packet, std::uint32_t claim
   const bool is_plain = packet.udp - packet.ip == (packet.is_v4 ? 20 : 40);
   // A SEND of one packet may be a probe.
   if (!is_plain || Load16(packet.udp + 6) != 0 || packet.opcode() == kSendOnly) return;
-  std::uint32_t claimed = 0;
-  const bool is_ours = line.expectation.compare_exchange_strong(claimed, claim | port) ||
-                       (claimed & 0xFFFF'0000) == claim;
-  if (!is_ours) return;
+  std::uint32_t seen = line.expectation.load(std::memory_order_relaxed);
+  if (seen == 0 && line.expectation.compare_exchange_strong(seen, claim)) seen = claim;
+  if ((seen & 0xFFFF'0000) != claim) return;
   line.udp = LoadHeader(packet.udp - 2) & kUdpMask;
   line.ip = packet.is_v4 ? LoadHeader(packet.udp - 18) & kIpv4Mask : LoadHeader(packet.udp - 32);
   line.udp_bytes = static_cast<std::uint16_t>(packet.udp_bytes);

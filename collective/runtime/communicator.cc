@@ -18,6 +18,7 @@ namespace espalier::runtime {
 namespace {
 
 using program::CollectiveKind;
+using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 tl::unexpected<Error> Refuse(std::string message) {
@@ -86,6 +87,21 @@ Result<std::unique_ptr<Backend>> MakeBackend(transport::Store& store, const std:
                                               options.algorithm);
 }
 
+// A rank that does not get into its group leaves the reason in the store, as others then find it
+// gone; what it finds there may be its own reason.
+Error TellWhy(transport::Store& store, const std::string& name, int rank, Error error) {
+  constexpr milliseconds kPatience{50};
+  const std::string key = name + "/failed";
+  const auto before = store.Get(key, steady_clock::now() + kPatience);
+  if (before) {
+    error.message += fmt::format("; before that {}", *before);
+  } else {
+    // As well as it can.
+    static_cast<void>(store.Set(key, fmt::format("rank {}: {}", rank, error.message)));
+  }
+  return error;
+}
+
 }  // namespace
 
 Communicator::Communicator(transport::Store& store, std::string name,
@@ -102,19 +118,19 @@ Result<std::unique_ptr<Communicator>> Communicator::Join(transport::Store& store
                                                          const std::string& name, int rank,
                                                          int size,
                                                          const CommunicatorOptions& options) {
-  if (options.timeout <= std::chrono::milliseconds(0)) return Refuse("a timeout of nothing");
+  if (options.timeout <= milliseconds(0)) return Refuse("a timeout of nothing");
   if (options.connections < 1) return Refuse("a group needs at least one connection to each peer");
   if (!options.algorithm.empty() && !IsAlgorithm(options.medium, options.algorithm, size)) {
     return Refuse(fmt::format("\"{}\" is nothing to choose over {}", options.algorithm,
                               MediumName(options.medium)));
   }
   auto backend = MakeBackend(store, name, rank, size, options);
-  if (!backend) return Propagate(backend);
+  if (!backend) return tl::unexpected(TellWhy(store, name, rank, std::move(backend.error())));
   std::unique_ptr<Communicator> made(
       new Communicator(store, name, std::move(*backend), rank, size, options));
   // All have come, or an error says who has not.
   auto met = made->Barrier();
-  if (!met) return Propagate(met);
+  if (!met) return tl::unexpected(TellWhy(store, name, rank, std::move(met.error())));
   return made;
 }
 

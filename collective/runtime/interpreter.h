@@ -101,6 +101,8 @@ class Interpreter {
 
   Interpreter(std::shared_ptr<const program::Program> program, transport::Transport& transport);
 
+  static std::size_t TileBytesOf(const program::Program& program,
+                                 const transport::Transport& transport);
   const program::RankProgram& code() const;
   std::size_t SegmentsOf(program::Buffer buffer) const;
   std::size_t ChunksOf(program::Buffer buffer) const;

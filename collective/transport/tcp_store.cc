@@ -257,7 +257,11 @@ Result<std::string> TcpStore::Ask(char kind, const std::string& key, const std::
     };
     auto socket = Dial(any, server_, deadline);
     if (!socket) {
-      if (steady_clock::now() >= deadline) return fail(socket.error());
+      if (steady_clock::now() >= deadline) {
+        Error error = std::move(socket.error());
+        error.message += "; who serves it has not come, or has left";
+        return fail(error);
+      }
       std::this_thread::sleep_for(kRetryPause);
       continue;
     }

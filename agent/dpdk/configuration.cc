@@ -10,6 +10,7 @@ namespace {
 
 // As many as the agent takes of all programs.
 constexpr std::uint32_t kMostFlows = 16'384;
+constexpr std::uint32_t kMostMtu = 9600;
 
 }  // namespace
 
@@ -23,11 +24,19 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   const Result<LogLevel> level =
       ParseLogLevel(file.log_level().empty() ? "info" : file.log_level());
   if (!level) return fail("log_level", level.error().message);
-  if (file.host_port().empty()) return fail("host_port", "missing");
-  if (file.fabric_port().empty()) return fail("fabric_port", "missing");
-  if (file.host_port() == file.fabric_port()) return fail("fabric_port", "is the host_port");
-  if (file.max_flows() > kMostFlows) return fail("max_flows", fmt::format("above {}", kMostFlows));
-  if (file.mtu() > 9600) return fail("mtu", "above 9600");
+  constexpr std::string_view kNameIt = "missing; name a port of DPDK, as \"net_af_packet0\"";
+  if (file.host_port().empty()) return fail("host_port", kNameIt);
+  if (file.fabric_port().empty()) return fail("fabric_port", kNameIt);
+  if (file.host_port() == file.fabric_port()) {
+    return fail("fabric_port", "is the host_port; the datapath stands between two");
+  }
+  if (file.max_flows() > kMostFlows) {
+    return fail("max_flows", fmt::format("{}; at most {}, as many as an agent takes",
+                                         file.max_flows(), kMostFlows));
+  }
+  if (file.mtu() > kMostMtu) {
+    return fail("mtu", fmt::format("{}; at most {}, or none to leave it", file.mtu(), kMostMtu));
+  }
 
   Configuration config;
   config.log_level = *level;

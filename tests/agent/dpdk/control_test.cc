@@ -1,0 +1,300 @@
+// The control thread's half of the datapath against an agent's own server, and its configuration.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <fstream>
+#include <future>
+#include <optional>
+
+#include "agent/dpdk/configuration.h"
+#include "agent/dpdk/flow_control.h"
+#include "agent/local/local_server.h"
+#include "tests/agent/dpdk/roce_frames.h"
+#include "tests/agent/manual_loop.h"
+#include "tests/temporary_folder.h"
+
+namespace espalier::dpdk {
+namespace {
+
+using ::testing::HasSubstr;
+
+const IcrcPatch& Patch() {
+  static const IcrcPatch patch;
+  return patch;
+}
+
+// A core, the control thread and an agent, one step after the other. Only where the control thread
+// may wait for the agent does it run beside it.
+class Control : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t kMaxFlows = 4;
+
+  void OpenAgent() {
+    auto agent = agent::LocalServer::Listen(loop_, {.path = socket_}, agent_metrics_);
+    ASSERT_TRUE(agent) << agent.error().message;
+    agent_ = std::move(*agent);
+  }
+
+  template <typename Work>
+  void BesideTheAgent(Work&& work) {
+    const std::future<void> done = std::async(std::launch::async, std::forward<Work>(work));
+    while (done.wait_for(std::chrono::seconds(0)) != std::future_status::ready) Serve();
+    Serve();
+  }
+  void Serve() {
+    if (agent_ == nullptr) return;
+    pollfd ready{agent_->fd(), POLLIN, 0};
+    if (poll(&ready, 1, 1) > 0) agent_->HandleReady();
+  }
+
+  // What cores have told is handled; then the thread's regular work, so much later.
+  void Tick(Duration later = std::chrono::milliseconds(2)) {
+    now_ += later;
+    BesideTheAgent([this] {
+      while (const std::optional<FlowEvent> event = steering_.events().Pop()) {
+        control_.Handle(*event, now_);
+      }
+      control_.Tick(now_);
+    });
+    steering_.Outgoing({}, 0);  // cores go on
+  }
+  void TickUntilConnected() {
+    Tick();
+    for (int i = 0; i < 100 && Metric("espalier_dpdk_agent_connected") != 1; ++i) {
+      Tick(std::chrono::seconds(1));
+    }
+    ASSERT_EQ(Metric("espalier_dpdk_agent_connected"), 1);
+  }
+
+  // The port that the packet leaves with.
+  std::uint16_t Send(const RoceFrame& frame) {
+    BuiltFrame built = Build(frame);
+    const Frame one{built.bytes.data(), static_cast<std::uint32_t>(built.bytes.size())};
+    steering_.Outgoing({&one, 1}, 0);
+    EXPECT_EQ(StoredIcrc(built), ReferenceIcrc(built));
+    return Get16(built.bytes, built.udp);
+  }
+  void Receive(const RoceFrame& frame) {
+    BuiltFrame built = Build(frame);
+    const Frame one{built.bytes.data(), static_cast<std::uint32_t>(built.bytes.size())};
+    steering_.Incoming({&one, 1}, 50);
+  }
+
+  double Metric(const std::string& name) {
+    const std::string text = metrics_.Text();
+    const std::size_t at = text.find("\n" + name + " ");
+    return at == std::string::npos ? -1 : std::stod(text.substr(at + name.size() + 2));
+  }
+  std::vector<agent::FlowSample> AgentFlows() {
+    const auto samples = agent_->Flows();
+    return {samples.begin(), samples.end()};
+  }
+
+  TemporaryFolder folder_;
+  const std::string socket_ = folder_.path() + "/agent.sock";
+  agent::ManualLoop loop_;
+  Metrics agent_metrics_;
+  Metrics metrics_;
+  std::unique_ptr<agent::LocalServer> agent_;
+  TimePoint now_{};
+  FlowTable table_{kMaxFlows, 1};
+  Steering steering_{table_, 0, Patch()};
+  FlowControl control_{table_, {.agent_socket = socket_}, metrics_};
+};
+
+RoceFrame First(std::uint32_t qpn, std::uint32_t psn = 0) {
+  return {.opcode = 0x06, .destination_qpn = qpn, .psn = psn, .payload = Reth(8 << 20, 1024)};
+}
+RoceFrame Middle(std::uint32_t qpn, std::uint32_t psn) {
+  return {.destination_qpn = qpn, .psn = psn, .payload = Bytes(1024, 1)};
+}
+RoceFrame Acknowledgement(std::uint32_t psn) {
+  return {.source = "10.0.1.1",
+          .destination = "10.0.0.1",
+          .opcode = 0x11,
+          .destination_qpn = 0x99,
+          .psn = psn,
+          .payload = Aeth(0)};
+}
+
+TEST_F(Control, OpensFlowsAtTheAgentAndGivesThemItsPorts) {
+  OpenAgent();
+  TickUntilConnected();
+  EXPECT_EQ(Send(First(0x20)), 50'000);
+  Tick();
+  const std::vector<agent::FlowSample> flows = AgentFlows();
+  ASSERT_EQ(flows.size(), 1U);
+  EXPECT_EQ(flows[0].source.ToString(), "10.0.0.1");
+  EXPECT_EQ(flows[0].destination.ToString(), "10.0.1.1");
+  EXPECT_EQ(flows[0].remote_qpn, 0x20U);
+  EXPECT_EQ(flows[0].source_port, 50'000);
+  EXPECT_EQ(flows[0].remaining_bytes, 8U << 20);
+  ASSERT_TRUE(agent_->Apply({.flow = flows[0].id, .paths = {{.source_port = 61'001}}}));
+  Tick();
+  EXPECT_EQ(Send(Middle(0x20, 1)), 61'001);
+  EXPECT_EQ(Send(Middle(0x20, 2)), 61'001);
+  Tick();
+  EXPECT_EQ(AgentFlows()[0].sent_bytes, 2048U);
+  EXPECT_EQ(AgentFlows()[0].source_port, 61'001);
+  ASSERT_TRUE(agent_->Clear(flows[0].id));
+  Tick();
+  EXPECT_EQ(Send(Middle(0x20, 3)), 50'000);
+  // Ended for the agent too, some time after its last packet.
+  Tick();
+  Tick(std::chrono::seconds(11));
+  Serve();
+  EXPECT_EQ(AgentFlows().size(), 0U);
+  EXPECT_EQ(control_.flows(), 0U);
+}
+
+TEST_F(Control, GoesOnWithoutAnAgentAndWithTheNextOne) {
+  Send(First(0x20));
+  Tick();
+  EXPECT_EQ(control_.flows(), 1U);
+  EXPECT_EQ(Metric("espalier_dpdk_agent_connected"), 0);
+  for (const std::uint16_t port : {std::uint16_t{61'001}, std::uint16_t{61'002}}) {
+    OpenAgent();
+    TickUntilConnected();
+    Tick();
+    Send(Middle(0x20, 1));
+    const std::vector<agent::FlowSample> flows = AgentFlows();
+    ASSERT_EQ(flows.size(), 1U);
+    ASSERT_TRUE(agent_->Apply({.flow = flows[0].id, .paths = {{.source_port = port}}}));
+    Tick();
+    EXPECT_EQ(Send(Middle(0x20, 1)), port);
+    agent_.reset();
+    Tick();
+    EXPECT_EQ(Send(Middle(0x20, 1)), 50'000) << "nobody answers for the port any more";
+    EXPECT_EQ(control_.flows(), 1U);
+  }
+}
+
+TEST_F(Control, LetsFlowsBeyondAFullTablePass) {
+  for (std::uint32_t qpn = 0x20; qpn < 0x26; ++qpn) Send(First(qpn));
+  Tick();
+  EXPECT_EQ(control_.flows(), kMaxFlows);
+  EXPECT_EQ(Metric("espalier_dpdk_flows_refused_total"), 2);
+  for (std::uint32_t qpn = 0x20; qpn < 0x26; ++qpn) EXPECT_EQ(Send(Middle(qpn, 1)), 50'000);
+  // There is room when others have ended.
+  Tick();
+  Tick(std::chrono::seconds(11));
+  EXPECT_EQ(control_.flows(), 0U);
+  Tick();
+  Send(First(0x25));
+  Tick();
+  EXPECT_EQ(control_.flows(), 1U);
+  EXPECT_EQ(Metric("espalier_dpdk_flows_refused_total"), 2);
+}
+
+TEST_F(Control, OpensANewFlowWhenAQueuePairsNumberIsUsedAgain) {
+  OpenAgent();
+  TickUntilConnected();
+  Send(First(0x20));
+  Tick();
+  const std::vector<agent::FlowSample> old = AgentFlows();
+  ASSERT_EQ(old.size(), 1U);
+  ASSERT_TRUE(agent_->Apply({.flow = old[0].id, .paths = {{.source_port = 61'001}}}));
+  Tick();
+  // From another port, told of by two packets before anybody has heard.
+  RoceFrame other = First(0x20, 7'000'000);
+  other.source_port = 50'123;
+  Send(other);
+  ++other.psn;
+  Send(other);
+  Tick();
+  EXPECT_EQ(Metric("espalier_dpdk_queue_pair_numbers_reused_total"), 1);
+  EXPECT_EQ(control_.flows(), 1U);
+  Tick();
+  const std::vector<agent::FlowSample> flows = AgentFlows();
+  ASSERT_EQ(flows.size(), 1U);
+  EXPECT_NE(flows[0].id, old[0].id);
+  EXPECT_EQ(flows[0].source_port, 50'123);
+  other.opcode = 0x07;
+  ++other.psn;
+  EXPECT_EQ(Send(other), 50'123) << "the port was the old one's";
+}
+
+TEST_F(Control, FindsOutWhichAcknowledgementsAnswerAFlow) {
+  Send(First(0x20));
+  Tick();
+  for (std::uint32_t psn = 1; psn < 8; ++psn) Send(Middle(0x20, psn));
+  for (std::uint32_t psn = 2; psn < 5; ++psn) {
+    EXPECT_FALSE(table_.HasAcknowledgements(0));
+    Receive(Acknowledgement(psn));
+    Tick();
+  }
+  EXPECT_TRUE(table_.HasAcknowledgements(0));
+  Receive(Acknowledgement(5));
+  EXPECT_EQ(table_.Read(0).outstanding_bytes, 2048U);
+}
+
+TEST_F(Control, TakesNoAcknowledgementsThatCouldBeAnothers) {
+  for (const std::uint32_t qpn : {0x20U, 0x21U}) Send(First(qpn));
+  Tick();
+  for (std::uint32_t psn = 1; psn < 8; ++psn) {
+    for (const std::uint32_t qpn : {0x20U, 0x21U}) Send(Middle(qpn, psn));
+    Receive(Acknowledgement(psn));
+    Tick();
+  }
+  EXPECT_FALSE(table_.HasAcknowledgements(0));
+  EXPECT_FALSE(table_.HasAcknowledgements(1));
+}
+
+class DpdkConfiguration : public ::testing::Test {
+ protected:
+  Result<Configuration> Read(const std::string& text) {
+    std::ofstream(path_) << text;
+    return ReadConfiguration(path_);
+  }
+  std::string ErrorOf(const std::string& text) {
+    const Result<Configuration> read = Read(text);
+    EXPECT_FALSE(read) << text;
+    if (read) return "";
+    EXPECT_EQ(read.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(read.error().message, HasSubstr(path_ + ":"));
+    return read.error().message;
+  }
+
+  TemporaryFolder folder_;
+  const std::string path_ = folder_.path() + "/dpdk.conf";
+  const std::string ports_ = "host_port: \"a\"\nfabric_port: \"b\"\n";
+};
+
+TEST_F(DpdkConfiguration, OfTwoPortsAloneHasTheDefaults) {
+  const Result<Configuration> config = Read(ports_);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->datapath.host_port, "a");
+  EXPECT_EQ(config->datapath.fabric_port, "b");
+  EXPECT_EQ(config->datapath.max_flows, 8192U);
+  EXPECT_EQ(config->control.agent_socket, "/run/espalier/agent.sock");
+  EXPECT_EQ(config->control.idle_flow, std::chrono::seconds(10));
+  EXPECT_EQ(config->http, "127.0.0.1:9182");
+  EXPECT_TRUE(config->eal.empty());
+}
+
+TEST_F(DpdkConfiguration, SaysWhereTextIsWrong) {
+  EXPECT_THAT(ErrorOf(ports_ + "max_flows: many\n"), HasSubstr(path_ + ":3:12: "));
+  EXPECT_THAT(ErrorOf(ports_ + "\nqueues: 4\n"), HasSubstr(path_ + ":4:"));
+  EXPECT_THAT(ErrorOf(ports_ + "eal: \"-l\n"), HasSubstr(path_ + ":3:"));
+  EXPECT_THAT(ErrorOf(ports_ + "mtu: -1\n"), HasSubstr(path_ + ":3:"));
+}
+
+TEST_F(DpdkConfiguration, SaysWhichFieldIsOutOfRangeAndWhatToDo) {
+  EXPECT_THAT(ErrorOf("fabric_port: \"b\""), HasSubstr("host_port: missing; name a port of DPDK"));
+  EXPECT_THAT(ErrorOf("host_port: \"a\""), HasSubstr("fabric_port: missing; name a port of DPDK"));
+  EXPECT_THAT(ErrorOf("host_port: \"a\" fabric_port: \"a\""),
+              HasSubstr("fabric_port: is the host_port; the datapath stands between two"));
+  EXPECT_THAT(ErrorOf(ports_ + "max_flows: 16385"), HasSubstr("max_flows: 16385; at most 16384"));
+  EXPECT_THAT(ErrorOf(ports_ + "mtu: 9601"), HasSubstr("mtu: 9601; at most 9600"));
+  EXPECT_THAT(ErrorOf(ports_ + "log_level: \"loud\""), HasSubstr("log_level: "));
+}
+
+TEST_F(DpdkConfiguration, IsMissing) {
+  const Result<Configuration> config = ReadConfiguration(folder_.path() + "/none.conf");
+  ASSERT_FALSE(config);
+  EXPECT_EQ(config.error().code, ErrorCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace espalier::dpdk

@@ -45,7 +45,7 @@ struct Hello {
   std::uint32_t one_way = 0;
 };
 
-// Where a rank listens, as it is in the store: "address port group".
+// Where a rank listens, as it is in the store: "address port group version".
 std::string KeyOf(const std::string& name, int rank) {
   return fmt::format("{}/tcp.{}", name, rank);
 }
@@ -72,7 +72,7 @@ class TcpTransport : public Transport {
     const auto port = LocalPort(options_.listener->get());
     if (!port) return tl::unexpected<Error>(port.error());
     return store_.Set(KeyOf(name_, rank_),
-                      fmt::format("{} {} {}", options_.address, *port, group_));
+                      fmt::format("{} {} {} {}", options_.address, *port, group_, kVersion));
   }
 
   int rank() const override { return rank_; }
@@ -209,7 +209,12 @@ Result<void> TcpTransport::Reach(const Key& key, Deadline deadline) {
   char* port_end = nullptr;
   const auto port = static_cast<std::uint16_t>(
       std::strtoul(place->c_str() + std::min(port_begin, place->size()), &port_end, 10));
-  const std::uint64_t group = std::strtoull(port_end, nullptr, 10);
+  char* group_end = nullptr;
+  const std::uint64_t group = std::strtoull(port_end, &group_end, 10);
+  if (std::strtoul(group_end, nullptr, 10) != kVersion) {
+    return fail({ErrorCode::kFailedPrecondition,
+                 fmt::format("it speaks another version than {} (\"{}\")", kVersion, *place)});
+  }
   const auto to = ParseAddress(place->substr(0, port_begin == 0 ? 0 : port_begin - 1), port);
   if (!to) return fail(to.error());
   const bool is_planned = key.direction == Direction::kOut;

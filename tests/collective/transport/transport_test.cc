@@ -81,6 +81,23 @@ TEST(SharedGroup, RanksOnOneCoreWaitForOneAnother) {
   other.join();
 }
 
+TEST(TcpTransport, SaysThatAPeerIsOfAnotherVersion) {
+  for (const char* const place : {"127.0.0.1 1 5", "127.0.0.1 1 5 999", "something else", ""}) {
+    TemporaryFolder folder;
+    FileStore store(folder.path());
+    ExpectDone(store.Set("g/tcp.0", place));
+    auto transport = JoinTcp(store, "g", 1, 2, {});
+    ASSERT_TRUE(transport);
+    const Endpoint endpoint = {0, 0};
+    const auto connected = (*transport)->Connect({&endpoint, 1}, InAWhile());
+    ASSERT_FALSE(connected);
+    EXPECT_EQ(connected.error().code, ErrorCode::kFailedPrecondition);
+    EXPECT_NE(connected.error().message.find("rank 0 (channel 0): it speaks another version"),
+              std::string::npos)
+        << connected.error().message;
+  }
+}
+
 TEST(TcpTransport, ConnectsFromTheChosenSourcePort) {
   TemporaryFolder folder;
   FileStore store(folder.path());
@@ -106,7 +123,7 @@ TEST(TcpTransport, ConnectsFromTheChosenSourcePort) {
   // Stands in for rank 0, and sees where the connection comes from.
   const auto listener = Listen(*ParseAddress("127.0.0.1", 0));
   ASSERT_TRUE(
-      store.Set("g/tcp.0", "127.0.0.1 " + std::to_string(*LocalPort(listener->get())) + " 7"));
+      store.Set("g/tcp.0", "127.0.0.1 " + std::to_string(*LocalPort(listener->get())) + " 7 3"));
   ASSERT_TRUE(AwaitSocket(listener->get(), POLLIN, InAWhile()));
   sockaddr_in peer = {};
   socklen_t length = sizeof(peer);

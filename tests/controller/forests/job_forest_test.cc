@@ -134,6 +134,19 @@ TEST(JobForest, RanksThatCannotReachEachOtherAreRefused) {
   EXPECT_EQ(forest.error().code, ErrorCode::kFailedPrecondition);
 }
 
+// As a message to an agent has 4 MiB. A name is the cheapest way to a long program.
+TEST(JobForest, AProgramThatIsTooLongForAMessageIsRefused) {
+  ForestRequest request = MakeRequest(MakeFabric(1, 2, 1));
+  request.name.assign(3'900'000, 'x');
+  ASSERT_TRUE(BuildJobForest(request));
+  request.name.assign(3'932'160, 'x');
+  const auto forest = BuildJobForest(request);
+  ASSERT_FALSE(forest.has_value());
+  EXPECT_EQ(forest.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_NE(forest.error().message.find("3932160 at most"), std::string::npos)
+      << forest.error().message;
+}
+
 TEST(JobForest, CanBeCancelled) {
   const auto topology = MakeFabric(4, 4, 4);
   const auto forest = BuildJobForest(MakeRequest(topology), {.cancelled = [] { return true; }});

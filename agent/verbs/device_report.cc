@@ -19,6 +19,9 @@ std::vector<DeviceReport> ReportDevices() {
     }
     reports.push_back({.address = std::move(address), .control = std::move(control)});
   }
+  for (auto& [device, control] : verbs::ListDevicesWithoutPathControl()) {
+    reports.push_back({.address = {.device = device}, .control = std::move(control)});
+  }
   return reports;
 }
 

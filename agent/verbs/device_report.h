@@ -8,7 +8,8 @@
 
 namespace espalier::agent {
 
-// What this host can do about the paths of its RDMA traffic, by address.
+// What this host can do about the paths of its RDMA traffic, by address; then the devices without
+// any (whose address is none).
 struct DeviceReport {
   verbs::RoceAddress address;
   verbs::PathControl control;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <set>
 #include <thread>
 
 #include "common/verbs/source_port.h"
@@ -99,6 +100,26 @@ Result<PathControl> TryPathControl(const RoceAddress& address) {
   trial.set_udp_port_error = mlx5dv_modify_qp_udp_sport(pair->get(), kTrialPort);
   if (trial.set_udp_port_error != 0) trial.drain_error = TryDrain(**pair);
   return JudgePathControl(trial);
+}
+
+std::vector<std::pair<std::string, PathControl>> ListDevicesWithoutPathControl() {
+  std::set<std::string> known;
+  for (const RoceAddress& address : ListRoceAddresses()) known.insert(address.device);
+  std::vector<std::pair<std::string, PathControl>> without;
+  int count = 0;
+  ibv_device** const devices = ibv_get_device_list(&count);
+  for (int i = 0; i < count; ++i) {
+    const std::string name = ibv_get_device_name(devices[i]);
+    if (known.contains(name)) continue;
+    const bool is_iwarp = devices[i]->transport_type == IBV_TRANSPORT_IWARP;
+    without.emplace_back(
+        name, is_iwarp ? JudgePathControl({.is_infiniband = false})
+                       : PathControl{.why_not = "it has no address that RoCEv2 can be sent from"});
+  }
+  if (devices != nullptr) ibv_free_device_list(devices);
+  std::sort(without.begin(), without.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  return without;
 }
 
 std::string DescribePathControl(const PathControl& control) {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/verbs/roce_address.h"
@@ -39,6 +41,9 @@ PathControl JudgePathControl(const PathTrial& trial);
 // Tries it all on a queue pair that is connected with itself and sends nothing.
 // Errors: those of making one.
 Result<PathControl> TryPathControl(const RoceAddress& address);
+// Of all RDMA devices of this host that have no address to send RoCEv2 from (iWARP, InfiniBand,
+// those without an IP address): why there is none. By name.
+std::vector<std::pair<std::string, PathControl>> ListDevicesWithoutPathControl();
 // "path control unsupported: ...", "flow label", "flow label, live by draining", ...
 std::string DescribePathControl(const PathControl& control);
 

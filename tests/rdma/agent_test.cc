@@ -26,6 +26,17 @@ TEST(RdmaDevices, AreReportedByAddress) {
   }
 }
 
+TEST(RdmaDevices, AreReportedWhereTheyHaveNoAddress) {
+  rdma::Shell(
+      "ip link add bare0 type veth peer name bare1 && rdma link add bare type rxe netdev bare0");
+  const std::vector<DeviceReport> reports = ReportDevices();
+  rdma::Shell("ip link del bare0");
+  ASSERT_EQ(reports.size(), 2U * rdma::kHosts + 1);
+  EXPECT_EQ(reports.back().address.device, "bare");
+  EXPECT_EQ(verbs::DescribePathControl(reports.back().control),
+            "path control unsupported: it has no address that RoCEv2 can be sent from");
+}
+
 std::optional<KernelQueuePair> Listed(const rdma::Pair::End& end) {
   const auto pairs = ListQueuePairs();
   EXPECT_TRUE(pairs) << pairs.error().message;

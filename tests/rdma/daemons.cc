@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <fstream>
 #include <thread>
 
@@ -34,17 +37,26 @@ void Await(const std::string& what, const std::function<bool()>& done) {
 }
 
 Process::Process(const std::string& name, const std::string& words) {
-  const std::string log = fmt::format("{}/{}.log", kLogs, name);
-  Shell(fmt::format("mkdir -p {} && rm -f {}", kLogs, log));
-  const std::string pid =
-      Shell(fmt::format("setsid bash -c 'exec env {}' >{} 2>&1 & echo $!", words, log));
-  group_ = std::stoi(pid);
+  Shell(fmt::format("mkdir -p {0} && rm -f {0}/{1}.log", kLogs, name));
+  const std::string command = fmt::format("exec env {} >{}/{}.log 2>&1", words, kLogs, name);
+  process_ = ::fork();
+  if (process_ == 0) {
+    ::setsid();
+    ::execl("/bin/bash", "bash", "-c", command.c_str(), nullptr);
+    ::_exit(127);
+  }
+  EXPECT_GT(process_, 0);
 }
 
-Process::~Process() { Shell(fmt::format("kill -9 -- -{} 2>/dev/null; true", group_)); }
+Process::~Process() {
+  if (!Lives()) return;
+  ::kill(-process_, SIGKILL);
+  ::waitpid(process_, nullptr, 0);
+}
 
-bool Process::Lives() const {
-  return Shell(fmt::format("kill -0 {} 2>/dev/null && echo yes; true", group_)) == "yes\n";
+bool Process::Lives() {
+  if (process_ > 0 && ::waitpid(process_, nullptr, WNOHANG) != 0) process_ = -1;
+  return process_ > 0;
 }
 
 std::string SocketOf(int host) { return fmt::format("{}/h{}.sock", kFolder, host); }

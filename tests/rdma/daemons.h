@@ -18,10 +18,10 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  bool Lives() const;
+  bool Lives();
 
  private:
-  int group_ = 0;
+  int process_ = -1;  // ended, or never begun
 };
 
 // The local API of a host's agent.

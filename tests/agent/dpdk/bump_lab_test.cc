@@ -17,12 +17,9 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <numeric>
@@ -30,6 +27,7 @@
 #include "agent/dpdk/packet/roce_packet.h"
 #include "agent/local/local_server.h"
 #include "common/base/unique_fd.h"
+#include "tests/agent/dpdk/datapath_process.h"
 #include "tests/agent/dpdk/roce_frames.h"
 #include "tests/agent/manual_loop.h"
 #include "tests/temporary_folder.h"
@@ -126,12 +124,7 @@ class Bump : public ::testing::Test {
     host_ = std::make_unique<FrameSocket>("eth0");
   }
 
-  void TearDown() override {
-    if (child_ > 0) {
-      kill(child_, SIGTERM);
-      EXPECT_EQ(WaitForDatapath(), 0);
-    }
-  }
+  void TearDown() override { EXPECT_EQ(datapath_.Stop(), 0); }
 
   void Enter(const std::string& name) {
     ASSERT_EQ(setns(namespaces_.at(name).get(), CLONE_NEWNET), 0);
@@ -169,49 +162,13 @@ class Bump : public ::testing::Test {
   }
 
   void StartDatapath() {
-    const std::string config = folder_.path() + "/dpdk.conf";
-    std::ofstream(config) << fmt::format(
-        R"(eal: "-l" eal: "0,1" eal: "--no-huge" eal: "-m" eal: "256" eal: "--no-pci"
-           eal: "--no-shconf" eal: "--no-telemetry" eal: "--log-level=error"
-           eal: "--vdev=net_af_packet0,iface=h0" eal: "--vdev=net_af_packet1,iface=f0"
-           host_port: "net_af_packet0" fabric_port: "net_af_packet1" idle_sleep_us: 200
-           http: "127.0.0.1:0" agent_socket: "{}")",
-        folder_.path() + "/agent.sock");
-    const std::string program =
-        std::filesystem::read_symlink("/proc/self/exe").parent_path() / "espalier-dpdk";
-    int out[2];
-    ASSERT_EQ(pipe(out), 0);
-    Enter("bump");
     In("bump", "ip link set lo up");
     Enter("bump");
-    child_ = fork();
-    if (child_ == 0) {
-      dup2(out[1], STDOUT_FILENO);
-      dup2(out[1], STDERR_FILENO);
-      execl(program.c_str(), program.c_str(), "--config", config.c_str(), nullptr);
-      _exit(127);
-    }
+    datapath_.Start(folder_.path(),
+                    R"(eal: "--vdev=net_af_packet0,iface=h0" host_port: "net_af_packet0"
+                       eal: "--vdev=net_af_packet1,iface=f0" fabric_port: "net_af_packet1")");
     Enter("host");
-    close(out[1]);
-    output_ = UniqueFd(out[0]);
-    ASSERT_TRUE(ReadUntil("event=ready")) << said_;
-  }
-
-  // What the datapath says, until it says this; false when it has ended.
-  bool ReadUntil(const std::string& text) {
-    while (said_.find(text) == std::string::npos) {
-      char piece[4096];
-      const ssize_t size = read(output_.get(), piece, sizeof(piece));
-      if (size <= 0) return false;
-      said_.append(piece, static_cast<std::size_t>(size));
-    }
-    return true;
-  }
-  int WaitForDatapath() {
-    int status = 0;
-    waitpid(child_, &status, 0);
-    child_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+    ASSERT_TRUE(datapath_.ReadUntil("event=ready")) << datapath_.said();
   }
 
   // The agent works until this holds; a minute at most.
@@ -229,7 +186,7 @@ class Bump : public ::testing::Test {
   BuiltFrame Pass(const RoceFrame& frame) {
     host_->Send(Build(frame).bytes);
     const std::optional<BuiltFrame> came = peer_->Receive(10'000);
-    EXPECT_TRUE(came) << said_;
+    EXPECT_TRUE(came) << datapath_.said();
     if (!came) return {};
     EXPECT_EQ(StoredIcrc(*came), ReferenceIcrc(*came));
     return *came;
@@ -252,9 +209,7 @@ class Bump : public ::testing::Test {
   std::unique_ptr<agent::LocalServer> agent_;
   std::unique_ptr<FrameSocket> host_;
   std::unique_ptr<FrameSocket> peer_;
-  pid_t child_ = -1;
-  UniqueFd output_;
-  std::string said_;
+  DatapathProcess datapath_;
 };
 
 std::vector<RoceFrame> TwoFlows() {
@@ -276,7 +231,7 @@ TEST_F(Bump, GivesEveryPacketOfAFlowThePortThatTheAgentChose) {
     flow.payload = Bytes(1024, 0x77);
     ++flow.psn;
   }
-  ASSERT_TRUE(RunAgentUntil([this] { return agent_->Flows().size() == 2; })) << said_;
+  ASSERT_TRUE(RunAgentUntil([this] { return agent_->Flows().size() == 2; })) << datapath_.said();
   std::map<std::string, std::uint16_t> ports;
   for (const agent::FlowSample& sample : agent_->Flows()) {
     EXPECT_GT(sample.remaining_bytes, 60U << 20);
@@ -370,8 +325,8 @@ TEST_F(Bump, KeepsTagsAndSaysWhenAPortVanishes) {
   (void)Pass(tagged);
   EXPECT_FALSE(peer_->tag());
   In("bump", "ip link del f0");
-  EXPECT_TRUE(ReadUntil("event=port_vanished port=net_af_packet1")) << said_;
-  EXPECT_EQ(WaitForDatapath(), 1);
+  EXPECT_TRUE(datapath_.ReadUntil("event=port_vanished port=net_af_packet1")) << datapath_.said();
+  EXPECT_EQ(datapath_.Wait(), 1);
 }
 
 }  // namespace

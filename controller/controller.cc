@@ -13,9 +13,16 @@ constexpr Duration kTickInterval = std::chrono::milliseconds(100);
 // A turn that begins later than this after it was asked for: the loop has too much to do.
 constexpr Duration kLate = std::chrono::milliseconds(50);
 // Between two plans made ahead: at least this (what comes in a burst is one change), and so many
-// times what the last one took.
+// times what the last one took. Failures come seldom, flows often: their plans may be behind.
 constexpr Duration kForesightPause = std::chrono::microseconds(50);
 constexpr int kPausesAPlan = 4;
+constexpr Duration kFailurePlanPause = std::chrono::milliseconds(2);
+constexpr int kPausesAFailurePlan = 19;  // 5 % of the processor
+// After a change of links: flows whose ports are looked at in one go, the time between, and how
+// long acknowledgements are waited for.
+constexpr std::size_t kFlowsVerifiedAtOnce = 64;
+constexpr Duration kVerifyPause = std::chrono::milliseconds(2);
+constexpr Duration kAcknowledgementPatience = std::chrono::milliseconds(100);
 
 std::uint64_t RandomInstance() {
   std::random_device device;
@@ -180,12 +187,52 @@ void Controller::RequestForesight() {
 
 void Controller::Foresee() {
   const TimePoint start = loop_.Now();
-  const bool has_planned = foresight_.PlanNext(start) || failure_plans_.RefreshNext();
+  const bool has_planned = foresight_.PlanNext(start);
   const Duration spent = loop_.Now() - start;
   foresight_pause_ = kPausesAPlan * spent;
-  if (!has_planned) return RequestTurn();  // it may have asked for ports
+  if (!has_planned) {
+    RequestFailurePlans();
+    return RequestTurn();  // it may have asked for ports
+  }
   plan_seconds_.ObserveSeconds(std::chrono::duration<double>(spent).count());
   RequestForesight();
+}
+
+void Controller::RequestFailurePlans() {
+  if (failure_timer_ || is_late_ || !options_.plan_ahead) return;
+  failure_timer_ = loop_.After(std::max(failure_pause_, kFailurePlanPause), [this] {
+    failure_timer_.reset();
+    RefreshFailurePlans();
+  });
+}
+
+void Controller::RefreshFailurePlans() {
+  const TimePoint start = loop_.Now();
+  const bool has_planned = failure_plans_.RefreshNext();
+  failure_pause_ = kPausesAFailurePlan * (loop_.Now() - start);
+  if (!has_planned) return RequestTurn();  // it may have asked for ports
+  RequestFailurePlans();
+}
+
+void Controller::RequestVerification() {
+  links_changed_ = loop_.Now();
+  verify_left_ = state_.flows.slot_count();
+  if (!verify_timer_) verify_timer_ = loop_.After(kVerifyPause, [this] { VerifySomeFlows(); });
+}
+
+void Controller::VerifySomeFlows() {
+  verify_timer_.reset();
+  const std::size_t slots = state_.flows.slot_count();
+  const bool has_patience = loop_.Now() - links_changed_ < kAcknowledgementPatience;
+  if (!has_patience || !publisher_.AwaitsAcknowledgements()) {
+    for (std::size_t i = 0; i < kFlowsVerifiedAtOnce && verify_left_ > 0; ++i, --verify_left_) {
+      const FlowSlot slot(static_cast<std::uint32_t>(verify_next_++ % slots));
+      if (state_.flows.IsOpen(slot)) placement_.VerifyPorts(slot);
+    }
+    RequestTurn();
+  }
+  if (verify_left_ == 0) return;
+  verify_timer_ = loop_.After(kVerifyPause, [this] { VerifySomeFlows(); });
 }
 
 void Controller::Turn() {

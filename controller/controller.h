@@ -143,7 +143,8 @@ class Controller {
   void HandleFlowReport(AgentId id, const wire::FlowReport& report);
   // The slots of those that are new.
   std::vector<FlowSlot> OpenFlows(AgentId id, const wire::FlowReport& report);
-  void TakeProgress(AgentId id, std::span<const wire::FlowProgress> progress);
+  // The flows whose reports foresight is to look at.
+  std::span<const FlowSlot> TakeProgress(AgentId id, std::span<const wire::FlowProgress> progress);
   void CloseFlow(FlowSlot slot);
   void CloseMissingFlows(AgentId id, const wire::FlowReport& report);
   void HandleHealth(AgentId id, const wire::PathHealth& health);
@@ -165,9 +166,16 @@ class Controller {
   void RequestTurn();
   void Turn();
   void PlaceNew();
-  // Plans ahead in the background: one plan at a time, with pauses in proportion.
+  // Plans ahead in the background, piece by piece, with pauses in proportion: what jobs start next,
+  // and, when that is planned, failures.
   void RequestForesight();
   void Foresee();
+  void RequestFailurePlans();
+  void RefreshFailurePlans();
+  // After links have changed, has the ports of all flows looked at, some at a time; first the
+  // agents that had to be told have to be heard of, for a while.
+  void RequestVerification();
+  void VerifySomeFlows();
   void Tick();
   void DropSilentAgents();
   void VerifyOnePort();
@@ -177,9 +185,12 @@ class Controller {
   fabric::LinkState EffectiveState(fabric::LinkId link, const Intents& intents) const;
   // Brings every link to the state that intents and reports give it; the links that changed.
   std::vector<fabric::LinkId> ApplyIntents();
-  std::vector<FlowMove> ReactToLinkChanges(const std::vector<fabric::LinkId>& changed);
   // The plan for what has failed, if there is one, and its pushes.
-  std::vector<FlowMove> TakeFailurePlan(const std::vector<fabric::LinkId>& changed);
+  std::vector<Placement::Rerouted> TakeFailurePlan(const std::vector<fabric::LinkId>& changed);
+  // All else that is due when links have changed: it looks at every flow. The moves.
+  std::vector<FlowMove> FollowLinkChanges(const std::vector<fabric::LinkId>& changed);
+  // On the word of hosts and feeds: the intents as they are, and what follows.
+  void ReactToReports();
   ActionOutcome WouldDo(const Intents& intents);
 
   // Operators' actions and what is stored (controller/operations.cc).
@@ -192,7 +203,6 @@ class Controller {
     std::function<Result<Intents>()> change;  // what the intents become; none: they stay
     ActionDone done;
     TimePoint asked{};
-    LoadSummary before{};  // when it was its turn
   };
   void Submit(Operation operation);
   void TellDryRun(const Operation& operation);
@@ -200,7 +210,7 @@ class Controller {
   void HandleCommit(Result<Committed> committed, const std::optional<Intents>& changed);
   void FinishOperation(Result<ActionOutcome> outcome);
   AuditEntry AuditOf(const Operation& operation) const;
-  ActionOutcome Apply(const Intents& changed, const LoadSummary& before);
+  ActionOutcome Apply(const Intents& changed);
   ActionOutcome Reassign(const OperatorRequest& request);
   Result<Intents> ChangedIntents(const std::string& id, bool is_link, IntentAction action,
                                  const OperatorRequest& request) const;
@@ -248,6 +258,12 @@ class Controller {
   bool is_late_ = false;  // the last turn began late
   TimerPtr foresight_timer_;
   Duration foresight_pause_{};
+  TimerPtr failure_timer_;
+  Duration failure_pause_{};
+  TimerPtr verify_timer_;
+  TimePoint links_changed_;
+  std::size_t verify_next_ = 0;         // FlowSlot, round and round
+  std::size_t verify_left_ = 0;         // slots to be looked at
   std::uint64_t foreseen_changes_ = 0;  // State::path_changes when plans were last asked for
   TimerPtr tick_;
   TimePoint last_heartbeat_;

@@ -75,8 +75,7 @@ void Controller::UpdateLinkMonitor() {
         loop_.Now(), change.down ? "link_detected_down" : "link_detected_up",
         fmt::format("link={} why={}", state_.topology.link(change.link).id, change.why));
   }
-  ReactToLinkChanges(ApplyIntents());
-  RequestTurn();
+  ReactToReports();
 }
 
 }  // namespace espalier::controller

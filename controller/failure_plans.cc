@@ -21,6 +21,8 @@ FailurePlans::FailurePlans(State& state, PathLearner& learner, Metrics& metrics,
       extra_(2 * state.topology.links().size()),
       made_(metrics.MakeCounter("espalier_failure_plans_made_total",
                                 "Plans made for the failure of a link or switch")),
+      ways_planned_(metrics.MakeCounter("espalier_failure_plan_ways_total",
+                                        "Flow paths that failure plans were made for")),
       entries_gauge_(metrics.MakeGauge("espalier_failure_plan_entries",
                                        "Flow paths that failure plans hold")) {
   const std::size_t links = state.topology.links().size();
@@ -173,8 +175,9 @@ void FailurePlans::Begin(Element element) {
   }
   for (const LivePaths::Way way : ways) {
     const std::int32_t path = state_.live.PathOf(way);
-    plan.entries.push_back({way, path, kNoPath, 0});
-    AddLoad(state_.flows.At(state_.owners[way].slot), path, -1);
+    const Flow& flow = state_.flows.At(state_.owners[way].slot);
+    plan.entries.push_back({way, path, kNoPath, 0, 0});
+    AddLoad(flow, path, -1);
   }
   draft_ = {element, std::move(plan)};
 }
@@ -187,12 +190,14 @@ std::size_t FailurePlans::GoOn(std::size_t most_ways) {
     if (state_.live.PathOf(entry.way) != entry.from) continue;  // it has ended or moved meanwhile
     const Flow& flow = state_.flows.At(state_.owners[entry.way].slot);
     const std::int64_t share = kLoadUnit / static_cast<std::int64_t>(flow.ways.size());
+    entry.flow = FlowTag(flow);
     entry.to = ChoosePath(draft_->element, flow, share);
     if (entry.to == kNoPath) continue;
     AddLoad(flow, entry.to, 1);
-    entry.port = AskForPort(flow, entry.to);
+    entry.port = PortFor(entry, flow);
   }
   draft_->next = end;
+  ways_planned_.Add(static_cast<std::int64_t>(end - begin));
   if (end == entries.size()) Finish();
   return end - begin;
 }
@@ -205,6 +210,24 @@ void FailurePlans::Finish() {
   made_.Add();
   draft_.reset();
   for (const std::uint32_t link : std::exchange(touched_, {})) extra_[link] = 0;
+}
+
+std::uint16_t FailurePlans::FlowTag(const Flow& flow) {
+  return static_cast<std::uint16_t>(std::hash<fabric::PortKey>{}(flow.key));
+}
+
+std::uint16_t FailurePlans::PortFor(const Entry& entry, const Flow& flow) {
+  const Plan& before = plans_[draft_->element];  // its entries ascend, as these do
+  std::size_t& next = draft_->before;
+  while (next < before.entries.size() && before.entries[next].way < entry.way) ++next;
+  if (next < before.entries.size() && before.version == draft_->plan.version) {
+    const Entry& known = before.entries[next];
+    const bool is_same = known.way == entry.way && known.to == entry.to && known.flow == entry.flow;
+    if (is_same && known.port != 0 && !state_.ports.IsTaken(flow.key, known.port)) {
+      return known.port;
+    }
+  }
+  return AskForPort(flow, entry.to);
 }
 
 std::uint16_t FailurePlans::AskForPort(const Flow& flow, std::int32_t path) {
@@ -240,6 +263,7 @@ std::optional<FailurePlans::Escape> FailurePlans::EscapeFor(Element element, Liv
   if (found->to == kNoPath || found->from != state_.live.PathOf(way)) return std::nullopt;
   // The number may stand for another flow by now: then its path index may mean other links.
   const Flow& flow = state_.flows.At(state_.owners[way].slot);
+  if (found->flow != FlowTag(flow)) return std::nullopt;
   if (static_cast<std::size_t>(found->to) >= state_.PathsOf(flow).size()) return std::nullopt;
   hops_.clear();
   state_.view.AppendHops(*state_.view.LeafOf(flow.source_leaf),

@@ -105,10 +105,12 @@ std::optional<FlowSlot> FlowTable::Find(AgentId agent, wire::LocalFlowId local) 
   return found->slot;
 }
 
-std::span<const MessageChange> FlowTable::TakeProgress(
-    AgentId agent, std::span<const wire::FlowProgress> progress) {
+FlowTable::Taken FlowTable::TakeProgress(AgentId agent,
+                                         std::span<const wire::FlowProgress> progress,
+                                         TimePoint now) {
   changes_.clear();
-  if (agent.Index() >= by_agent_.size()) return changes_;
+  due_.clear();
+  if (agent.Index() >= by_agent_.size()) return {};
   const AgentFlows& own = by_agent_[agent.Index()];
   auto next = own.begin();
   for (const wire::FlowProgress& flow : progress) {
@@ -121,13 +123,15 @@ std::span<const MessageChange> FlowTable::TakeProgress(
                 .outstanding_bytes = flow.outstanding_bytes,
                 .achieved_bps = flow.achieved_bps,
                 .announced_bytes = std::max(activity.announced_bytes, InAll(flow)),
+                .look_at = activity.look_at,
                 .state = flow.state};
+    if (now >= activity.look_at) due_.push_back(next->slot);
     if (was_busy != activity.IsBusy() || new_bytes > 0) {
       changes_.push_back({next->slot, was_busy, activity.IsBusy(), new_bytes});
     }
     ++next;
   }
-  return changes_;
+  return {changes_, due_};
 }
 
 std::vector<FlowSlot> FlowTable::OfAgent(AgentId agent) const {

@@ -86,6 +86,7 @@ struct FlowActivity {
   std::uint64_t achieved_bps = 0;
   // The most that its host has ever said it sends in all, since it was opened. 0: nothing said.
   std::uint64_t announced_bytes = 0;
+  TimePoint look_at{};  // reports from then on are looked at: FlowTable::LookFrom
   wire::FlowState state = wire::FlowState::kActive;
 
   bool IsBusy() const { return remaining_bytes > 0 || outstanding_bytes > 0; }
@@ -114,15 +115,20 @@ class FlowTable {
   Flow& At(FlowSlot slot) { return *slots_[slot.Index()]; }
   const Flow& At(FlowSlot slot) const { return *slots_[slot.Index()]; }
   const FlowActivity& ActivityOf(FlowSlot slot) const { return activity_[slot.Index()]; }
+  struct Taken {
+    std::span<const MessageChange> changes;  // flows that have begun or ended a message
+    std::span<const FlowSlot> due;           // whose time to be looked at has come
+  };
   // Takes what an agent reports of its flows; of those that are not open, nothing.
-  // O(flows reported) where their ids ascend. Returns those that have begun or ended a message;
-  // valid until the next call.
-  std::span<const MessageChange> TakeProgress(AgentId agent,
-                                              std::span<const wire::FlowProgress> progress);
+  // O(flows reported) where their ids ascend. Valid until the next call.
+  Taken TakeProgress(AgentId agent, std::span<const wire::FlowProgress> progress, TimePoint now);
+  // Reports of the flow before this time are not looked at; without a word, all are.
+  void LookFrom(FlowSlot slot, TimePoint time) { activity_[slot.Index()].look_at = time; }
   // Ascending by local id.
   std::vector<FlowSlot> OfAgent(AgentId agent) const;
   std::vector<FlowSlot> All() const;  // ascending by slot
   std::size_t size() const { return size_; }
+  std::size_t slot_count() const { return slots_.size(); }  // open ones and others
   std::size_t CountOfAgent(AgentId agent) const;
 
   // Of open flows, and some that had flows.
@@ -147,6 +153,7 @@ class FlowTable {
   std::vector<std::optional<Flow>> slots_;
   std::vector<FlowActivity> activity_;  // by slot
   std::vector<MessageChange> changes_;  // of the progress at hand
+  std::vector<FlowSlot> due_;           // the same
   std::vector<FlowSlot> free_;
   std::vector<AgentFlows> by_agent_;
   JobNames jobs_;

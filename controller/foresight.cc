@@ -17,7 +17,11 @@ constexpr std::size_t kMostStartsInPlan = 8'192;
 constexpr std::uint32_t kMostPortRounds = 16;  // of asking for the ports of one plan
 constexpr std::uint32_t kMostAlike = 64;       // open flows of one pair told apart
 constexpr Duration kImminent = std::chrono::milliseconds(20);
-constexpr Duration kReportInterval = std::chrono::milliseconds(50);  // looked at of a flow
+// Between two looks at a flow's reports: a part of the time that is left to it, within these
+// bounds.
+constexpr int kLooksAhead = 8;
+constexpr Duration kMinLook = std::chrono::milliseconds(50);
+constexpr Duration kMaxLook = std::chrono::seconds(1);
 
 std::uint64_t Hash(const fabric::PortKey& key) {
   // Ports and queue pairs may be new with each connection: they do not name a flow.
@@ -163,30 +167,31 @@ void Foresight::HandleEnd(FlowSlot slot, TimePoint now) {
   known = {};
 }
 
-void Foresight::HandleProgress(AgentId agent, std::span<const wire::FlowProgress> progress,
-                               TimePoint now) {
+void Foresight::HandleProgress(std::span<const FlowSlot> due, TimePoint now) {
   now_ = now;
-  for (const wire::FlowProgress& row : progress) {
-    const auto slot = state_.flows.Find(agent, row.id);
-    if (!slot || slot->Index() >= known_.size()) continue;
-    Known& known = known_[slot->Index()];
-    if (known.job == nullptr || now - known.looked_at < kReportInterval) continue;
-    known.looked_at = now;
-    ends_.SetPlannedRate(slot->value(), PlannedRate(state_.flows.At(*slot)));
-    ends_.TakeReport(slot->value(), now, row.remaining_bytes, row.achieved_bps);
+  for (const FlowSlot slot : due) {
+    if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) {
+      state_.flows.LookFrom(slot, TimePoint::max());
+      continue;
+    }
+    const FlowActivity& activity = state_.flows.ActivityOf(slot);
+    ends_.SetPlannedRate(slot.value(), PlannedRate(state_.flows.At(slot)));
+    ends_.TakeReport(slot.value(), now, activity.remaining_bytes, activity.achieved_bps);
+    // The nearer its end, the more often.
+    const auto left = ends_.ExpectedEnd(slot.value()).value_or(now) - now;
+    state_.flows.LookFrom(slot, now + std::clamp(left / kLooksAhead, kMinLook, kMaxLook));
   }
 }
 
 double Foresight::PlannedRate(const Flow& flow) {
   double rate = 0;
+  const double share = static_cast<double>(kLoadUnit) / static_cast<double>(flow.ways.size());
   for (const FlowWay& way : flow.ways) {
-    const auto path = state_.PathOf(way);
-    if (!path) return 0;
-    const double share = static_cast<double>(kLoadUnit) / static_cast<double>(flow.ways.size());
+    if (!way.way || state_.live.PathOf(*way.way) < 0) return 0;
     double of_way = static_cast<double>(state_.view.unit_bps());
-    for (const fabric::DirectedLink hop : state_.PathsOf(flow)[path->Index()].hops) {
-      const auto load = static_cast<double>(state_.live.LoadOf(hop.Index()));
-      const auto capacity = static_cast<double>(state_.view.capacities()[hop.Index()]);
+    for (const std::uint32_t link : state_.live.LinksOf(*way.way)) {
+      const auto load = static_cast<double>(state_.live.LoadOf(link));
+      const auto capacity = static_cast<double>(state_.view.capacities()[link]);
       of_way = std::min(of_way, capacity * share / std::max(load, share));
     }
     rate += of_way;
@@ -269,7 +274,7 @@ void Foresight::CountMiss(FlowSlot slot) {
   plan_misses_.Add();
 }
 
-Foresight::Remainder Foresight::RemainderAt(TimePoint until) const {
+Foresight::Remainder Foresight::RemainderAt(TimePoint until) {
   Remainder remainder{.fingerprint = state_.fingerprint};
   for (const EndEstimator::Flow number : ends_.EndingBy(until)) {
     const Flow& flow = state_.flows.At(FlowSlot(number));

@@ -47,7 +47,8 @@ class Foresight {
   void HandleStarts(std::span<const FlowSlot> slots, TimePoint now);
   // Before its flow is closed.
   void HandleEnd(FlowSlot slot, TimePoint now);
-  void HandleProgress(AgentId agent, std::span<const wire::FlowProgress> progress, TimePoint now);
+  // Of these flows, whose time to be looked at has come, there is a new report.
+  void HandleProgress(std::span<const FlowSlot> due, TimePoint now);
   // The number stands for another job from now on; it has no open flow.
   void ForgetJob(std::uint32_t job);
   // A path may have become known for ports that plans wait for.
@@ -137,7 +138,6 @@ class Foresight {
     std::uint32_t ordinal = 0;
     Key key = 0;
     bool is_expected = false;
-    TimePoint looked_at;  // its progress
   };
 
   Job* FindJob(std::uint32_t name) const;
@@ -155,7 +155,7 @@ class Foresight {
     std::vector<LivePaths::Way> ending;
     std::uint64_t fingerprint = 0;
   };
-  Remainder RemainderAt(TimePoint until) const;
+  Remainder RemainderAt(TimePoint until);
   struct Wanted {
     TimePoint due;
     std::uint64_t last_made = 0;

@@ -11,6 +11,10 @@ JobRounds::Job& JobRounds::At(std::uint32_t job) {
   return jobs_[job];
 }
 
+std::uint64_t JobRounds::PairKey(const Ends& ends) {
+  return (std::uint64_t{ends.source->Index()} << 32U) | ends.destination->Index();
+}
+
 bool JobRounds::IsOver(const Job& job, TimePoint now) {
   return job.began && job.busy == 0 && now - job.ended >= kGap;
 }
@@ -23,7 +27,7 @@ JobRound JobRounds::RoundOf(const Job& job) const {
   for (const auto& [index, bytes] : job.nic_bytes) {
     add(bytes, topology_.link(fabric::DirectedLink::FromIndex(index).link).rate.value);
   }
-  for (const auto& [ends, pair] : job.pairs) add(pair.bytes, pair.path_bps);
+  for (const auto& [key, pair] : job.pairs) add(pair.bytes, pair.path_bps);
   const auto ideal = std::chrono::duration<double>(std::min(longest, 1e9));
   return {job.ended, job.ended - *job.began, std::chrono::duration_cast<Duration>(ideal)};
 }
@@ -58,7 +62,7 @@ void JobRounds::AddBytes(std::uint32_t index, const Ends& ends, std::uint64_t by
     if (end) job.nic_bytes[end->Index()] += bytes;
   }
   if (!ends.source || !ends.destination || ends.path_bps == 0) return;
-  Job::Pair& pair = job.pairs[{ends.source->Index(), ends.destination->Index()}];
+  Job::Pair& pair = job.pairs[PairKey(ends)];
   pair.bytes += bytes;
   pair.path_bps = ends.path_bps;
 }

@@ -2,10 +2,8 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "common/base/event_loop.h"
@@ -64,10 +62,11 @@ class JobRounds {
       std::uint64_t bytes = 0;
       std::int64_t path_bps = 0;
     };
-    std::map<std::pair<std::size_t, std::size_t>, Pair> pairs;  // by their two directions
+    std::unordered_map<std::uint64_t, Pair> pairs;  // by their two directions: PairKey
     std::deque<JobRound> finished;
     std::uint64_t count = 0;
   };
+  static std::uint64_t PairKey(const Ends& ends);
   static bool IsOver(const Job& job, TimePoint now);
   JobRound RoundOf(const Job& job) const;
   Job& At(std::uint32_t job);

@@ -46,18 +46,21 @@ std::int64_t PathRate(State& state, const Flow& flow) {
 
 // Where a flow's bytes cross its NICs, and how fast they could go between.
 JobRounds::Ends EndsOf(State& state, const Flow& flow) {
-  const auto attachment_of = [&](const IpAddress& address) {
-    const auto nic = state.topology.FindNic(address);
+  // Both are known where it was placed, or is local.
+  const bool is_known = flow.status != FlowStatus::kUnroutable || !flow.ways.empty();
+  const auto attachment_of = [&](const IpAddress& address, fabric::NodeId known) {
+    const auto nic = is_known ? std::optional(known) : state.topology.FindNic(address);
     return nic ? state.paths.FindAttachment(*nic) : std::nullopt;
   };
   JobRounds::Ends ends;
-  if (const auto at = attachment_of(flow.source_address)) ends.source = at->uplink;
-  if (const auto at = attachment_of(flow.destination_address)) {
+  if (const auto at = attachment_of(flow.source_address, flow.key.source)) {
+    ends.source = at->uplink;
+  }
+  if (const auto at = attachment_of(flow.destination_address, flow.key.destination)) {
     ends.destination = {at->uplink.link, !at->uplink.forward};
   }
   // The source is another's, else it would be placed: no host makes pairs of others' NICs.
-  const bool is_of_another = flow.status == FlowStatus::kUnroutable && flow.ways.empty();
-  if (ends.source && ends.destination && is_of_another) return {};
+  if (ends.source && ends.destination && !is_known) return {};
   ends.path_bps = PathRate(state, flow);
   return ends;
 }
@@ -226,11 +229,11 @@ void Controller::HandleFlowReport(AgentId id, const wire::FlowReport& report) {
   };
   close_ended();  // first: what follows may be the next of the same pair
   const std::vector<FlowSlot> opened = OpenFlows(id, report);
-  TakeProgress(id, report.progress);
+  const std::span<const FlowSlot> due = TakeProgress(id, report.progress);
   Agent& agent = state_.agents.At(id);
   // What is open when an agent connects has not just started.
   if (agent.reported) foresight_.HandleStarts(opened, loop_.Now());
-  foresight_.HandleProgress(id, report.progress, loop_.Now());
+  foresight_.HandleProgress(due, loop_.Now());
   if (link_monitor_.HasAccusations()) TakeWitnesses(id, report);
   close_ended();  // of a message that opens what it ends
   if (report.full && !agent.reported) {
@@ -278,15 +281,19 @@ std::vector<FlowSlot> Controller::OpenFlows(AgentId id, const wire::FlowReport& 
   return slots;
 }
 
-void Controller::TakeProgress(AgentId id, std::span<const wire::FlowProgress> progress) {
-  for (const MessageChange& change : state_.flows.TakeProgress(id, progress)) {
+std::span<const FlowSlot> Controller::TakeProgress(AgentId id,
+                                                   std::span<const wire::FlowProgress> progress) {
+  const TimePoint now = loop_.Now();
+  const FlowTable::Taken taken = state_.flows.TakeProgress(id, progress, now);
+  for (const MessageChange& change : taken.changes) {
     const Flow& flow = state_.flows.At(change.slot);
-    if (change.is_busy && !change.was_busy) state_.rounds.Begin(flow.job, loop_.Now());
+    if (change.is_busy && !change.was_busy) state_.rounds.Begin(flow.job, now);
     if (change.new_bytes > 0) {
       state_.rounds.AddBytes(flow.job, EndsOf(state_, flow), change.new_bytes);
     }
-    if (change.was_busy && !change.is_busy) state_.rounds.End(flow.job, loop_.Now());
+    if (change.was_busy && !change.is_busy) state_.rounds.End(flow.job, now);
   }
+  return taken.due;
 }
 
 // Edges of forests are not the agents' to end.
@@ -361,8 +368,7 @@ void Controller::HandleLinkEvent(AgentId id, const wire::LinkEvent& event) {
   state_.history.Record(
       loop_.Now(), event.up ? "nic_up" : "nic_down",
       fmt::format("agent={} link={}", state_.agents.At(id).name, state_.topology.link(link).id));
-  ReactToLinkChanges(ApplyIntents());
-  RequestTurn();
+  ReactToReports();
 }
 
 }  // namespace espalier::controller

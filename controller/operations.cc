@@ -93,38 +93,34 @@ std::vector<LinkId> Controller::ApplyIntents() {
   return changed;
 }
 
-std::vector<FlowMove> Controller::TakeFailurePlan(const std::vector<LinkId>& changed) {
+std::vector<Placement::Rerouted> Controller::TakeFailurePlan(const std::vector<LinkId>& changed) {
   const auto element = options_.plan_ahead ? failure_plans_.Find(changed) : std::nullopt;
   if (!element || stranded_.empty()) return {};
   const TimePoint start = loop_.Now();
-  const auto rerouted = placement_.TakeFailurePlan(failure_plans_, *element, stranded_);
-  publisher_.PushChanges(start);
+  auto rerouted =
+      placement_.TakeFailurePlan(failure_plans_, *element, stranded_,
+                                 [&](AgentId agent) { publisher_.PushChangesOf(agent, start); });
   failure_hits_.Add(static_cast<std::int64_t>(rerouted.size()));
   failure_seconds_.ObserveSeconds(std::chrono::duration<double>(loop_.Now() - start).count());
-  return placement_.Describe(rerouted);
+  return rerouted;
 }
 
-std::vector<FlowMove> Controller::ReactToLinkChanges(const std::vector<LinkId>& changed) {
+std::vector<FlowMove> Controller::FollowLinkChanges(const std::vector<LinkId>& changed) {
   if (changed.empty()) return {};
-  // First what is ready: the rest looks at every flow.
-  std::vector<FlowMove> moves = TakeFailurePlan(changed);
   learner_.HandleLinkChange(changed);
-  std::vector<FlowMove> others = placement_.HandleLinkChange();
-  failure_misses_.Add(static_cast<std::int64_t>(others.size()));
-  moves.insert(moves.end(), others.begin(), others.end());
+  std::vector<FlowMove> moves = placement_.HandleLinkChange();
+  failure_misses_.Add(static_cast<std::int64_t>(moves.size()));
   placement_.RetryUnroutable();
   jobs_.HandleLinkChange();
-  for (const FlowSlot slot : state_.flows.All()) {
-    const Flow& flow = state_.flows.At(slot);
-    if (flow.status != FlowStatus::kRouted) continue;
-    for (const FlowWay& way : flow.ways) {
-      const auto entry = state_.path_map.Find(flow.key, way.port);
-      if (entry && entry->trust == fabric::PortTrust::kReverify) {
-        learner_.Verify(flow.key, way.port);
-      }
-    }
-  }
+  RequestVerification();
   return moves;
+}
+
+void Controller::ReactToReports() {
+  const std::vector<LinkId> changed = ApplyIntents();
+  TakeFailurePlan(changed);
+  FollowLinkChanges(changed);
+  RequestTurn();
 }
 
 ActionOutcome Controller::WouldDo(const Intents& intents) {
@@ -185,7 +181,6 @@ AuditEntry Controller::AuditOf(const Operation& operation) const {
 
 void Controller::StartOperation() {
   Operation& operation = operations_.front();
-  if (operation.change) operation.before = Summarize(state_);
   StoreChange change;
   change.audit = AuditOf(operation);
   if (operation.change) {
@@ -213,8 +208,7 @@ void Controller::StartOperation() {
 void Controller::HandleCommit(Result<Committed> committed, const std::optional<Intents>& changed) {
   if (!committed) return FinishOperation(Propagate(committed));
   state_.revision = committed->revision;
-  ActionOutcome outcome =
-      changed ? Apply(*changed, operations_.front().before) : Reassign(operations_.front().request);
+  ActionOutcome outcome = changed ? Apply(*changed) : Reassign(operations_.front().request);
   outcome.version = state_.topology.version();
   outcome.revision = state_.revision;
   const Operation& operation = operations_.front();
@@ -256,13 +250,26 @@ ActionOutcome Controller::Reassign(const OperatorRequest& request) {
   return outcome;
 }
 
-ActionOutcome Controller::Apply(const Intents& changed, const LoadSummary& before) {
+ActionOutcome Controller::Apply(const Intents& changed) {
   const bool reweighs = changed.weights != state_.intents.weights;
+  std::vector<LinkState> states_before;
+  for (const fabric::Link& link : state_.topology.links()) states_before.push_back(link.state);
   state_.intents = changed;
   ApplyPolicies();
+  const std::vector<LinkId> links = ApplyIntents();
+  // First what is ready: the rest looks at every flow.
+  const std::vector<Placement::Rerouted> rerouted = TakeFailurePlan(links);
   ActionOutcome outcome;
-  outcome.before = before;
-  outcome.moves = ReactToLinkChanges(ApplyIntents());
+  if (links.empty()) {
+    outcome.before = Summarize(state_);
+  } else {
+    fabric::Topology before = state_.topology;
+    for (const LinkId link : links) before.SetLinkState(link, states_before[link.Index()]);
+    outcome.before = placement_.SummarizeBefore(before, rerouted);
+  }
+  outcome.moves = placement_.Describe(rerouted);
+  const std::vector<FlowMove> others = FollowLinkChanges(links);
+  outcome.moves.insert(outcome.moves.end(), others.begin(), others.end());
   jobs_.Apply(changed.jobs);
   if (reweighs) {
     const auto reweighed = placement_.Recompute(changed.weights, /*dry_run=*/false);

@@ -361,12 +361,18 @@ void PathLearner::ForgetUnused(const std::function<bool(const PortKey&)>& is_use
 void PathLearner::HandleLinkChange(std::span<const fabric::LinkId> links) {
   std::vector<bool> has_changed(topology_.links().size());
   for (const fabric::LinkId link : links) has_changed[link.Index()] = true;
+  std::unordered_map<const Path*, bool> known;  // by the paths of a pair: many keys have the same
   const auto affected = [&](const PortKey& key) {
     const auto paths = PathsOf(key);
-    return std::any_of(paths.begin(), paths.end(), [&](const Path& path) {
-      return std::any_of(path.hops.begin(), path.hops.end(),
-                         [&](DirectedLink hop) { return has_changed[hop.link.Index()]; });
-    });
+    if (paths.empty()) return false;
+    const auto [has_one, is_new] = known.try_emplace(paths.data());
+    if (is_new) {
+      has_one->second = std::any_of(paths.begin(), paths.end(), [&](const Path& path) {
+        return std::any_of(path.hops.begin(), path.hops.end(),
+                           [&](DirectedLink hop) { return has_changed[hop.link.Index()]; });
+      });
+    }
+    return has_one->second;
   };
   map_.MarkReverify(affected);
   models_.HandleFabricChange();

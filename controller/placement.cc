@@ -1,7 +1,6 @@
 #include "controller/placement.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 namespace espalier::controller {
@@ -216,11 +215,15 @@ void Placement::Settle(FlowSlot slot, PathReason reason) {
 }
 
 std::vector<FlowSlot> Placement::InOrder(std::vector<FlowSlot> slots) const {
-  const auto rank = [&](FlowSlot slot) {
-    const Flow& flow = state_.flows.At(slot);
-    return std::tie(state_.flows.JobName(flow.job), state_.agents.At(flow.agent).name, flow.local);
+  // By names, whose order does not depend on who came first; numbers tell which are equal.
+  const auto comes_before = [&](FlowSlot a, FlowSlot b) {
+    const Flow& x = state_.flows.At(a);
+    const Flow& y = state_.flows.At(b);
+    if (x.job != y.job) return state_.flows.JobName(x.job) < state_.flows.JobName(y.job);
+    if (x.agent == y.agent) return x.local < y.local;
+    return state_.agents.At(x.agent).name < state_.agents.At(y.agent).name;
   };
-  std::sort(slots.begin(), slots.end(), [&](FlowSlot a, FlowSlot b) { return rank(a) < rank(b); });
+  std::sort(slots.begin(), slots.end(), comes_before);
   return slots;
 }
 

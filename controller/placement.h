@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -68,12 +69,19 @@ class Placement {
     std::vector<std::int32_t> from;
   };
   // This element has just failed, and left these ways stranded: those with a plan take it. Those
-  // without are left to HandleLinkChange. By flow; O(stranded log stranded).
+  // without are left to HandleLinkChange. Agent by agent, each of which is `decided` then: it need
+  // not wait for the others. O(stranded log stranded).
   std::vector<Rerouted> TakeFailurePlan(FailurePlans& plans, FailurePlans::Element element,
-                                        std::span<const LivePaths::Way> stranded);
-  // What can wait until the agents have been told, while the flows are as they were left: has the
-  // ports that plans had looked at, and describes the moves for operators.
+                                        std::span<const LivePaths::Way> stranded,
+                                        const std::function<void(AgentId)>& decided);
+  // For operators, while the flows are as they were left.
   std::vector<FlowMove> Describe(std::span<const Rerouted> rerouted);
+  // The loads as they were when the links were as in `topology`, before these flows left their
+  // paths; nothing else has changed since. O(flows + links).
+  LoadSummary SummarizeBefore(const fabric::Topology& topology, std::span<const Rerouted> rerouted);
+  // Has those ports of the flow looked at that no probe has found to lead to their paths in the
+  // fabric as it is.
+  void VerifyPorts(FlowSlot slot);
   // Links have changed (State::topology). Paths that are no longer usable are given up, and their
   // flows placed anew: at once where the path is dead, at a message boundary where it is drained.
   std::vector<FlowMove> HandleLinkChange();
@@ -139,8 +147,11 @@ class Placement {
   bool Adopt(FlowSlot slot);
 
   // Moves (controller/placement_moves.cc).
+  // As the fabric is (State::view has been told), and as it would be.
+  bool IsOnBrokenPath(const Flow& flow);
   bool IsOnBrokenPath(const Flow& flow, const fabric::Topology& topology);
-  std::vector<FlowSlot> FlowsOnBrokenPaths(const fabric::Topology& topology);
+  // By way; those without a path stay where they are.
+  Rerouted TakeEscapes(FlowSlot slot, std::span<const FailurePlans::Escape> escapes);
   void GiveUpUnusable(Flow& flow);
   FlowMove DescribeMove(FlowSlot slot, std::string from);
   // Where flows would be: an entry for each of their ways, kNoPath where it has none.

@@ -32,12 +32,15 @@ bool Placement::IsOnBrokenPath(const Flow& flow, const fabric::Topology& topolog
   });
 }
 
-std::vector<FlowSlot> Placement::FlowsOnBrokenPaths(const fabric::Topology& topology) {
-  std::vector<FlowSlot> broken;
-  for (const FlowSlot slot : state_.flows.All()) {
-    if (IsOnBrokenPath(state_.flows.At(slot), topology)) broken.push_back(slot);
-  }
-  return InOrder(std::move(broken));
+bool Placement::IsOnBrokenPath(const Flow& flow) {
+  if (flow.ways.empty() || flow.tree_load != 0) return false;
+  return std::any_of(flow.ways.begin(), flow.ways.end(), [&](const FlowWay& way) {
+    if (way.adopting) return false;
+    const auto path = state_.PathOf(way);
+    if (path && !state_.live.IsOnUsablePath(*way.way)) return true;
+    if (way.port == 0 || path == way.port_path) return false;
+    return !fabric::IsAlive(state_.topology, state_.PathsOf(flow)[way.port_path.Index()]);
+  });
 }
 
 void Placement::GiveUpUnusable(Flow& flow) {
@@ -65,8 +68,10 @@ bool Placement::TakePort(Flow& flow, FlowWay& way, std::uint16_t port) {
 }
 
 std::vector<Placement::Rerouted> Placement::TakeFailurePlan(
-    FailurePlans& plans, FailurePlans::Element element, std::span<const LivePaths::Way> stranded) {
+    FailurePlans& plans, FailurePlans::Element element, std::span<const LivePaths::Way> stranded,
+    const std::function<void(AgentId)>& decided) {
   struct Leaving {
+    AgentId agent;
     State::WayOwner owner;
     FailurePlans::Escape to;
   };
@@ -74,60 +79,107 @@ std::vector<Placement::Rerouted> Placement::TakeFailurePlan(
   leaving.reserve(stranded.size());
   for (const LivePaths::Way way : stranded) {
     const State::WayOwner owner = state_.owners[way];
+    const Flow& flow = state_.flows.At(owner.slot);
     const auto escape = plans.EscapeFor(element, way);
-    if (!escape || state_.flows.At(owner.slot).ways[owner.index].adopting) continue;
-    leaving.push_back({owner, *escape});
+    if (!escape || flow.ways[owner.index].adopting) continue;
+    leaving.push_back({flow.agent, owner, *escape});
   }
   std::sort(leaving.begin(), leaving.end(), [](const Leaving& a, const Leaving& b) {
-    return std::tie(a.owner.slot, a.owner.index) < std::tie(b.owner.slot, b.owner.index);
+    return std::tie(a.agent, a.owner.slot, a.owner.index) <
+           std::tie(b.agent, b.owner.slot, b.owner.index);
   });
   std::vector<Rerouted> rerouted;
   rerouted.reserve(leaving.size());
+  std::vector<FailurePlans::Escape> escapes;  // of one flow, by way
   for (std::size_t i = 0; i < leaving.size();) {
-    const FlowSlot slot = leaving[i].owner.slot;
-    Flow& flow = state_.flows.At(slot);
-    Rerouted& moved = rerouted.emplace_back(Rerouted{.slot = slot, .from = {}});
-    for (const FlowWay& way : flow.ways) {
-      if (const auto path = state_.PathOf(way)) moved.from.push_back(path->value());
+    const Leaving first = leaving[i];
+    escapes.assign(state_.flows.At(first.owner.slot).ways.size(), {});
+    for (; i < leaving.size() && leaving[i].owner.slot == first.owner.slot; ++i) {
+      escapes[leaving[i].owner.index] = leaving[i].to;
     }
-    bool is_urgent = false;
-    bool needs_ports = flow.status != FlowStatus::kRouted;
-    for (; i < leaving.size() && leaving[i].owner.slot == slot; ++i) {
-      FlowWay& way = flow.ways[leaving[i].owner.index];
-      const fabric::PathIndex in_use = way.port != 0 ? way.port_path : *state_.PathOf(way);
-      way.urgent = !fabric::IsAlive(state_.topology, state_.PathsOf(flow)[in_use.Index()]);
-      is_urgent |= way.urgent;
-      PlaceWay(way, leaving[i].to.path);
-      if (flow.status == FlowStatus::kAdopting) continue;
-      needs_ports |= !TakePort(flow, way, leaving[i].to.port);
-    }
-    flow.origin = PlanOrigin::kFailure;
-    if (flow.status == FlowStatus::kAdopting) continue;
-    flow.reason = is_urgent ? PathReason::kPathDead : PathReason::kRecomputed;
-    state_.MarkDirty(flow);
-    if (needs_ports) ChoosePorts(slot, flow.reason);
+    rerouted.push_back(TakeEscapes(first.owner.slot, escapes));
+    if (i == leaving.size() || leaving[i].agent != first.agent) decided(first.agent);
   }
   return rerouted;
+}
+
+Placement::Rerouted Placement::TakeEscapes(FlowSlot slot,
+                                           std::span<const FailurePlans::Escape> escapes) {
+  Flow& flow = state_.flows.At(slot);
+  Rerouted moved{.slot = slot, .from = {}};
+  for (const FlowWay& way : flow.ways) {
+    if (const auto path = state_.PathOf(way)) moved.from.push_back(path->value());
+  }
+  bool is_urgent = false;
+  bool needs_ports = flow.status != FlowStatus::kRouted;
+  for (std::size_t i = 0; i < escapes.size(); ++i) {
+    if (escapes[i].path == kNoPath) continue;
+    FlowWay& way = flow.ways[i];
+    const fabric::PathIndex in_use = way.port != 0 ? way.port_path : *state_.PathOf(way);
+    way.urgent = !fabric::IsAlive(state_.topology, state_.PathsOf(flow)[in_use.Index()]);
+    is_urgent |= way.urgent;
+    PlaceWay(way, escapes[i].path);
+    if (flow.status == FlowStatus::kAdopting) continue;
+    needs_ports |= !TakePort(flow, way, escapes[i].port);
+  }
+  flow.origin = PlanOrigin::kFailure;
+  if (flow.status == FlowStatus::kAdopting) return moved;
+  flow.reason = is_urgent ? PathReason::kPathDead : PathReason::kRecomputed;
+  state_.MarkDirty(flow);
+  if (needs_ports) ChoosePorts(slot, flow.reason);
+  return moved;
 }
 
 std::vector<FlowMove> Placement::Describe(std::span<const Rerouted> rerouted) {
   std::vector<FlowMove> moves;
   moves.reserve(rerouted.size());
   for (const Rerouted& moved : rerouted) {
-    const Flow& flow = state_.flows.At(moved.slot);
-    for (const FlowWay& way : flow.ways) {
-      const auto entry = state_.path_map.Find(flow.key, way.port);
-      if (entry && entry->trust != fabric::PortTrust::kVerified) {
-        learner_.Verify(flow.key, way.port);
-      }
-    }
-    moves.push_back(DescribeMove(moved.slot, state_.Via(flow, moved.from)));
+    moves.push_back(DescribeMove(moved.slot, state_.Via(state_.flows.At(moved.slot), moved.from)));
   }
   return moves;
 }
 
+LoadSummary Placement::SummarizeBefore(const fabric::Topology& topology,
+                                       std::span<const Rerouted> rerouted) {
+  std::vector<FlowSlot> slots = state_.flows.All();
+  std::erase_if(slots, [&](FlowSlot slot) { return !state_.HasPaths(state_.flows.At(slot)); });
+  const Elephants elephants = DescribeElephants(state_, slots);
+  std::map<FlowSlot, const Rerouted*> moved;
+  for (const Rerouted& flow : rerouted) moved.emplace(flow.slot, &flow);
+  Assignment paths;
+  paths.first.push_back(0);
+  for (const FlowSlot slot : elephants.slots) {
+    const auto had_others = moved.find(slot);
+    if (had_others != moved.end()) {
+      const std::vector<std::int32_t>& from = had_others->second->from;
+      paths.paths.insert(paths.paths.end(), from.begin(), from.end());
+    } else {
+      for (const FlowWay& way : state_.flows.At(slot).ways) {
+        paths.paths.push_back(state_.live.PathOf(*way.way));
+      }
+    }
+    paths.first.push_back(static_cast<std::uint32_t>(paths.paths.size()));
+  }
+  FabricView view(topology, state_.paths);
+  return {ComputeMaxLoad(view, ComputeLoads(view, elephants.commodities, paths)),
+          ComputeLowerBound(view, elephants.commodities)};
+}
+
+void Placement::VerifyPorts(FlowSlot slot) {
+  const Flow& flow = state_.flows.At(slot);
+  if (flow.status != FlowStatus::kRouted) return;
+  for (const FlowWay& way : flow.ways) {
+    const auto entry = state_.path_map.Find(flow.key, way.port);
+    if (entry && entry->trust != fabric::PortTrust::kVerified) {
+      learner_.Verify(flow.key, way.port);
+    }
+  }
+}
+
 std::vector<FlowMove> Placement::HandleLinkChange() {
-  const std::vector<FlowSlot> broken = FlowsOnBrokenPaths(state_.topology);
+  std::vector<FlowSlot> broken = state_.flows.All();
+  std::erase_if(broken, [&](FlowSlot slot) { return !IsOnBrokenPath(state_.flows.At(slot)); });
+  broken = InOrder(std::move(broken));
   std::vector<std::string> before;
   for (const FlowSlot slot : broken) {
     before.push_back(state_.Via(state_.flows.At(slot)));
@@ -175,7 +227,10 @@ Placement::PathsBySlot Placement::PathsAfter(const fabric::Topology& trial, Fabr
       live.Pin(placed, !flow.movable || flow.tree_load != 0);
     }
   }
-  const std::vector<FlowSlot> broken = FlowsOnBrokenPaths(trial);
+  std::vector<FlowSlot> broken = state_.flows.All();
+  std::erase_if(broken,
+                [&](FlowSlot slot) { return !IsOnBrokenPath(state_.flows.At(slot), trial); });
+  broken = InOrder(std::move(broken));
   const auto is_to_place = [&](const Flow& flow, const FlowWay& way) {
     return !way.adopting && flow.status != FlowStatus::kAdopting && !usable_path(flow, way);
   };

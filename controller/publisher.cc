@@ -29,14 +29,31 @@ void Publisher::PushChanges(TimePoint now) {
   for (const AgentId id : std::exchange(state_.agents.to_push(), {})) {
     const Agent& agent = state_.agents.At(id);
     if (!agent.peer) continue;  // its next Hello asks for everything
-    if (!agent.reported || IsHeld(id)) {
-      held.insert(id);
-    } else {
+    if (MayPush(id)) {
       Push(id, now);
+    } else {
+      held.insert(id);
     }
   }
   state_.agents.to_push().merge(held);
 }
+
+void Publisher::PushChangesOf(AgentId id, TimePoint now) {
+  const auto queued = state_.agents.to_push().find(id);
+  if (queued == state_.agents.to_push().end() || !state_.agents.At(id).peer || !MayPush(id)) return;
+  state_.agents.to_push().erase(queued);  // first: what is dropped is queued again
+  Push(id, now);
+}
+
+bool Publisher::AwaitsAcknowledgements() const {
+  for (std::size_t i = 0; i < state_.agents.size(); ++i) {
+    const Agent& agent = state_.agents.At(AgentId(static_cast<std::int32_t>(i)));
+    if (agent.peer && agent.acked_generation < agent.generation) return true;
+  }
+  return false;
+}
+
+bool Publisher::MayPush(AgentId id) const { return state_.agents.At(id).reported && !IsHeld(id); }
 
 bool Publisher::IsHeld(AgentId id) const {
   // Not for ever: Placement::EndAdoption decides what is still undecided when the time is up. To

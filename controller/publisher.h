@@ -23,6 +23,10 @@ class Publisher {
 
   // Pushes what has changed for these flows' agents; agents whose adoption is not over wait.
   void PushChanges(TimePoint now);
+  // The same for this agent alone.
+  void PushChangesOf(AgentId id, TimePoint now);
+  // Agents that have not acknowledged the last push to them. O(agents).
+  bool AwaitsAcknowledgements() const;
   void HandleAck(AgentId id, const wire::Ack& ack, TimePoint now);
   // An agent that has not acknowledged its last push for long gets everything again.
   void ResendUnacknowledged(TimePoint now);
@@ -34,6 +38,7 @@ class Publisher {
   // Sends the plans of ranks that go with the push of this generation; how many.
   std::uint32_t SendPlans(AgentId id, bool full);
   void Record(AgentId id, const Flow& flow, const FlowWay& way, TimePoint now);
+  bool MayPush(AgentId id) const;
   bool IsHeld(AgentId id) const;
 
   State& state_;

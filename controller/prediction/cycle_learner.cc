@@ -214,9 +214,9 @@ void CycleLearner::TakeMember(Set& set, Key key, std::uint64_t bytes) {
   member.has_started = true;
   member.times_away = 0;
   ++set.started;
-  std::rotate(member.recent.begin(), member.recent.begin() + 1, member.recent.end());
-  member.recent.back() = bytes;
-  member.bytes = Median(std::vector<std::uint64_t>(member.recent.begin(), member.recent.end()));
+  member.recent = {member.recent[1], member.recent[2], bytes};
+  const auto [low, high] = std::minmax(member.recent[0], member.recent[1]);
+  member.bytes = std::clamp(bytes, low, high);  // the median
 }
 
 void CycleLearner::LearnPending() {

@@ -48,6 +48,7 @@ void EndEstimator::Begin(Flow flow, TimePoint now, double planned_bps) {
 
 void EndEstimator::SetPlannedRate(Flow flow, double planned_bps) {
   if (flow >= flows_.size() || !flows_[flow].is_live) return;
+  if (flows_[flow].planned_bps == std::max(0.0, planned_bps)) return;
   flows_[flow].planned_bps = std::max(0.0, planned_bps);
   Update(flow);
 }
@@ -89,25 +90,31 @@ std::optional<EndEstimator::Forecast> EndEstimator::Of(Flow flow) const {
                   .rate_bps = rate};
 }
 
-std::optional<EndEstimator::Flow> EndEstimator::Soonest() const {
+std::optional<EndEstimator::Flow> EndEstimator::Soonest() {
+  while (!heap_.empty() && flows_[heap_.front()].key != flows_[heap_.front()].expected) {
+    MoveToExpected(heap_.front());
+  }
   if (heap_.empty()) return std::nullopt;
   return heap_.front();
 }
 
-std::vector<EndEstimator::Flow> EndEstimator::EndingBy(TimePoint until) const {
-  // Below a flow that ends later, all end later: the walk sees two for each that it takes.
+std::vector<EndEstimator::Flow> EndEstimator::EndingBy(TimePoint until) {
+  // Below a flow with a later key, all have later keys: the walk sees two for each that it takes.
   std::vector<Flow> found;
+  std::vector<Flow> behind;
   std::vector<std::size_t> open;
   if (!heap_.empty()) open.push_back(0);
   while (!open.empty()) {
     const std::size_t place = open.back();
     open.pop_back();
-    if (flows_[heap_[place]].expected > until) continue;
-    found.push_back(heap_[place]);
+    const Flow flow = heap_[place];
+    if (flows_[flow].key > until) continue;
+    (flows_[flow].expected <= until ? found : behind).push_back(flow);
     for (const std::size_t child : {2 * place + 1, 2 * place + 2}) {
       if (child < heap_.size()) open.push_back(child);
     }
   }
+  for (const Flow flow : behind) MoveToExpected(flow);
   std::sort(found.begin(), found.end());
   return found;
 }
@@ -121,18 +128,24 @@ void EndEstimator::Update(Flow flow) {
     return RemoveFromHeap(flow);
   }
   entry.expected = After(entry.reported, seconds);
+  if (entry.place >= 0 && entry.key <= entry.expected) return;  // its place is good enough
+  entry.key = entry.expected;
   if (entry.place < 0) {
     heap_.push_back(flow);
     Put(heap_.size() - 1, flow);
   }
   SiftUp(static_cast<std::size_t>(entry.place));
-  SiftDown(static_cast<std::size_t>(entry.place));
+}
+
+void EndEstimator::MoveToExpected(Flow flow) {
+  flows_[flow].key = flows_[flow].expected;
+  SiftDown(static_cast<std::size_t>(flows_[flow].place));
 }
 
 bool EndEstimator::IsBefore(Flow a, Flow b) const {
-  const TimePoint end_a = flows_[a].expected;
-  const TimePoint end_b = flows_[b].expected;
-  return end_a != end_b ? end_a < end_b : a < b;
+  const TimePoint key_a = flows_[a].key;
+  const TimePoint key_b = flows_[b].key;
+  return key_a != key_b ? key_a < key_b : a < b;
 }
 
 void EndEstimator::Put(std::size_t place, Flow flow) {

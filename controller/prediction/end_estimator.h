@@ -12,8 +12,10 @@ namespace espalier::controller {
 // host's last report, over the rate that the present assignment gives it, corrected by the rate
 // that it was seen to have. A host that reports nonsense spoils the forecasts of its own flows.
 //
-// Complexity: Begin, TakeReport, SetPlannedRate and End O(log flows), by an indexed heap.
-// Deterministic; times are given, no clock is read. Thread safety: one thread.
+// Complexity: by an indexed heap in which a flow whose end moves off stays where it is until
+// somebody looks that far: Begin and End O(log flows), TakeReport and SetPlannedRate O(1) unless
+// the end comes nearer (then O(log flows)). Deterministic; times are given, no clock is read.
+// Thread safety: one thread.
 class EndEstimator {
  public:
   using Flow = std::uint32_t;  // dense, reused after End
@@ -35,10 +37,15 @@ class EndEstimator {
   };
   // None where nothing remains, no rate is known, or it would take longer than a year.
   std::optional<Forecast> Of(Flow flow) const;
+  std::optional<TimePoint> ExpectedEnd(Flow flow) const {  // of the forecast
+    if (flow >= flows_.size() || flows_[flow].place < 0) return std::nullopt;
+    return flows_[flow].expected;
+  }
   // The flow that is expected to end first of those with a forecast; the lowest number of equals.
-  std::optional<Flow> Soonest() const;
-  // Flows with a forecast of at most `until`, ascending by number. O(those).
-  std::vector<Flow> EndingBy(TimePoint until) const;
+  std::optional<Flow> Soonest();
+  // Flows with a forecast of at most `until`, ascending by number. O(those, and log flows for each
+  // that has moved off beyond `until` since the last call).
+  std::vector<Flow> EndingBy(TimePoint until);
 
  private:
   struct Entry {
@@ -52,12 +59,14 @@ class EndEstimator {
     double spread = 0.25;     // mean relative deviation of the rate
     std::int32_t place = -1;  // in heap_; -1: no forecast
     TimePoint expected;
+    TimePoint key;  // in heap_: `expected` as it was when it was last put in place, or nearer
   };
 
   static double RateOf(const Entry& entry);
   static void LearnRate(Entry& entry, double seen_bps);
   bool IsBefore(Flow a, Flow b) const;
   void Update(Flow flow);
+  void MoveToExpected(Flow flow);
   void Put(std::size_t place, Flow flow);
   void SiftUp(std::size_t place);
   void SiftDown(std::size_t place);

@@ -352,7 +352,8 @@ class Player {
       const Flow& flow = state_.flows.At(slot);
       const std::vector<wire::FlowProgress> progress{
           {.id = flow.local, .remaining_bytes = static_cast<std::uint64_t>(left / 8)}};
-      foresight_.HandleProgress(flow.agent, progress, At(now_));
+      foresight_.HandleProgress(state_.flows.TakeProgress(flow.agent, progress, At(now_)).due,
+                                At(now_));
       if (sending.forecast || 2 * left > sending.bits) continue;
       if (const auto forecast = foresight_.EndOf(slot)) sending.forecast = forecast->expected;
     }

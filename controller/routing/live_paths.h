@@ -84,6 +84,8 @@ class LivePaths {
     return std::none_of(links.begin(), links.end(),
                         [&](std::uint32_t link) { return occupancy_.IsAboveLimit(link); });
   }
+  // The switch-to-switch links of its path, directed; it must have one.
+  PathLinks LinksOf(Way way) const { return occupancy_.LinksOf(way); }
   // Those whose path passes this directed link, in no order; valid until the next change.
   std::span<const Way> WaysOn(std::uint32_t link) const { return occupancy_.WaysOn(link); }
   // It has a path, and all links of it take new flows.

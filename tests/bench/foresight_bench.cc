@@ -31,15 +31,20 @@ class World {
         placement_(state_, learner_, options_),
         hosts_(leaves * hosts_per_leaf) {
     SetLogLevel(LogLevel::kError);
+    for (int host = 0; host < hosts_; ++host) {
+      const std::string name = "h" + std::to_string(host);
+      agents_.push_back(state_.agents.Intern(name));
+      addresses_.push_back(state_.topology.node(*state_.topology.FindNode(name)).addresses.front());
+    }
   }
 
   FlowSlot Open(int from, int to, const std::string& job) {
     Flow flow;
-    flow.agent = state_.agents.Intern("h" + std::to_string(from));
+    flow.agent = agents_[static_cast<std::size_t>(from)];
     flow.local = wire::LocalFlowId(++next_id_);
     flow.job = state_.flows.JobIndex(job, flow.agent);
-    flow.source_address = Address(from);
-    flow.destination_address = Address(to);
+    flow.source_address = addresses_[static_cast<std::size_t>(from)];
+    flow.destination_address = addresses_[static_cast<std::size_t>(to)];
     flow.protocol = wire::kProtocolUdp;
     flow.key.destination_port = wire::kRoceV2Port;
     const FlowSlot slot = state_.flows.Open(std::move(flow));
@@ -59,10 +64,6 @@ class World {
     }
     placement_.PlaceNew(foresight_, options_.moves_per_start);
   }
-  IpAddress Address(int host) const {
-    return state_.topology.node(*state_.topology.FindNode("h" + std::to_string(host)))
-        .addresses.front();
-  }
 
   Metrics metrics_;
   ControllerOptions options_;
@@ -72,6 +73,8 @@ class World {
   FailurePlans plans_;
   Placement placement_;
   int hosts_;
+  std::vector<AgentId> agents_;       // by host
+  std::vector<IpAddress> addresses_;  // by host
   std::uint64_t next_id_ = 0;
   TimePoint now_{std::chrono::hours(1)};
 
@@ -172,8 +175,9 @@ void BM_LinkFails(benchmark::State& bench) {
     const std::vector<LivePaths::Way> ways(stranded.begin(), stranded.end());
     if (planned) {
       const std::vector<fabric::LinkId> failed{link};
-      moved +=
-          world.placement_.TakeFailurePlan(world.plans_, *world.plans_.Find(failed), ways).size();
+      moved += world.placement_
+                   .TakeFailurePlan(world.plans_, *world.plans_.Find(failed), ways, [](AgentId) {})
+                   .size();
     } else {
       moved += world.placement_.HandleLinkChange().size();
     }

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 #include <vector>
 
+#include "controller/placement.h"
 #include "tests/controller/cluster.h"
 
 namespace espalier::controller {
@@ -218,6 +220,114 @@ TEST_F(FailurePlansTest, APortThatAnotherFlowHasTakenSinceIsNotTakenTwice) {
       EXPECT_TRUE(way.port == 0 || ports.insert(way.port).second) << way.port;
     }
   }
+}
+
+TEST_F(FailurePlansTest, EachAgentIsDecidedBeforeTheNextIsLookedAt) {
+  Build();
+  State& state = cluster_->state();
+  Metrics metrics;
+  PathLearner learner(state.topology, state.paths, state.path_map, {}, metrics);
+  FailurePlans plans(state, learner, metrics);
+  while (plans.RefreshNext()) {
+  }
+  const ControllerOptions options;
+  Placement placement(state, learner, options);
+  const auto spine = *state.topology.FindNode("spine1");
+  const auto leaves_spine = [&](FlowSlot slot) {
+    const Flow& flow = state.flows.At(slot);
+    return state.Via(flow) != "spine1";
+  };
+  std::map<AgentId, std::vector<FlowSlot>> concerned;
+  for (const FlowSlot slot : state.flows.All()) {
+    if (!leaves_spine(slot)) concerned[state.flows.At(slot).agent].push_back(slot);
+  }
+  ASSERT_GT(concerned.size(), 1U);
+  std::vector<fabric::LinkId> failed;
+  for (std::size_t i = 0; i < state.topology.links().size(); ++i) {
+    const fabric::LinkId link(static_cast<std::int32_t>(i));
+    const fabric::Link& ends = state.topology.link(link);
+    if (ends.a != spine && ends.b != spine) continue;
+    state.topology.SetLinkState(link, fabric::LinkState::kDown);
+    failed.push_back(link);
+  }
+  state.view.Refresh();
+  const auto span = state.live.HandleLinkChange();
+  const std::vector<LivePaths::Way> stranded(span.begin(), span.end());
+  std::set<AgentId> told;
+  const auto rerouted =
+      placement.TakeFailurePlan(plans, *plans.Find(failed), stranded, [&](AgentId agent) {
+        EXPECT_TRUE(told.insert(agent).second);
+        for (const auto& [other, slots] : concerned) {
+          for (const FlowSlot slot : slots) EXPECT_EQ(leaves_spine(slot), told.contains(other));
+        }
+      });
+  EXPECT_EQ(told.size(), concerned.size());
+  EXPECT_EQ(rerouted.size(), stranded.size());  // each flow has one way
+}
+
+TEST_F(FailurePlansTest, AnActionTellsTheLoadsFromBeforeIt) {
+  Build();
+  const LoadSummary before = Summarize(cluster_->state());
+  ASSERT_TRUE(before.IsOptimal());
+  const auto failed = cluster_->ChangeNode("spine1", IntentAction::kFail);
+  ASSERT_TRUE(failed.has_value());
+  EXPECT_GT(cluster_->CounterValue(kHits), 0);
+  EXPECT_EQ(failed->before.max_load, before.max_load);
+  EXPECT_EQ(failed->before.lower_bound, before.lower_bound);
+  const LoadSummary between = Summarize(cluster_->state());
+  EXPECT_EQ(failed->after.max_load, between.max_load);
+  const auto again = cluster_->ChangeNode("spine2", IntentAction::kFail);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->before.max_load, between.max_load);
+  EXPECT_EQ(again->before.lower_bound, between.lower_bound);
+  EXPECT_GT(again->after.max_load, again->before.max_load);
+}
+
+// Ports are looked at again once the agents have been heard of, but not much later than else.
+TEST_F(FailurePlansTest, ProbesWaitForAcknowledgementsForAWhile) {
+  for (const bool acknowledge : {true, false}) {
+    Build();
+    for (int host = 0; host < 12; ++host) {
+      cluster_->host(host).acknowledges = acknowledge;
+      cluster_->host(host).probes = 0;
+    }
+    const auto probes = [&] {
+      int sum = 0;
+      for (int host = 0; host < 12; ++host) sum += cluster_->host(host).probes;
+      return sum;
+    };
+    ASSERT_TRUE(cluster_->ChangeNode("spine1", IntentAction::kFail).has_value());
+    cluster_->Advance(50ms);
+    EXPECT_EQ(probes() > 0, acknowledge);
+    cluster_->Advance(100ms);
+    EXPECT_GE(probes(), 12);  // the port of each flow
+  }
+}
+
+TEST_F(FailurePlansTest, WorkIsBoundedHoweverOftenFlowsChange) {
+  Build();
+  for (int host = 0; host < 12; ++host) {
+    for (std::uint64_t id = 10; id < 26; ++id) {
+      cluster_->Open(host, {{.id = id, .to = (host + 3) % 12}});
+    }
+  }
+  cluster_->Advance(1s);
+  const FailurePlans& plans = cluster_->controller().failure_plans();
+  ASSERT_EQ(plans.fresh(), plans.loaded());
+  ASSERT_EQ(plans.entries(), 12U * 17 * 5);
+  constexpr const char* kWays = "espalier_failure_plan_ways_total";
+  const auto before = cluster_->CounterValue(kWays);
+  constexpr int kMilliseconds = 200;
+  for (int i = 0; i < kMilliseconds; ++i) {  // all plans are behind, each time
+    cluster_->End(i % 12, 10);
+    cluster_->Open(i % 12, {{.id = 10, .to = (i + 3) % 12}});
+    cluster_->Advance(1ms);
+  }
+  const auto ways = cluster_->CounterValue(kWays) - before;
+  EXPECT_GT(ways, 1'000);
+  EXPECT_LE(ways, 100 * (kMilliseconds / 2 + 1));  // 100 each 2 ms
+  cluster_->Advance(1s);
+  EXPECT_EQ(plans.fresh(), plans.loaded());
 }
 
 }  // namespace

@@ -39,12 +39,35 @@ TEST(FlowTable, TakesProgressInAnyOrderAndSkipsUnknownFlows) {
   const FlowSlot two = table.Open(FlowOf(kAgent, 2));
   const FlowSlot five = table.Open(FlowOf(kAgent, 5));
   const FlowSlot other = table.Open(FlowOf(AgentId(4), 5));
-  table.TakeProgress(kAgent, std::vector{ProgressOf(5, 50), ProgressOf(3, 30), ProgressOf(2, 20),
-                                         ProgressOf(6, 60)});
+  table.TakeProgress(
+      kAgent,
+      std::vector{ProgressOf(5, 50), ProgressOf(3, 30), ProgressOf(2, 20), ProgressOf(6, 60)},
+      TimePoint{});
   EXPECT_EQ(table.ActivityOf(two).remaining_bytes, 20U);
   EXPECT_EQ(table.ActivityOf(five).remaining_bytes, 50U);
   EXPECT_EQ(table.ActivityOf(other).remaining_bytes, 0U);
-  table.TakeProgress(AgentId(99), std::vector{ProgressOf(5, 1)});
+  table.TakeProgress(AgentId(99), std::vector{ProgressOf(5, 1)}, TimePoint{});
+}
+
+TEST(FlowTable, NamesTheFlowsWhoseTimeToBeLookedAtHasCome) {
+  FlowTable table;
+  const FlowSlot one = table.Open(FlowOf(kAgent, 1));
+  const FlowSlot two = table.Open(FlowOf(kAgent, 2));
+  const TimePoint now{std::chrono::hours(1)};
+  const auto due_at = [&](TimePoint time) {
+    const auto due =
+        table.TakeProgress(kAgent, std::vector{ProgressOf(1, 10), ProgressOf(2, 20)}, time).due;
+    return std::vector<FlowSlot>(due.begin(), due.end());
+  };
+  EXPECT_EQ(due_at(now), (std::vector{one, two}));
+  table.LookFrom(one, now + std::chrono::seconds(1));
+  EXPECT_EQ(due_at(now), std::vector{two});
+  EXPECT_EQ(table.ActivityOf(one).remaining_bytes, 10U);  // it is taken all the same
+  EXPECT_EQ(due_at(now + std::chrono::seconds(1)), (std::vector{one, two}));
+  table.LookFrom(one, TimePoint::max());
+  table.Close(one);
+  ASSERT_EQ(table.Open(FlowOf(kAgent, 1)), one);  // another flow
+  EXPECT_EQ(due_at(now), (std::vector{one, two}));
 }
 
 TEST(JobNames, KeepTheirNumbersWhileFlowsAreOpenAndTheLatestIdleOnesAfter) {
@@ -86,7 +109,8 @@ TEST(JobNames, ANumberIsNotUsedAgainBeforeWhoKeepsSomethingByItHasHeard) {
 std::uint64_t NewBytes(FlowTable& table, wire::FlowProgress progress) {
   progress.id = wire::LocalFlowId(1);
   std::uint64_t bytes = 0;
-  for (const MessageChange& change : table.TakeProgress(kAgent, std::vector{progress})) {
+  for (const MessageChange& change :
+       table.TakeProgress(kAgent, std::vector{progress}, TimePoint{}).changes) {
     bytes += change.new_bytes;
   }
   return bytes;
@@ -136,7 +160,7 @@ TEST(FlowTable, SumsOfAbsurdSizesStayWithinTheirType) {
 TEST(FlowTable, ReusedSlotStartsWithoutActivity) {
   FlowTable table;
   const FlowSlot first = table.Open(FlowOf(kAgent, 1));
-  table.TakeProgress(kAgent, std::vector{ProgressOf(1, 10)});
+  table.TakeProgress(kAgent, std::vector{ProgressOf(1, 10)}, TimePoint{});
   table.Close(first);
   const FlowSlot second = table.Open(FlowOf(kAgent, 2));
   ASSERT_EQ(second, first);
@@ -164,7 +188,8 @@ TEST(FlowTable, AgreesWithAMapUnderRandomUse) {
       expected.erase(known);
     } else {
       known->second = random();
-      table.TakeProgress(AgentId(agent), std::vector{ProgressOf(local, known->second)});
+      table.TakeProgress(AgentId(agent), std::vector{ProgressOf(local, known->second)},
+                         TimePoint{});
     }
     ASSERT_EQ(table.size(), expected.size());
   }

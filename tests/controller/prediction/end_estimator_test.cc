@@ -91,8 +91,13 @@ TEST(EndEstimator, KnowsTheFlowThatEndsFirstWhateverIsReported) {
       if (!first || forecast->expected < ends.Of(*first)->expected) first = other;
       if (forecast->expected <= now + 2s) within.push_back(other);
     }
-    ASSERT_EQ(ends.Soonest(), first) << step;
-    ASSERT_EQ(ends.EndingBy(now + 2s), within) << step;
+    // Not each time: what has moved in between must be seen, too.
+    if (step % 3 == 0) {
+      ASSERT_EQ(ends.Soonest(), first) << step;
+    }
+    if (step % 7 == 0) {
+      ASSERT_EQ(ends.EndingBy(now + 2s), within) << step;
+    }
   }
 }
 

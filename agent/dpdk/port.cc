@@ -21,7 +21,9 @@ constexpr std::uint16_t kDescriptors = 1024;
 constexpr unsigned kMbufs = 8191;
 constexpr unsigned kCachedMbufs = 256;
 // A jumbo frame with its tags, in one piece.
-constexpr std::uint16_t kFrameBytes = 9728;
+constexpr std::uint32_t kFrameBytes = 9728;
+// Ethernet's header, four tags and a checksum.
+constexpr std::uint32_t kAroundMtu = 14 + 4 * 4 + 4;
 
 Error Refused(const std::string& name, std::string_view what, int status) {
   return {ErrorCode::kUnavailable,
@@ -50,14 +52,16 @@ Result<rte_eth_dev_info> Describe(std::uint16_t id, const std::string& name) {
   return info;
 }
 
-// The port's frames lie in memory of its own NUMA node.
-Result<rte_mempool*> MakePool(std::uint16_t id, const std::string& name) {
+// The port's frames lie in memory of its own NUMA node. They are no larger than the device takes:
+// AF_XDP refuses those that do not fit a page.
+Result<rte_mempool*> MakePool(std::uint16_t id, const std::string& name, std::uint16_t max_mtu) {
   const std::string pool_name = fmt::format("frames-{}", id);
   rte_mempool* const known = rte_mempool_lookup(pool_name.c_str());
   if (known != nullptr) return known;
+  const std::uint32_t room = RTE_PKTMBUF_HEADROOM + std::min(kFrameBytes, max_mtu + kAroundMtu);
   rte_mempool* const pool =
       rte_pktmbuf_pool_create(pool_name.c_str(), kMbufs, kCachedMbufs, 0,
-                              RTE_PKTMBUF_HEADROOM + kFrameBytes, rte_eth_dev_socket_id(id));
+                              static_cast<std::uint16_t>(room), rte_eth_dev_socket_id(id));
   if (pool == nullptr) return tl::unexpected<Error>(Refused(name, "no memory", rte_errno));
   return pool;
 }
@@ -65,7 +69,7 @@ Result<rte_mempool*> MakePool(std::uint16_t id, const std::string& name) {
 Result<void> SetUp(std::uint16_t id, const PortOptions& options) {
   Result<rte_eth_dev_info> info = Describe(id, options.name);
   if (!info) return Propagate(info);
-  Result<rte_mempool*> pool = MakePool(id, options.name);
+  Result<rte_mempool*> pool = MakePool(id, options.name, info->max_mtu);
   if (!pool) return Propagate(pool);
   rte_eth_conf conf{};
   if (options.queues > 1) {

@@ -51,7 +51,7 @@ std::uint16_t FreePort() {
 
 // Though there are cores enough for both, if the machine has two.
 TEST(SharedGroup, RanksOnOneCoreWaitForOneAnother) {
-  constexpr std::uint32_t kTurns = 2'000;
+  constexpr std::uint32_t kTurns = 200;
   TemporaryFolder folder;
   FileStore store(folder.path());
   const auto take_turns = [&](int rank) {

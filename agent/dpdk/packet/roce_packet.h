@@ -97,7 +97,7 @@ inline constexpr HeaderPattern kRoceUdp = {{0x0000'0000'0000'0000, 0x0F00'0000'0
                                            {0x0000'0000'0000'0000, 0x0000'0000'0000'B712}};
 
 // The same, quick for what nearly all frames are: whole IPv4 or IPv6 packets without options, with
-// one VLAN tag or none. Two patterns and the lengths tell. Complexity: some 5 cycles
+// one VLAN tag or none. Two patterns and the lengths tell. Complexity: some 9 cycles
 // (tests/bench/dpdk_packet_bench.cc).
 [[gnu::always_inline]] inline RocePacket ParseRoce(std::uint8_t* frame, std::uint32_t bytes) {
   constexpr std::uint16_t kVlan = Swap16(0x8100);

@@ -55,6 +55,11 @@ class DatapathProcess {
     return true;
   }
   const std::string& said() const { return said_; }
+  // All that it said, once it has ended.
+  const std::string& Rest() {
+    (void)ReadUntil(std::string(1, '\0'));
+    return said_;
+  }
 
   // Its exit code.
   int Wait() {

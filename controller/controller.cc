@@ -279,6 +279,7 @@ void Controller::Tick() {
   StoreEvents();
   learner_.ForgetUnused([this](const fabric::PortKey& key) { return state_.by_key.contains(key); });
   foresight_.PassTime(now);
+  SendQuestions(suspect_probes_.AskAgain(now));
   UpdateLinkMonitor();
   RequestForesight();
   if (options_.verify_interval > Duration::zero() &&

@@ -151,6 +151,7 @@ class Controller {
   void HandleLinkEvent(AgentId id, const wire::LinkEvent& event);
   // Detection of dead links (controller/detection.cc).
   void TakeAccusation(AgentId id, const Flow& flow, std::uint32_t path);
+  void SendQuestions(std::vector<SuspectProbes::Question> questions);
   void TakeWitnesses(AgentId id, const wire::FlowReport& report);
   void UpdateLinkMonitor();
   // What other hosts found of links that one blames.

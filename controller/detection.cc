@@ -31,7 +31,11 @@ void Controller::TakeAccusation(AgentId id, const Flow& flow, std::uint32_t path
   if (path >= paths.size()) return;
   const std::vector<fabric::LinkId> links = LinksOf(paths[path]);
   link_monitor_.TakeAccusation(id.value(), links, loop_.Now());
-  for (SuspectProbes::Question& question : suspect_probes_.Ask(id, links, loop_.Now())) {
+  SendQuestions(suspect_probes_.Ask(id, links, loop_.Now()));
+}
+
+void Controller::SendQuestions(std::vector<SuspectProbes::Question> questions) {
+  for (SuspectProbes::Question& question : questions) {
     Send(question.agent, std::move(question.order));
   }
 }

@@ -32,26 +32,50 @@ SuspectProbes::SuspectProbes(State& state, AgentOf agent_of, SuspectProbesOption
 std::vector<SuspectProbes::Question> SuspectProbes::Ask(AgentId accuser,
                                                         std::span<const LinkId> links,
                                                         TimePoint now) {
-  std::erase_if(open_, [&](const auto& entry) { return entry.second.deadline <= now; });
-  std::erase_if(asked_, [&](const auto& entry) { return now - entry.second >= options_.interval; });
-  std::vector<Question> questions;
+  std::vector<Question> questions = AskAgain(now);
   for (const LinkId link : links) {
-    if (open_.size() >= options_.max_orders) break;
-    if (!asked_.try_emplace(link, now).second) continue;
-    std::set<AgentId> asked;
-    for (const auto& [key, slots] : state_.by_key) {
-      if (asked.size() >= options_.hosts) break;
-      const Flow& flow = state_.flows.At(*slots.begin());
-      const auto paths = state_.paths.Between(flow.source_leaf, flow.destination_leaf);
-      const auto agent = agent_of_(key.source);
-      if (!agent || *agent == accuser || asked.contains(*agent)) continue;
-      auto question = MakeQuestion(*agent, key, paths, link, now);
-      if (!question) continue;
-      asked.insert(*agent);
-      questions.push_back(std::move(*question));
+    if (!HasRoom()) break;
+    const Suspicion suspicion{accuser, now, now + options_.patience};
+    if (!suspicions_.try_emplace(link, suspicion).second) continue;
+    AskAbout(accuser, link, now, questions);
+  }
+  return questions;
+}
+
+std::vector<SuspectProbes::Question> SuspectProbes::AskAgain(TimePoint now) {
+  std::erase_if(open_, [&](const auto& entry) { return entry.second.deadline <= now; });
+  std::vector<Question> questions;
+  for (auto entry = suspicions_.begin(); entry != suspicions_.end();) {
+    auto& [link, suspicion] = *entry;
+    if (now - suspicion.asked < options_.interval) {
+      ++entry;
+    } else if (now >= suspicion.until) {
+      entry = suspicions_.erase(entry);
+    } else {
+      if (HasRoom()) {
+        suspicion.asked = now;
+        AskAbout(suspicion.accuser, link, now, questions);
+      }
+      ++entry;
     }
   }
   return questions;
+}
+
+void SuspectProbes::AskAbout(AgentId accuser, LinkId link, TimePoint now,
+                             std::vector<Question>& questions) {
+  std::set<AgentId> asked;
+  for (const auto& [key, slots] : state_.by_key) {
+    if (asked.size() >= options_.hosts) break;
+    const Flow& flow = state_.flows.At(*slots.begin());
+    const auto paths = state_.paths.Between(flow.source_leaf, flow.destination_leaf);
+    const auto agent = agent_of_(key.source);
+    if (!agent || *agent == accuser || asked.contains(*agent)) continue;
+    auto question = MakeQuestion(*agent, key, paths, link, now);
+    if (!question) continue;
+    asked.insert(*agent);
+    questions.push_back(std::move(*question));
+  }
 }
 
 std::optional<PathIndex> SuspectProbes::PathOver(std::span<const Path> paths, LinkId link) const {
@@ -69,7 +93,7 @@ std::optional<SuspectProbes::Question> SuspectProbes::MakeQuestion(AgentId agent
                                                                    LinkId link, TimePoint now) {
   const auto suspect = PathOver(paths, link);
   if (!suspect) return std::nullopt;
-  Open open{.agent = agent};
+  Open open{.agent = agent, .suspect = link};
   for (const fabric::PortEntry& entry : state_.path_map.Ports(key)) {
     if (entry.trust == fabric::PortTrust::kReverify) continue;
     const Path& path = paths[entry.path.Index()];
@@ -112,12 +136,17 @@ std::optional<SuspectProbes::Verdict> SuspectProbes::TakeAnswer(AgentId from,
   if (!report.done) return std::nullopt;
   const Open open = std::move(found->second);
   open_.erase(found);
+  const auto settle = [&](bool dead) {
+    const auto suspicion = suspicions_.find(open.suspect);
+    if (suspicion != suspicions_.end()) suspicion->second.until = suspicion->second.asked;
+    return Verdict{open.links, dead};
+  };
   const auto is_answered = [&](std::uint16_t port) { return open.answered.contains(port); };
   if (std::any_of(open.over.begin(), open.over.end(), is_answered)) {
-    return Verdict{open.links, /*dead=*/false};
+    return settle(/*dead=*/false);
   }
   if (std::all_of(open.beside.begin(), open.beside.end(), is_answered)) {
-    return Verdict{open.links, /*dead=*/true};
+    return settle(/*dead=*/true);
   }
   return std::nullopt;
 }

@@ -21,6 +21,9 @@ struct SuspectProbesOptions {
   std::size_t max_orders = 16;  // unanswered; further links are not asked about until then
   Duration answer_timeout = std::chrono::milliseconds(100);
   Duration interval = std::chrono::seconds(1);  // between questions about one link
+  // How long after an accusation a link is asked about again while nothing is known. (What the
+  // accuser said counts as long: LinkMonitorOptions::window.)
+  Duration patience = std::chrono::seconds(4);
 };
 
 // Asks other hosts about links that one host blames. Where flows are spread as evenly as they
@@ -29,8 +32,8 @@ struct SuspectProbesOptions {
 // A host that knows ports over the link probes as far as the last switch of their paths, and beside
 // it by ports of the same pair that avoid the link. If every one of the latter is answered and none
 // of the former, their paths are dead; if one of the former is answered, they work; else nothing is
-// known: networks may drop or limit answers. Links that a path begins with are not asked about: its
-// switch leaves its own dead links by itself.
+// known (networks may drop or limit answers, hosts be busy), and it is asked again. Links that a
+// path begins with are not asked about: its switch leaves its own dead links by itself.
 //
 // Complexity of Ask: O(pairs that have flows x paths), until enough are found.
 // Thread safety: the controller's loop thread.
@@ -48,6 +51,8 @@ class SuspectProbes {
   };
   // What to ask of whom, when `accuser` found a path over these links dead.
   std::vector<Question> Ask(AgentId accuser, std::span<const fabric::LinkId> links, TimePoint now);
+  // The same about links of which nothing is known yet. To be called now and then.
+  std::vector<Question> AskAgain(TimePoint now);
 
   // Whether a report is an answer to a question of ours.
   static bool IsAnswer(const wire::ProbeReport& report);
@@ -63,6 +68,7 @@ class SuspectProbes {
   // What is asked of one host about one link: ports of one path over it, and of others.
   struct Open {
     AgentId agent;
+    fabric::LinkId suspect;
     std::vector<fabric::LinkId> links;
     std::set<std::uint16_t> over;
     std::set<std::uint16_t> beside;
@@ -70,6 +76,15 @@ class SuspectProbes {
     TimePoint deadline;
   };
 
+  struct Suspicion {
+    AgentId accuser;
+    TimePoint asked;
+    TimePoint until;  // no more questions from then on
+  };
+
+  bool HasRoom() const { return open_.size() < options_.max_orders; }
+  void AskAbout(AgentId accuser, fabric::LinkId link, TimePoint now,
+                std::vector<Question>& questions);
   // The path of the pair that goes over the link, not first; none where there is none.
   std::optional<fabric::PathIndex> PathOver(std::span<const fabric::Path> paths,
                                             fabric::LinkId link) const;
@@ -81,7 +96,7 @@ class SuspectProbes {
   AgentOf agent_of_;
   SuspectProbesOptions options_;
   std::map<std::uint64_t, Open> open_;  // by the order's number
-  std::map<fabric::LinkId, TimePoint> asked_;
+  std::map<fabric::LinkId, Suspicion> suspicions_;
   std::uint64_t next_order_;
 };
 

@@ -149,14 +149,4 @@ void Break(ibv_qp& pair) {
   ibv_modify_qp(&pair, &attributes, IBV_QP_STATE);
 }
 
-Result<void> LimitRate(ibv_qp& pair, std::uint64_t bits_per_second) {
-  ibv_qp_rate_limit_attr limit = {};
-  constexpr std::uint64_t kBitsPerUnit = 1000;
-  limit.rate_limit = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>((bits_per_second + kBitsPerUnit - 1) / kBitsPerUnit, UINT32_MAX));
-  const int error = ibv_modify_qp_rate_limit(&pair, &limit);
-  if (error != 0) return tl::unexpected(ErrorOf("limiting a queue pair's rate", error));
-  return {};
-}
-
 }  // namespace espalier::verbs

@@ -75,8 +75,6 @@ Result<void> Connect(ibv_qp& pair, const RoceAddress& local, const RemoteEnd& re
                      const Patience& patience);
 // Everything that is posted is flushed.
 void Break(ibv_qp& pair);
-// Errors: kUnsupported: most devices cannot limit a queue pair. 0: no limit.
-Result<void> LimitRate(ibv_qp& pair, std::uint64_t bits_per_second);
 
 // An Error for a call that failed with this errno value.
 Error ErrorOf(const std::string& what, int error);

@@ -1,7 +1,10 @@
 // One host blames a path; the controller asks others about its links.
+#include "controller/suspect_probes.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "tests/controller/cluster.h"
 
@@ -81,6 +84,35 @@ TEST_F(SuspectProbesTest, SilenceWhereNothingIsAnsweredSaysNothing) {
   Blame(0);
   cluster_.Advance(2s);
   EXPECT_FALSE(IsDown(far));
+}
+
+TEST_F(SuspectProbesTest, WhatIsNotAnsweredIsAskedAgainForAWhile) {
+  const fabric::LinkId far = LinkOf(0, true);
+  for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = false;
+  cluster_.dead = {far};
+  Blame(0);
+  cluster_.Advance(1500ms);
+  EXPECT_FALSE(IsDown(far));
+  for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = true;
+  cluster_.Advance(2s);
+  EXPECT_TRUE(IsDown(far));
+  EXPECT_EQ(cluster_.state().detected_down.size(), 1U);
+}
+
+TEST_F(SuspectProbesTest, WhatNobodyAnswersIsAskedAgainButNotForEver) {
+  State& state = cluster_.state();
+  SuspectProbes probes(state, [&](fabric::NodeId nic) {
+    return state.agents.FindByName(state.topology.node(nic).host);
+  });
+  const std::vector<fabric::LinkId> links = {LinkOf(0, true)};
+  const TimePoint start{};
+  EXPECT_EQ(probes.Ask(*state.agents.FindByName("h0"), links, start).size(), 2U);
+  EXPECT_EQ(probes.AskAgain(start + 900ms).size(), 0U);
+  for (int second = 1; second <= 3; ++second) {
+    EXPECT_EQ(probes.AskAgain(start + second * 1s).size(), 2U) << second;
+  }
+  EXPECT_EQ(probes.AskAgain(start + 4s).size(), 0U);
+  EXPECT_EQ(probes.AskAgain(start + 5s).size(), 0U);
 }
 
 TEST_F(SuspectProbesTest, ALinkIsAskedAboutOnceASecond) {

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <thread>
 
+#include "common/verbs/rate_limit.h"
 #include "common/verbs/source_port.h"
 
 namespace espalier::shim {
@@ -37,8 +38,11 @@ struct Steering::Pair {
   espalier_flow_desc description = {};
   espalier_flow* flow = nullptr;  // null: no agent, or it has no room
   LiveWay way = LiveWay::kNone;
-  std::uint16_t port = 0;    // in use
-  std::uint16_t wanted = 0;  // 0: no order
+  std::uint16_t port = 0;                 // in use
+  std::uint16_t wanted = 0;               // 0: no order
+  std::uint64_t max_rate_bps = 0;         // as the device was told; 0: no limit
+  std::uint64_t wanted_max_rate_bps = 0;  // as the agent names it
+  bool rate_is_advice = false;            // the device has no limits
   bool draining = false;
   int drained_events = 0;  // of ours, which the program is not told of
   std::uint64_t seen_version = 0;
@@ -112,7 +116,10 @@ void Steering::ConnectAgent(Lock& lock, Clock::time_point now) {
 void Steering::DropAgent() {
   espalier_agent_close(agent_);
   agent_ = nullptr;
-  for (const auto& pair : pairs_) pair->flow = nullptr;
+  for (const auto& pair : pairs_) {
+    pair->flow = nullptr;
+    pair->wanted_max_rate_bps = 0;
+  }
 }
 
 std::chrono::milliseconds Steering::Turn(Clock::time_point now) {
@@ -126,7 +133,10 @@ std::chrono::milliseconds Steering::Turn(Clock::time_point now) {
       ContinueDrain(*pair);
     } else {
       TakeOrder(*pair);
-      if (pair->wanted != 0 && pair->pair->state == IBV_QPS_RTS) StartChange(*pair);
+      if (pair->pair->state == IBV_QPS_RTS) {
+        LimitRate(*pair);
+        if (pair->wanted != 0) StartChange(*pair);
+      }
     }
     any_draining |= pair->draining;
   }
@@ -201,6 +211,19 @@ void Steering::TakeOrder(Pair& pair) {
   pair.seen_version = paths.version;
   const std::uint16_t port = paths.path_count == 0 ? 0 : paths.source_port[0];
   pair.wanted = port < verbs::kFirstRocePort || port == pair.port ? 0 : port;
+  pair.wanted_max_rate_bps = paths.max_rate_bps;
+}
+
+void Steering::LimitRate(Pair& pair) {
+  if (pair.rate_is_advice || pair.max_rate_bps == pair.wanted_max_rate_bps) return;
+  const int error = verbs::LimitRate(*pair.pair, pair.wanted_max_rate_bps);
+  pair.rate_is_advice = error != 0;
+  if (error == 0) pair.max_rate_bps = pair.wanted_max_rate_bps;
+  if (options_.verbose) {
+    std::fprintf(stderr, "espalier-verbs: queue pair %u to %llu bit/s: %s\n", pair.pair->qp_num,
+                 static_cast<unsigned long long>(pair.wanted_max_rate_bps),
+                 error == 0 ? "done" : "advice only, the device limits no queue pair");
+  }
 }
 
 Steering::LiveWay Steering::LiveWayOf(const ibv_context& context) const {

@@ -27,7 +27,7 @@ struct SteeringOptions {
   // What a queue pair is expected to send, told to the agent when it connects and withdrawn after
   // two seconds without traffic. None: 4 MiB where its port cannot be changed later, else 0.
   std::optional<std::uint64_t> announce_bytes;
-  bool verbose = false;  // a line on standard error for each port
+  bool verbose = false;  // a line on standard error for each port and rate
 };
 
 // Has the reliable and unreliable connections of a program take the ports that the agent of its
@@ -37,7 +37,8 @@ struct SteeringOptions {
 // A thread of its own looks at the counts every 10 ms, and at once when the agent calls. It is the
 // only one that changes a queue pair in use: at once (mlx5), or by letting it drain (rdma_rxe),
 // which what the program posts waits for. Where neither works it is steered when it connects only.
-// A port that was set stays when the agent goes.
+// A port that was set stays when the agent goes. A rate that the agent names is the device's limit
+// where it has one for queue pairs (it is lifted when the agent goes), else it is advice.
 // Thread safety: all of it. Nothing here is on the way of a post.
 class Steering {
  public:
@@ -80,6 +81,7 @@ class Steering {
   void TakeExpectations(Clock::time_point now);
   void Publish(Pair& pair, Clock::time_point now);
   void TakeOrder(Pair& pair);
+  void LimitRate(Pair& pair);
 
   LiveWay LiveWayOf(const ibv_context& context) const;
   std::unique_ptr<Pair> Describe(ibv_qp& pair, const ibv_qp_attr& attributes);

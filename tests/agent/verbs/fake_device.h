@@ -29,6 +29,7 @@ class FakeDevice {
     context_.context.ops.post_send = &PostSend;
     context_.context.ops.poll_cq = &PollCq;
     context_.create_cq_ex = &CreateQueue;
+    context_.modify_qp_rate_limit = &LimitRate;
   }
   ~FakeDevice() { current_ = nullptr; }
   FakeDevice(const FakeDevice&) = delete;
@@ -40,6 +41,7 @@ class FakeDevice {
   bool all_signalled = false;
   int accepted_posts = 1 << 30;  // until posting fails
   int set_udp_port_error = 0;
+  int rate_limit_error = 0;
   int connect_error = 0;
   std::deque<ibv_wc> completions;
   std::deque<ibv_async_event> events;
@@ -49,6 +51,8 @@ class FakeDevice {
   std::atomic<std::uint32_t> label{0};  // the last one
   std::atomic<ibv_qp_state> state{IBV_QPS_INIT};
   std::atomic<std::uint16_t> udp_port{0};
+  std::atomic<std::uint32_t> rate_limit_kbps{0};
+  std::atomic<int> rate_limits{0};  // how often it was asked
   std::atomic<int> doorbells{0};
   std::atomic<int> acknowledged{0};
 
@@ -119,6 +123,12 @@ class FakeDevice {
     if ((mask & IBV_QP_AV) != 0) current_->label = attributes->ah_attr.grh.flow_label;
     if ((mask & IBV_QP_STATE) != 0) pair->state = current_->state = attributes->qp_state;
     return 0;
+  }
+
+  static int LimitRate(ibv_qp*, ibv_qp_rate_limit_attr* limit) {
+    ++current_->rate_limits;
+    if (current_->rate_limit_error == 0) current_->rate_limit_kbps = limit->rate_limit;
+    return current_->rate_limit_error;
   }
 
   static int Query(ibv_qp* pair, ibv_qp_attr* attributes, int, ibv_qp_init_attr* description) {

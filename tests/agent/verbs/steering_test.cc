@@ -68,9 +68,10 @@ class SteeringTest : public agent::LocalApi {
   void AwaitFlow() {
     Await([&] { return Flow() != nullptr; });
   }
-  void Order(std::uint16_t port) {
+  void Order(std::uint16_t port, std::uint64_t max_rate_bps = 0) {
     wire::PathSet set;
     set.flow = Flow()->id;
+    set.max_rate_bps = max_rate_bps;
     if (port != 0) set.paths.push_back({.source_port = port, .encoding = {}});
     ASSERT_TRUE(server_->Apply(set));
   }
@@ -221,6 +222,35 @@ TEST_F(SteeringTest, TellsTheAgentThatADeviceRefuses) {
   Order(0xE123);
   Await([&] { return Flow() != nullptr && !Flow()->movable; });
   EXPECT_EQ(Flow()->source_port, SourcePortOf(0, kNumber, kRemote));
+}
+
+TEST_F(SteeringTest, HasTheDeviceKeepToTheRateUntilTheAgentGoes) {
+  StartSteering({});
+  ASSERT_EQ(ConnectPair(), 0);
+  AwaitFlow();
+  EXPECT_EQ(device_.rate_limits, 0);
+  Order(0xC123, 50'000'000'001);
+  Await([&] { return device_.rate_limit_kbps == 50'000'001; });
+  Await([&] { return Flow()->source_port == 0xC123; });
+  Order(0xC123, 0);
+  Await([&] { return device_.rate_limit_kbps == 0; });
+  Order(0xC123, 25'000'000'000);
+  Await([&] { return device_.rate_limit_kbps == 25'000'000; });
+  EXPECT_EQ(device_.rate_limits, 3);
+  server_.reset();
+  Await([&] { return device_.rate_limit_kbps == 0; });
+}
+
+TEST_F(SteeringTest, TakesTheRateForAdviceWhereTheDeviceHasNoLimits) {
+  device_.rate_limit_error = EOPNOTSUPP;
+  StartSteering({});
+  ASSERT_EQ(ConnectPair(), 0);
+  AwaitFlow();
+  Order(0xC123, 50'000'000'000);
+  Await([&] { return device_.rate_limits == 1 && Flow()->source_port == 0xC123; });
+  Order(0xC124, 25'000'000'000);
+  Await([&] { return Flow()->source_port == 0xC124; });
+  EXPECT_EQ(device_.rate_limits, 1);
 }
 
 TEST_F(SteeringTest, AnnouncesWhatCannotBeMovedLater) {

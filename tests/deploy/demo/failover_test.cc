@@ -120,8 +120,9 @@ TEST_F(LongFailoverTest, TellsWhatAJobLoses) {
   };
   const double without = median(seconds[0]);
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    fmt::print("{:<20} run {:.2f} s, lost {:+.2f} s, moved after {:.3f} s\n", cases[i].name,
-               median(seconds[i]), median(seconds[i]) - without, median(to_move[i]));
+    fmt::print("{:<20} run {:.2f} s, lost {:+.2f} s, moved after {:.3f} s ({:.2f} s)\n",
+               cases[i].name, median(seconds[i]), median(seconds[i]) - without, median(to_move[i]),
+               fmt::join(seconds[i], ", "));
   }
 }
 

@@ -59,9 +59,10 @@ void Controller::TakeWitnesses(AgentId id, const wire::FlowReport& report) {
     const Flow& flow = state_.flows.At(*slot);
     // Of a flow that is split nobody knows which of its paths carried it.
     if (flow.status != FlowStatus::kRouted || flow.ways.size() != 1) continue;
+    // Nor does anybody see that a leaf has left its own dead link: only what follows was passed.
     const auto path = flow.ways.front().port_path;
-    link_monitor_.TakeWitness(LinksOf(state_.PathsOf(flow)[path.Index()]),
-                              loop_.Now() - kWitnessLag);
+    const std::vector<fabric::LinkId> links = LinksOf(state_.PathsOf(flow)[path.Index()]);
+    link_monitor_.TakeWitness(std::span(links).subspan(1), loop_.Now() - kWitnessLag);
   }
 }
 

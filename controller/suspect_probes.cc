@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "controller/path_learner.h"
+
 namespace espalier::controller {
 
 using fabric::LinkId;
@@ -93,7 +95,7 @@ std::optional<SuspectProbes::Question> SuspectProbes::MakeQuestion(AgentId agent
                                                                    LinkId link, TimePoint now) {
   const auto suspect = PathOver(paths, link);
   if (!suspect) return std::nullopt;
-  Open open{.agent = agent, .suspect = link};
+  Open open{.agent = agent, .suspect = link, .key = key, .path = *suspect};
   for (const fabric::PortEntry& entry : state_.path_map.Ports(key)) {
     if (entry.trust == fabric::PortTrust::kReverify) continue;
     const Path& path = paths[entry.path.Index()];
@@ -105,6 +107,11 @@ std::optional<SuspectProbes::Question> SuspectProbes::MakeQuestion(AgentId agent
   if (open.over.empty() || open.beside.empty()) return std::nullopt;
   const Path& path = paths[suspect->Index()];
   for (const fabric::DirectedLink hop : path.hops) open.links.push_back(hop.link);
+  open.last_ttl = static_cast<std::uint8_t>(path.hops.size() + kFirstSwitch);
+  std::vector<std::uint8_t> ttls = DistinguishingTtls(paths);
+  if (std::find(ttls.begin(), ttls.end(), open.last_ttl) == ttls.end()) {
+    ttls.push_back(open.last_ttl);
+  }
   open.deadline = now + options_.answer_timeout + kGrace;
 
   wire::ProbeOrder order;
@@ -115,11 +122,22 @@ std::optional<SuspectProbes::Question> SuspectProbes::MakeQuestion(AgentId agent
   order.destination_qpn = key.destination_qpn;
   order.source_ports.assign(open.over.begin(), open.over.end());
   order.source_ports.insert(order.source_ports.end(), open.beside.begin(), open.beside.end());
-  order.ttls = {static_cast<std::uint8_t>(path.hops.size() + kFirstSwitch)};
+  open.ttls = ttls.size();
+  order.ttls = std::move(ttls);
   order.timeout_us = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(options_.answer_timeout).count());
   open_.emplace(order.order, std::move(open));
   return Question{agent, std::move(order)};
+}
+
+bool SuspectProbes::LeadsElsewhere(const Open& open, std::uint16_t port) const {
+  const auto source = state_.paths.FindAttachment(open.key.source);
+  const auto destination = state_.paths.FindAttachment(open.key.destination);
+  const auto answers = open.answers.find(port);
+  if (!source || !destination || answers == open.answers.end()) return false;
+  const auto paths = state_.paths.Between(source->leaf, destination->leaf);
+  const auto path = PathOfAnswers(state_.topology, paths, answers->second);
+  return path && *path != open.path;
 }
 
 bool SuspectProbes::IsAnswer(const wire::ProbeReport& report) {
@@ -130,18 +148,29 @@ std::optional<SuspectProbes::Verdict> SuspectProbes::TakeAnswer(AgentId from,
                                                                 const wire::ProbeReport& report) {
   const auto found = open_.find(report.order);
   if (found == open_.end() || found->second.agent != from) return std::nullopt;
+  Open& asked = found->second;
   for (const wire::ProbeAnswer& answer : report.answers) {
-    found->second.answered.insert(answer.source_port);
+    const std::uint16_t port = answer.source_port;
+    if (!asked.over.contains(port) && !asked.beside.contains(port)) continue;
+    auto& answers = asked.answers[port];
+    if (answers.size() < asked.ttls) answers.push_back(answer);
   }
   if (!report.done) return std::nullopt;
-  const Open open = std::move(found->second);
+  Open open = std::move(asked);
   open_.erase(found);
+  std::erase_if(open.over, [&](std::uint16_t port) { return LeadsElsewhere(open, port); });
+  if (open.over.empty()) return std::nullopt;
   const auto settle = [&](bool dead) {
     const auto suspicion = suspicions_.find(open.suspect);
     if (suspicion != suspicions_.end()) suspicion->second.until = suspicion->second.asked;
     return Verdict{open.links, dead};
   };
-  const auto is_answered = [&](std::uint16_t port) { return open.answered.contains(port); };
+  const auto is_answered = [&](std::uint16_t port) {
+    const auto answers = open.answers.find(port);
+    return answers != open.answers.end() &&
+           std::any_of(answers->second.begin(), answers->second.end(),
+                       [&](const auto& answer) { return answer.ttl == open.last_ttl; });
+  };
   if (std::any_of(open.over.begin(), open.over.end(), is_answered)) {
     return settle(/*dead=*/false);
   }

@@ -32,8 +32,9 @@ struct SuspectProbesOptions {
 // A host that knows ports over the link probes as far as the last switch of their paths, and beside
 // it by ports of the same pair that avoid the link. If every one of the latter is answered and none
 // of the former, their paths are dead; if one of the former is answered, they work; else nothing is
-// known (networks may drop or limit answers, hosts be busy), and it is asked again. Links that a
-// path begins with are not asked about: its switch leaves its own dead links by itself.
+// known (networks may drop or limit answers, hosts be busy), and it is asked again. Ports that are
+// seen to lead elsewhere now do not count. Links that a path begins with are not asked about: its
+// switch leaves its own dead links by itself.
 //
 // Complexity of Ask: O(pairs that have flows x paths), until enough are found.
 // Thread safety: the controller's loop thread.
@@ -69,10 +70,14 @@ class SuspectProbes {
   struct Open {
     AgentId agent;
     fabric::LinkId suspect;
-    std::vector<fabric::LinkId> links;
+    fabric::PortKey key;
+    fabric::PathIndex path;             // that goes over it
+    std::vector<fabric::LinkId> links;  // of that
     std::set<std::uint16_t> over;
     std::set<std::uint16_t> beside;
-    std::set<std::uint16_t> answered;
+    std::map<std::uint16_t, std::vector<wire::ProbeAnswer>> answers;  // by port
+    std::size_t ttls = 0;                                             // asked of each port
+    std::uint8_t last_ttl = 0;                                        // dies at the last switch
     TimePoint deadline;
   };
 
@@ -88,6 +93,8 @@ class SuspectProbes {
   // The path of the pair that goes over the link, not first; none where there is none.
   std::optional<fabric::PathIndex> PathOver(std::span<const fabric::Path> paths,
                                             fabric::LinkId link) const;
+  // Its answers show that the port leads another way now, as where a switch has left a dead link.
+  bool LeadsElsewhere(const Open& open, std::uint16_t port) const;
   std::optional<Question> MakeQuestion(AgentId agent, const fabric::PortKey& key,
                                        std::span<const fabric::Path> paths, fabric::LinkId link,
                                        TimePoint now);

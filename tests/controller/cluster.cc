@@ -280,7 +280,14 @@ void Cluster::AnswerProbes(Host& host, const wire::ProbeOrder& order) {
       const bool is_back = port < fabric::kFirstRocePort;
       const int spine =
           is_back ? SpineBack(from, to, order.destination_port) : SpineOf(from, to, port);
-      const auto& hops = between[static_cast<std::size_t>(spine)].hops;
+      // A leaf leaves its own dead links by itself.
+      const auto begins_dead = [&](const fabric::Path& path) {
+        return dead.contains(path.hops.front().link);
+      };
+      auto way = between.begin() + spine;
+      if (begins_dead(*way)) way = std::find_if_not(between.begin(), between.end(), begins_dead);
+      if (way == between.end()) continue;
+      const auto& hops = way->hops;
       const auto last = hops.begin() + ttl - 2;
       if (std::any_of(hops.begin(), last + 1,
                       [&](const auto& passed) { return dead.contains(passed.link); })) {

@@ -86,6 +86,58 @@ TEST_F(SuspectProbesTest, SilenceWhereNothingIsAnsweredSaysNothing) {
   EXPECT_FALSE(IsDown(far));
 }
 
+// Where a leaf has left its own dead link, what answers has not passed the suspected one.
+TEST_F(SuspectProbesTest, AnswersThatCameAnotherWaySayNothing) {
+  State& state = cluster_.state();
+  SuspectProbes probes(state, [&](fabric::NodeId nic) {
+    return state.agents.FindByName(state.topology.node(nic).host);
+  });
+  const fabric::LinkId far = LinkOf(0, true);
+  const auto accuser = *state.agents.FindByName("h0");
+  const auto questions = probes.Ask(accuser, std::vector{far}, TimePoint{});
+  ASSERT_EQ(questions.size(), 2U);
+  // Both hosts' probes are answered by all switches of a path, of the one that was asked about or
+  // another.
+  const auto answer = [&](const SuspectProbes::Question& question, bool over_suspect) {
+    const Flow& flow = cluster_.FlowOf(0, 1);  // of the same leaves
+    wire::ProbeReport report{.order = question.order.order, .done = true};
+    for (const fabric::Path& path : state.PathsOf(flow)) {
+      if ((path.hops.back().link == far) != over_suspect) continue;
+      for (const std::uint16_t port : question.order.source_ports) {
+        for (const std::uint8_t ttl : question.order.ttls) {
+          const fabric::DirectedLink hop = path.hops[ttl - 2U];
+          const fabric::Link& link = state.topology.link(hop.link);
+          report.answers.push_back({port, ttl, hop.forward ? link.b_address : link.a_address, 1});
+        }
+      }
+      break;
+    }
+    return probes.TakeAnswer(question.agent, report);
+  };
+  EXPECT_FALSE(answer(questions[0], false).has_value());
+  const auto verdict = answer(questions[1], true);
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_FALSE(verdict->dead);
+}
+
+TEST_F(SuspectProbesTest, AFlowThatItsLeafTookElsewhereClearsNothing) {
+  const fabric::LinkId far = LinkOf(0, true);
+  const std::size_t path = PathOf(cluster_.FlowOf(0, 1));
+  for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = false;
+  cluster_.dead = {far};
+  Blame(0, path);
+  cluster_.Advance(200ms);
+  for (int host = kHostsPerLeaf; host < 2 * kHostsPerLeaf; ++host) {
+    if (LinkOf(host, false) != far) continue;
+    cluster_.Report(host, {.progress = {{.id = wire::LocalFlowId(1),
+                                         .achieved_bps = 1'000'000'000,
+                                         .state = wire::FlowState::kActive}}});
+  }
+  cluster_.Settle();
+  Blame(1, path);
+  EXPECT_TRUE(IsDown(far));
+}
+
 TEST_F(SuspectProbesTest, WhatIsNotAnsweredIsAskedAgainForAWhile) {
   const fabric::LinkId far = LinkOf(0, true);
   for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = false;

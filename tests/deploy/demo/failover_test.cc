@@ -40,6 +40,18 @@ class FailoverTest : public LiveLabTest {
     }));
   }
 
+  // All of them, a line each.
+  std::string Events() const {
+    std::string text;
+    const auto answer = daemons_->Get("/api/v1/events");
+    if (!answer) return answer.error().message;
+    for (const auto& event : answer->Find("events")->items) {
+      text += fmt::format("\n{} {} {}", event.Find("time")->text, event.Find("kind")->text,
+                          event.Find("text")->text);
+    }
+    return text;
+  }
+
   // One run of a job that leaves a path for every flow; of its figures, the seconds in all.
   FailureFigures RunOnce(const Case& setting, int epochs) {
     FailureFigures figures;
@@ -54,7 +66,7 @@ class FailoverTest : public LiveLabTest {
       return figures;
     }
     const auto failure = RunWithFailure(*lab_, *job, kSeed, *daemons_, *setting.detection);
-    if (!failure) ADD_FAILURE() << setting.name << ": " << failure.error().message;
+    if (!failure) ADD_FAILURE() << setting.name << ": " << failure.error().message << Events();
     if (!failure) return figures;
     EXPECT_GT(failure->flows_on_link, 0);
     EXPECT_EQ(failure->flows_moved, failure->flows_on_link);

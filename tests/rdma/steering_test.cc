@@ -3,16 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <array>
 #include <memory>
-#include <set>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "tests/rdma/daemons.h"
 #include "tests/rdma/rdma_machine.h"
+#include "tests/rdma/spines.h"
 
 namespace espalier {
 namespace {
@@ -21,6 +17,7 @@ using rdma::Await;
 using rdma::Daemons;
 using rdma::Process;
 using rdma::SocketOf;
+using rdma::Spines;
 using ::testing::ContainsRegex;
 
 // ib_write_bw from one host to another, for ever. Few and short writes: soft RoCE fails with many.
@@ -51,59 +48,6 @@ class Stream {
   int announced_bytes_;
   std::unique_ptr<Process> server_;
   std::unique_ptr<Process> client_;
-};
-
-// What passes from the first leaf to each spine.
-class Spines {
- public:
-  Spines() {
-    for (int spine = 0; spine < rdma::kSpines; ++spine) {
-      captures_.emplace_back(fmt::format("spine{}", spine), "l0");
-    }
-  }
-
-  // Writes from a host over a spine, and the ports that they came from.
-  struct Count {
-    int packets = 0;
-    std::set<std::uint16_t> ports;
-  };
-  Count& at(int spine, int host) {
-    return counts_[static_cast<std::size_t>(spine * rdma::kHostsPerLeaf + host)];
-  }
-  int PacketsOf(int host) {
-    int packets = 0;
-    for (int spine = 0; spine < rdma::kSpines; ++spine) packets += at(spine, host).packets;
-    return packets;
-  }
-  // The one that all of a host's packets have passed since Clear; -1: there is no such.
-  int OnlySpineOf(int host) {
-    int only = -1;
-    for (int spine = 0; spine < rdma::kSpines; ++spine) {
-      if (at(spine, host).packets == 0) continue;
-      if (only >= 0) return -1;
-      only = spine;
-    }
-    return only;
-  }
-  void Clear() {
-    Look();
-    counts_ = {};
-  }
-  void Look() {
-    for (int spine = 0; spine < rdma::kSpines; ++spine) {
-      for (const rdma::Packet& packet : captures_[static_cast<std::size_t>(spine)].Take()) {
-        for (int host = 0; host < rdma::kHostsPerLeaf; ++host) {
-          if (!packet.IsWrite() || packet.source != rdma::AddressOfHost(host, false)) continue;
-          ++at(spine, host).packets;
-          at(spine, host).ports.insert(packet.source_port);
-        }
-      }
-    }
-  }
-
- private:
-  std::vector<rdma::Capture> captures_;
-  std::array<Count, static_cast<std::size_t>(rdma::kSpines) * rdma::kHostsPerLeaf> counts_;
 };
 
 constexpr int kEnough = 200;

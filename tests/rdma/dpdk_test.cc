@@ -1,0 +1,236 @@
+// The DPDK datapath between a soft RoCE device and its leaf: what the device sends has another port
+// and a correct invariant CRC behind it, though neither the program nor the device knows.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <regex>
+#include <set>
+#include <string>
+
+#include "tests/rdma/daemons.h"
+#include "tests/rdma/rdma_machine.h"
+#include "tests/rdma/spines.h"
+
+namespace espalier {
+namespace {
+
+using rdma::Await;
+using rdma::Capture;
+using rdma::Daemons;
+using rdma::Process;
+using rdma::Shell;
+using rdma::Spines;
+
+constexpr int kFrom = 0;
+constexpr int kTo = 2;
+constexpr int kEnough = 300;
+
+// espalier-dpdk between the first host's interface and its leaf, in a namespace of its own. Without
+// it they are connected as before.
+class Bump {
+ public:
+  Bump() {
+    Shell(
+        "ip netns add bump && ip -n leaf0 link set h0 netns bump &&"
+        " ip -n bump link set h0 name to_host mtu 4500 up &&"
+        " ip -n bump link add to_leaf mtu 4500 type veth peer name h0 netns leaf0 &&"
+        " ip -n bump link set to_leaf up");
+    Connect();
+    std::ofstream("/run/bump.conf") << R"(
+      eal: "--lcores=(0-1)@0" eal: "--no-huge" eal: "-m" eal: "200" eal: "--no-pci"
+      eal: "--no-shconf" eal: "--no-telemetry"
+      eal: "--vdev=net_af_packet0,iface=to_host,framesz=8192,blocksz=65536,framecnt=256"
+      eal: "--vdev=net_af_packet1,iface=to_leaf,framesz=8192,blocksz=65536,framecnt=256"
+      host_port: "net_af_packet0" fabric_port: "net_af_packet1"
+      http: "unix:/run/bump.http" idle_sleep_us: 500 agent_socket: ")"
+                                    << rdma::SocketOf(kFrom) << "\"\n";
+    datapath_ = std::make_unique<Process>(
+        "dpdk", fmt::format("ip netns exec bump {}/espalier-dpdk --config /run/bump.conf",
+                            ESPALIER_PROGRAMS));
+    Await("the datapath is ready",
+          [] { return Shell("grep -c event=ready /run/logs/dpdk.log; true") == "1\n"; });
+  }
+  ~Bump() {
+    datapath_.reset();
+    Shell(
+        "ip -n bump link del to_leaf && ip -n bump link set to_host down &&"
+        " ip -n bump link set to_host name h0 netns leaf0 && ip netns del bump");
+    Connect();
+  }
+  Bump(const Bump&) = delete;
+  Bump& operator=(const Bump&) = delete;
+
+  bool Lives() { return datapath_->Lives(); }
+
+ private:
+  // The leaf's new interface gets what the old one had, and the host forgets that one's address.
+  static void Connect() {
+    Shell(
+        "ip -n leaf0 addr add 10.0.0.0/31 dev h0 && ip -n leaf0 addr add fd00:10:0:0::/127 dev h0 "
+        "&&"
+        " ip -n leaf0 link set h0 up mtu 4500 && ip neigh flush dev h0");
+    Await("the device is up",
+          [] { return Shell("cat /sys/class/infiniband/rxe0/ports/1/state") == "4: ACTIVE\n"; });
+  }
+
+  std::unique_ptr<Process> datapath_;
+};
+
+// ib_write_bw as it is, without the shim, for ever.
+class Stream {
+ public:
+  Stream() {
+    server_ = Start(kTo, "");
+    Shell("until ss -Hltn sport = :18620 | grep -q .; do sleep 0.1; done");
+    client_ = Start(kFrom, "127.0.0.1");
+  }
+  bool Lives() { return client_->Lives() && server_->Lives(); }
+
+ private:
+  static std::unique_ptr<Process> Start(int host, const std::string& server) {
+    const auto address = rdma::RoceAddressOf(host, false);
+    return std::make_unique<Process>(
+        fmt::format("unshimmed{}", host),
+        fmt::format("ib_write_bw -d {} -x {} -F -t 2 -s 65536 --run_infinitely -D 2 -p 18620 {}",
+                    address.device, address.gid_index, server));
+  }
+
+  std::unique_ptr<Process> server_;
+  std::unique_ptr<Process> client_;
+};
+
+// Where the controller has the flow, once it has decided.
+struct Route {
+  int spine = -1;
+  std::uint16_t port = 0;
+
+  bool operator==(const Route& other) const { return spine == other.spine && port == other.port; }
+};
+
+std::optional<Route> PlannedRoute() {
+  static const std::regex row("h0 +h2 +ROUTED +spine([0-9]+) +([0-9]+) ");
+  const std::string flows = Daemons::Operator("flows");
+  std::smatch found;
+  if (!std::regex_search(flows, found, row)) return std::nullopt;
+  return Route{.spine = std::stoi(found[1]),
+               .port = static_cast<std::uint16_t>(std::stoi(found[2]))};
+}
+
+// Writes of the flow that pass an interface.
+class Writes {
+ public:
+  Writes(const std::string& node, const std::string& interface) : capture_(node, interface) {}
+
+  void Look() {
+    for (const rdma::Packet& packet : capture_.Take()) {
+      if (!packet.IsWrite() || packet.source != rdma::AddressOfHost(kFrom, false) ||
+          packet.destination != rdma::AddressOfHost(kTo, false)) {
+        continue;
+      }
+      ++packets_;
+      ports_.insert(packet.source_port);
+    }
+  }
+  void Clear() {
+    Look();
+    packets_ = 0;
+    ports_.clear();
+  }
+  int packets() const { return packets_; }
+  const std::set<std::uint16_t>& ports() const { return ports_; }
+
+ private:
+  Capture capture_;
+  int packets_ = 0;
+  std::set<std::uint16_t> ports_;
+};
+
+// What is seen on the way of the flow, from the device on.
+struct View {
+  Writes before{"", "h0"};
+  Writes behind{"leaf0", "h0"};
+  Spines spines;
+
+  // All anew, until so many packets have passed each place.
+  void See(int enough) {
+    before.Clear();
+    behind.Clear();
+    spines.Clear();
+    Await("the program writes", [&] {
+      before.Look();
+      behind.Look();
+      spines.Look();
+      return before.packets() >= enough && behind.packets() >= enough &&
+             spines.PacketsOf(kFrom) >= enough;
+    });
+  }
+  // All that was seen goes as planned.
+  bool Follows(const Route& route) {
+    const std::set<std::uint16_t> planned = {route.port};
+    return behind.ports() == planned && spines.OnlySpineOf(kFrom) == route.spine &&
+           spines.at(route.spine, kFrom).ports == planned;
+  }
+};
+
+// Waits until the datapath does what the controller has decided, and that is not over `avoided`.
+Route AwaitRoute(View& view, int avoided) {
+  Route route;
+  Await("packets follow the plan", [&] {
+    const auto planned = PlannedRoute();
+    if (!planned || planned->spine == avoided) return false;
+    route = *planned;
+    view.See(kEnough);
+    return view.Follows(route);
+  });
+  return route;
+}
+
+// Packets that soft RoCE has taken at the receiver; it counts them after it has checked the
+// invariant CRC.
+std::int64_t PacketsTaken() {
+  return std::stoll(
+      Shell(fmt::format("cat /sys/class/infiniband/rxe{}/ports/1/hw_counters/rcvd_pkts", kTo)));
+}
+
+// All packets behind the bump are as planned while the receiver takes as many.
+void ExpectTaken(View& view, const Route& route) {
+  const std::int64_t taken_before = PacketsTaken();
+  // What passes now makes up for what is still on its way when the count below ends.
+  view.See(kEnough);
+  EXPECT_TRUE(view.Follows(route));
+  view.See(4 * kEnough);
+  EXPECT_TRUE(view.Follows(route));
+  const std::int64_t taken = PacketsTaken() - taken_before;
+  EXPECT_GE(taken, view.behind.packets());
+  EXPECT_EQ(PlannedRoute(), route) << Daemons::Operator("flows");
+  // The device still sends from its own port.
+  ASSERT_EQ(view.before.ports().size(), 1U);
+  EXPECT_NE(*view.before.ports().begin(), route.port);
+  fmt::print("port {} became {} over spine{} in {} packets; {} were taken\n",
+             *view.before.ports().begin(), route.port, route.spine, view.behind.packets(), taken);
+}
+
+TEST(RdmaDpdk, LongRewritesWhatADeviceSends) {
+  Bump bump;
+  const Daemons daemons;
+  Shell("busybox ping -c 1 -W 10 -I 10.0.0.1 10.1.0.1 >/dev/null");
+  View view;
+  Stream stream;
+  const Route first = AwaitRoute(view, -1);
+  ExpectTaken(view, first);
+  Shell("busybox ping -c 1 -W 10 -I 10.0.0.1 10.1.0.1 >/dev/null");
+  // The far link fails: the leaf sees nothing of that, and goes on hashing over all spines.
+  Daemons::Operator(fmt::format("fail link leaf1--spine{}", first.spine));
+  const Route second = AwaitRoute(view, first.spine);
+  EXPECT_NE(second.port, first.port);
+  ExpectTaken(view, second);
+  EXPECT_EQ(view.spines.at(first.spine, kFrom).packets, 0);
+  EXPECT_TRUE(stream.Lives() && bump.Lives());
+}
+
+}  // namespace
+}  // namespace espalier

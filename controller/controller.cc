@@ -198,6 +198,16 @@ void Controller::Foresee() {
   RequestForesight();
 }
 
+Result<std::size_t> Controller::DeclareStarts(const Foresight::Schedule& schedule) {
+  auto taken = foresight_.Declare(schedule, loop_.Now());
+  if (!taken) return taken;
+  state_.history.Record(
+      loop_.Now(), "starts_declared",
+      fmt::format("job={} flows={} taken={}", schedule.job, schedule.flows.size(), *taken));
+  RequestForesight();
+  return taken;
+}
+
 void Controller::RequestFailurePlans() {
   if (failure_timer_ || is_late_ || !options_.plan_ahead) return;
   failure_timer_ = loop_.After(std::max(failure_pause_, kFailurePlanPause), [this] {

@@ -113,6 +113,8 @@ class Controller {
   // A telemetry feed says that a link is down, or up again: it is used again once it has stayed up
   // for a while.
   void HandleLinkReport(fabric::LinkId link, bool up, const std::string& source);
+  // A job's scheduler or profiler says what it will start: Foresight::Declare.
+  Result<std::size_t> DeclareStarts(const Foresight::Schedule& schedule);
   // What the configuration says from now on; only the policies, lease and verify_interval are
   // taken, and of the policies what operators have set holds. `text`: what else is to be in the
   // event that tells of it.

@@ -141,6 +141,45 @@ void Foresight::Learn(FlowSlot slot, TimePoint now) {
   NoteSwitch(*job, now);
 }
 
+Result<std::size_t> Foresight::Declare(const Schedule& schedule, TimePoint now) {
+  if (schedule.flows.empty()) return 0U;
+  for (const auto& [source, destination] : schedule.flows) {
+    for (const fabric::NodeId end : {source, destination}) {
+      if (state_.paths.FindAttachment(end)) continue;
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("\"{}\" is no NIC of the fabric", state_.topology.node(end).id));
+    }
+  }
+  const auto agent_of = [&](fabric::NodeId nic) {
+    const fabric::Node& node = state_.topology.node(nic);
+    return state_.agents.Intern(node.host.empty() ? node.id : node.host);
+  };
+  const std::uint32_t number =
+      state_.flows.JobIndex(schedule.job, agent_of(schedule.flows.front().first));
+  Job* job = FindJob(number);
+  if (job == nullptr) job = AddJob(number);
+  if (job == nullptr) return Fail(ErrorCode::kResourceExhausted, "too many jobs are predicted");
+  now_ = now;
+  const std::size_t members_before = job->learner.member_count();
+  std::unordered_map<Key, std::uint32_t> alike;  // of one pair, by the pair's hash
+  std::vector<Key> members;
+  for (const auto& [source, destination] : schedule.flows) {
+    Template member{.port_key = {.source = source, .destination = destination},
+                    .source_leaf = state_.paths.FindAttachment(source)->leaf,
+                    .destination_leaf = state_.paths.FindAttachment(destination)->leaf,
+                    .agent = agent_of(source)};
+    if (options_.fabric_hashes_protocol) member.port_key.protocol = schedule.protocol;
+    if (member.source_leaf == member.destination_leaf) continue;
+    const Key pair = Hash(member.port_key);
+    const std::uint32_t ordinal = alike[pair]++;
+    if (ordinal >= kMostAlike) continue;
+    members.push_back(pair + ordinal);
+    job->templates.try_emplace(pair + ordinal, std::move(member));
+  }
+  job->learner.Declare(members, schedule.bytes_each, schedule.period);
+  return job->learner.member_count() - members_before;
+}
+
 void Foresight::NoteSwitch(Job& job, TimePoint now) {
   if (job.was_on == job.learner.IsOn()) return;
   job.was_on = job.learner.IsOn();

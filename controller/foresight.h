@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/metrics.h"
+#include "common/base/result.h"
 #include "controller/options.h"
 #include "controller/path_learner.h"
 #include "controller/prediction/cycle_learner.h"
@@ -45,6 +46,18 @@ class Foresight {
   // These flows have just been opened by their hosts (not: found open after a restart) and
   // admitted.
   void HandleStarts(std::span<const FlowSlot> slots, TimePoint now);
+  // Flows that a job will start together, from NIC to NIC: its scheduler or profiler says so.
+  struct Schedule {
+    std::string job;
+    std::vector<std::pair<fabric::NodeId, fabric::NodeId>> flows;
+    std::uint8_t protocol = wire::kProtocolUdp;
+    std::uint64_t bytes_each = 0;
+    Duration period{};  // zero: not known
+  };
+  // Nothing has to be learned of these. How many were taken: those under one switch need no plan,
+  // those that were declared before stay as they were. Errors: kInvalidArgument (an end is no NIC
+  // of the fabric), kResourceExhausted (no room for the job).
+  Result<std::size_t> Declare(const Schedule& schedule, TimePoint now);
   // Before its flow is closed.
   void HandleEnd(FlowSlot slot, TimePoint now);
   // Of these flows, whose time to be looked at has come, there is a new report.

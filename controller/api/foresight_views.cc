@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "common/io/json.h"
@@ -10,6 +11,12 @@ namespace espalier::controller {
 namespace {
 
 double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+std::string Taken(std::size_t count) {
+  io::JsonWriter json;
+  json.BeginObject().Key("taken").Integer(static_cast<std::int64_t>(count)).EndObject();
+  return json.Text();
+}
 
 }  // namespace
 
@@ -82,9 +89,54 @@ Result<std::string> TakeLinkReports(Controller& controller, std::string_view lin
   for (const Report& report : reports) {
     controller.HandleLinkReport(report.link, report.up, report.source);
   }
-  io::JsonWriter json;
-  json.BeginObject().Key("taken").Integer(static_cast<std::int64_t>(reports.size())).EndObject();
-  return json.Text();
+  return Taken(reports.size());
+}
+
+Result<std::string> TakeSchedule(Controller& controller, std::string_view text) {
+  using Kind = io::JsonValue::Kind;
+  constexpr std::int64_t kMostBytes = 1'000'000'000'000'000'000;
+  constexpr std::int64_t kMostMicroseconds = 1'000'000'000'000;
+  constexpr std::size_t kMostFlows = 16'384;
+  constexpr std::size_t kMostCharacters = 63;
+  const auto parsed = io::ParseJson(text, "schedule");
+  if (!parsed) return tl::unexpected<Error>(parsed.error());
+  io::JsonFields fields(*parsed, "schedule");
+  Foresight::Schedule schedule{.job = fields.RequiredString("job")};
+  const std::string transport = fields.String("transport", "verbs");
+  schedule.bytes_each = static_cast<std::uint64_t>(fields.Integer("bytes", 0, 0, kMostBytes));
+  schedule.period = std::chrono::microseconds(fields.Integer("period_us", 0, 0, kMostMicroseconds));
+  const std::vector<io::JsonValue>& pairs = fields.RequiredArray("flows");
+  if (transport == "tcp") schedule.protocol = wire::kProtocolTcp;
+  const bool is_printable = std::all_of(schedule.job.begin(), schedule.job.end(),
+                                        [](char c) { return c >= ' ' && c <= '~'; });
+  if (schedule.job.empty() || schedule.job.size() > kMostCharacters || !is_printable) {
+    fields.AddError("job", fmt::format("1 to {} printable characters", kMostCharacters));
+  }
+  if (transport != "tcp" && transport != "verbs") {
+    fields.AddError("transport", "neither \"verbs\" nor \"tcp\"");
+  }
+  if (pairs.size() > kMostFlows) {
+    fields.AddError("flows", fmt::format("more than {} flows", kMostFlows));
+  }
+  if (const Result<void> read = fields.Finish(); !read) return tl::unexpected(read.error());
+  for (const io::JsonValue& pair : pairs) {
+    const auto is_text = [](const io::JsonValue& end) { return end.kind == Kind::kString; };
+    if (pair.items.size() != 2 || !std::all_of(pair.items.begin(), pair.items.end(), is_text)) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("schedule:{}:{}: a flow is [NIC, NIC]", pair.line, pair.column));
+    }
+    const fabric::Topology& topology = controller.state().topology;
+    const auto from = topology.FindNode(pair.items[0].text);
+    const auto to = topology.FindNode(pair.items[1].text);
+    if (!from || !to) {
+      return Fail(ErrorCode::kNotFound,
+                  fmt::format("there is no node \"{}\"", pair.items[from ? 1 : 0].text));
+    }
+    schedule.flows.emplace_back(*from, *to);
+  }
+  const auto taken = controller.DeclareStarts(schedule);
+  if (!taken) return tl::unexpected<Error>(taken.error());
+  return Taken(*taken);
 }
 
 }  // namespace espalier::controller

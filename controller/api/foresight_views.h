@@ -16,4 +16,11 @@ std::string PredictView(const Controller& controller);
 // Errors: kInvalidArgument with the line and what is wrong, kNotFound for an unknown link.
 Result<std::string> TakeLinkReports(Controller& controller, std::string_view lines);
 
+// What a job will start together, as {"job": NAME, "period_us": 1500000, "bytes": OF EACH,
+// "transport": "verbs" or "tcp", "flows": [[NIC, NIC], ...]} with the ids of the topology, and the
+// JSON answer with how many flows were taken (Controller::DeclareStarts). All but the job and the
+// flows may be left out.
+// Errors: kInvalidArgument, kNotFound for an unknown NIC, DeclareStarts'.
+Result<std::string> TakeSchedule(Controller& controller, std::string_view text);
+
 }  // namespace espalier::controller

@@ -189,6 +189,7 @@ HttpResponse OkOrFailed(Result<std::string> body) {
 
 constexpr std::string_view kAudit = "/api/v1/audit";
 constexpr std::string_view kLinkReports = "/api/v1/links/report";
+constexpr std::string_view kSchedules = "/api/v1/jobs/schedule";
 constexpr std::string_view kReload = "/api/v1/reload";
 
 }  // namespace
@@ -285,8 +286,11 @@ std::span<const OperatorApi::Action> OperatorApi::Actions() {
 }
 
 std::vector<Route> OperatorApi::Routes() {
-  std::vector<Route> routes = {
-      {"GET", "/"}, {"GET", kAudit}, {"POST", kLinkReports}, {"POST", kReload}};
+  std::vector<Route> routes = {{"GET", "/"},
+                               {"GET", kAudit},
+                               {"POST", kLinkReports},
+                               {"POST", kSchedules},
+                               {"POST", kReload}};
   for (const View& view : Views()) routes.push_back({"GET", view.path});
   for (const Action& action : Actions()) routes.push_back({"POST", action.path});
   return routes;
@@ -331,6 +335,9 @@ void OperatorApi::HandlePost(const HttpRequest& request, io::HttpServer::Respond
   if (request.path == kReload) return respond(reload_());
   if (request.path == kLinkReports) {
     return respond(OkOrFailed(TakeLinkReports(controller_, request.body)));
+  }
+  if (request.path == kSchedules) {
+    return respond(OkOrFailed(TakeSchedule(controller_, request.body)));
   }
   const auto actions = Actions();
   const auto action = std::find_if(actions.begin(), actions.end(),

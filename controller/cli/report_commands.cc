@@ -6,9 +6,11 @@
 #include <chrono>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "controller/cli/operator_session.h"
 
@@ -76,6 +78,19 @@ void Report(Session& session, const Feed& feed) {
   }
 }
 
+void Declare(Session& session, const std::string& name) {
+  std::ifstream file;
+  if (name != "-") file.open(name);
+  if (name != "-" && !file) {
+    session.exit_code = Complain("cannot read " + name, 2);
+    return;
+  }
+  std::istream& input = name == "-" ? std::cin : file;
+  const std::string schedule(std::istreambuf_iterator<char>(input), {});
+  const auto answer = Ask(session, "POST", "/api/v1/jobs/schedule", true, schedule);
+  if (answer && !session.json) fmt::print("{} flows taken\n", answer->Find("taken")->text);
+}
+
 }  // namespace
 
 void AddReportCommands(CLI::App& app, int& exit_code) {
@@ -92,6 +107,14 @@ void AddReportCommands(CLI::App& app, int& exit_code) {
                   "A feed that goes on: wait for a controller that is away, and go on after lines "
                   "that it refused");
   links->callback([session, feed] { Report(*session, *feed); });
+  CLI::App* schedule =
+      AddCommand(*report, session, "schedule",
+                 "What a job will start together, as its scheduler or profiler "
+                 "knows: {\"job\": NAME, \"flows\": [[NIC, NIC], ...], \"bytes\": OF "
+                 "EACH, \"period_us\": N, \"transport\": \"verbs\" or \"tcp\"}");
+  const auto file = std::make_shared<std::string>("-");
+  schedule->add_option("FILE", *file, "The JSON; - is standard input")->capture_default_str();
+  schedule->callback([session, file] { Declare(*session, *file); });
 }
 
 }  // namespace espalier::cli

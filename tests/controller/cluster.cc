@@ -25,14 +25,14 @@ fabric::TopologySpec MakeSpec(const fabric::LeafSpineOptions& shape,
 }  // namespace
 
 Cluster::Cluster(const fabric::LeafSpineOptions& shape, ControllerOptions options,
-                 std::optional<fabric::EcmpSpec> hint)
-    : Cluster(MakeSpec(shape, hint), options) {}
+                 const std::optional<fabric::EcmpSpec>& hint)
+    : Cluster(MakeSpec(shape, hint), std::move(options)) {}
 
 Cluster::Cluster(fabric::TopologySpec spec, ControllerOptions options)
     : spec_(std::move(spec)),
       topology_(*fabric::Topology::Build(spec_)),
       paths_(topology_),
-      options_(options) {
+      options_(std::move(options)) {
   int spines = 0;
   for (const fabric::Node& node : spec_.nodes) {
     spines += node.role == fabric::SwitchRole::kSpine ? 1 : 0;
@@ -74,17 +74,15 @@ Result<ActionOutcome> Cluster::AwaitOutcome(const std::function<void(ActionDone)
 }
 
 Result<ActionOutcome> Cluster::ChangeLink(const std::string& link, IntentAction action,
-                                          OperatorRequest request) {
-  return AwaitOutcome([&](ActionDone done) {
-    controller_->ChangeLink(link, action, std::move(request), std::move(done));
-  });
+                                          const OperatorRequest& request) {
+  return AwaitOutcome(
+      [&](ActionDone done) { controller_->ChangeLink(link, action, request, std::move(done)); });
 }
 
 Result<ActionOutcome> Cluster::ChangeNode(const std::string& node, IntentAction action,
-                                          OperatorRequest request) {
-  return AwaitOutcome([&](ActionDone done) {
-    controller_->ChangeNode(node, action, std::move(request), std::move(done));
-  });
+                                          const OperatorRequest& request) {
+  return AwaitOutcome(
+      [&](ActionDone done) { controller_->ChangeNode(node, action, request, std::move(done)); });
 }
 
 Result<ActionOutcome> Cluster::ChangeWeight(const std::string& job, std::uint64_t weight,

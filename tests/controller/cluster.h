@@ -23,7 +23,7 @@ class Cluster : private Bus {
  public:
   // `hint`: what the topology file says of the leaves' hash; the truth is `hash`.
   explicit Cluster(const fabric::LeafSpineOptions& shape, ControllerOptions options = {},
-                   std::optional<fabric::EcmpSpec> hint = std::nullopt);
+                   const std::optional<fabric::EcmpSpec>& hint = std::nullopt);
   // A leaf-spine fabric that was changed by hand: hosts "h0", "h1", ... of which some may be NICs
   // of one agent.
   Cluster(fabric::TopologySpec spec, ControllerOptions options);
@@ -98,9 +98,9 @@ class Cluster : private Bus {
 
   // Operators' actions, and what came of them.
   Result<ActionOutcome> ChangeLink(const std::string& link, IntentAction action,
-                                   OperatorRequest request = {});
+                                   const OperatorRequest& request = {});
   Result<ActionOutcome> ChangeNode(const std::string& node, IntentAction action,
-                                   OperatorRequest request = {});
+                                   const OperatorRequest& request = {});
   Result<ActionOutcome> ChangeWeight(const std::string& job, std::uint64_t weight,
                                      OperatorRequest request = {});
   Result<ActionOutcome> ChangePolicy(const std::string& name, std::optional<std::string> value,

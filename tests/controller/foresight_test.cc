@@ -80,6 +80,60 @@ TEST_F(ForesightTest, AnIterationThatRepeatsIsAnsweredFromAPlan) {
   EXPECT_EQ(cluster_.state().fingerprint, FreshFingerprint());
 }
 
+// What a scheduler or profiler says needs no guessing.
+TEST_F(ForesightTest, WhatIsDeclaredIsAnsweredFromAPlanTheFirstTime) {
+  const auto nic = [&](int host) {
+    return *cluster_.state().topology.FindNode("h" + std::to_string(host));
+  };
+  Foresight::Schedule schedule{.job = "train", .bytes_each = 1'000'000, .period = 1s};
+  for (int host = 0; host < 16; ++host)
+    schedule.flows.emplace_back(nic(host), nic((host + 4) % 16));
+  schedule.flows.emplace_back(nic(0), nic(1));  // under one switch
+  const auto taken = cluster_.controller().DeclareStarts(schedule);
+  ASSERT_TRUE(taken.has_value());
+  EXPECT_EQ(*taken, 16U);
+  EXPECT_EQ(*cluster_.controller().DeclareStarts(schedule), 0U);
+  cluster_.Advance(100ms);
+  StartRings("train", 4);
+  EXPECT_EQ(cluster_.CounterValue(kHits), 16);
+  EXPECT_EQ(cluster_.CounterValue(kUnexpected), 0);
+  EXPECT_EQ(MaxLoad(), (Load{1, 1}));
+  for (const auto& [host, id] : open_) {
+    EXPECT_EQ(cluster_.FlowOf(host, id).origin, PlanOrigin::kPredicted);
+  }
+  const auto jobs = cluster_.controller().foresight().Jobs();
+  ASSERT_EQ(jobs.size(), 1U);
+  ASSERT_TRUE(jobs[0].next_start);
+  const Duration next = *jobs[0].next_start - cluster_.controller().Now();
+  EXPECT_NEAR(std::chrono::duration<double>(next).count(), 1, 0.01);
+  cluster_.Advance(400ms);
+  EndAll();
+  cluster_.Advance(600ms);
+  StartRings("train", 4);
+  EXPECT_EQ(cluster_.CounterValue(kHits), 32);
+}
+
+TEST_F(ForesightTest, ADeclarationThatDoesNotFitChangesNothing) {
+  const fabric::Topology& topology = cluster_.state().topology;
+  const fabric::NodeId nic = *topology.FindNode("h0");
+  const auto refused = cluster_.controller().DeclareStarts(
+      {.job = "train", .flows = {{nic, *topology.FindNode("spine0")}}});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(*cluster_.controller().DeclareStarts({.job = "train"}), 0U);
+  EXPECT_TRUE(cluster_.controller().foresight().Jobs().empty());
+  // Flows that never come turn the job off, and nothing else.
+  Foresight::Schedule wrong{.job = "train"};
+  for (int host = 4; host < 16; ++host) {
+    wrong.flows.emplace_back(nic, *topology.FindNode("h" + std::to_string(host)));
+  }
+  ASSERT_EQ(*cluster_.controller().DeclareStarts(wrong), 12U);
+  Iterate(4);
+  EXPECT_EQ(MaxLoad(), (Load{0, 1}));
+  StartRings("train", 4);
+  EXPECT_EQ(MaxLoad(), (Load{1, 1}));
+}
+
 TEST_F(ForesightTest, ShowsWhatItExpects) {
   Iterate(4);
   const auto jobs = cluster_.controller().foresight().Jobs();

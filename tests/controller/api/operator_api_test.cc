@@ -98,6 +98,39 @@ TEST_F(OperatorApiTest, TakesATelemetryFeed) {
   EXPECT_EQ(state_of("leaf0--spine0"), fabric::LinkState::kUp);
 }
 
+TEST_F(OperatorApiTest, TakesASchedule) {
+  const auto declare = [&](const std::string& body) {
+    std::optional<io::HttpResponse> answer;
+    api_.Handle({.method = "POST",
+                 .path = "/api/v1/jobs/schedule",
+                 .query = {},
+                 .body = body,
+                 .from_unix_socket = true,
+                 .peer = "user ada"},
+                [&](io::HttpResponse response) { answer = std::move(response); });
+    cluster_.Settle();
+    return *answer;
+  };
+  const auto taken = declare(
+      R"({"job": "B", "period_us": 500000, "bytes": 1000, "flows": [["h0", "h2"], ["h2", "h0"]]})");
+  EXPECT_EQ(taken.status, 200);
+  EXPECT_EQ(taken.body, R"({"taken":2})");
+  const auto jobs = Json(Call("GET", "/api/v1/predict")).Find("predict")->items;
+  EXPECT_TRUE(std::any_of(jobs.begin(), jobs.end(), [](const io::JsonValue& job) {
+    return job.Find("job")->text == "B" && job.Find("flows")->text == "2";
+  }));
+  EXPECT_EQ(declare(R"({"job": "B", "flows": [["h0", "h99"]]})").status, 404);
+  EXPECT_EQ(declare(R"({"job": "B", "flows": [["h0", "spine0"]]})").status, 400);
+  for (const char* wrong :
+       {R"({"flows": []})", R"({"job": "", "flows": []})", R"({"job": "a\nb", "flows": []})",
+        R"({"job": "B"})", R"({"job": "B", "flows": [["h0"]]})",
+        R"({"job": "B", "flows": [["h0", 1]]})", R"({"job": "B", "flows": [], "period_us": -1})",
+        R"({"job": "B", "flows": [], "transport": "pigeon"})",
+        R"({"job": "B", "flows": [], "colour": 1})", "soon"}) {
+    EXPECT_EQ(declare(wrong).status, 400) << wrong;
+  }
+}
+
 TEST_F(OperatorApiTest, ShowsTheStateAsJson) {
   const auto status = Json(Call("GET", "/api/v1/status"));
   EXPECT_EQ(status.Find("flows")->text, "2");

@@ -210,6 +210,20 @@ TEST_F(OperatorCommandsTest, HandsATelemetryFeedOver) {
   EXPECT_NE(missing.err.find("cannot read"), std::string::npos);
 }
 
+TEST_F(OperatorCommandsTest, HandsAScheduleOver) {
+  const std::string file = folder_.path() + "/schedule.json";
+  std::ofstream(file) << R"({"job": "B", "bytes": 1000, "flows": [["h0", "h2"], ["h2", "h0"]]})";
+  const Outcome taken = Run({"report", "schedule", file});
+  EXPECT_EQ(taken.exit_code, 0) << taken.err;
+  EXPECT_EQ(taken.out, "2 flows taken\n");
+  EXPECT_NE(Run({"predict"}).out.find("B"), std::string::npos);
+  std::ofstream(file) << R"({"job": "B", "flows": [["h0", "h99"]]})";
+  const Outcome refused = Run({"report", "schedule", file});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_NE(refused.err.find("h99"), std::string::npos) << refused.err;
+  EXPECT_EQ(Run({"report", "schedule", folder_.path() + "/none"}).exit_code, 2);
+}
+
 TEST_F(OperatorCommandsTest, SaysOnStandardErrorThatThereWasNothingToDo) {
   Run({"fail", "link", "leaf0--spine0"});
   const Outcome again = Run({"fail", "link", "leaf0--spine0"});

@@ -174,7 +174,7 @@ Result<std::size_t> Foresight::Declare(const Schedule& schedule, TimePoint now) 
     const std::uint32_t ordinal = alike[pair]++;
     if (ordinal >= kMostAlike) continue;
     members.push_back(pair + ordinal);
-    job->templates.try_emplace(pair + ordinal, std::move(member));
+    job->templates.try_emplace(pair + ordinal, member);
   }
   job->learner.Declare(members, schedule.bytes_each, schedule.period);
   return job->learner.member_count() - members_before;

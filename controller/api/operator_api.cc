@@ -123,62 +123,61 @@ void AddSafety(HttpResponse& response) {
 // An action takes what is asked of it to the controller, which calls `done` later; what is asked
 // wrongly it refuses itself.
 template <IntentAction action>
-void ChangeLink(Controller& controller, const HttpRequest& request, OperatorRequest asked,
+void ChangeLink(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
                 ActionDone done) {
-  controller.ChangeLink(Query(request, "id"), action, std::move(asked), std::move(done));
+  controller.ChangeLink(Query(request, "id"), action, asked, std::move(done));
 }
 
 template <IntentAction action>
-void ChangeNode(Controller& controller, const HttpRequest& request, OperatorRequest asked,
+void ChangeNode(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
                 ActionDone done) {
-  controller.ChangeNode(Query(request, "id"), action, std::move(asked), std::move(done));
+  controller.ChangeNode(Query(request, "id"), action, asked, std::move(done));
 }
 
-void StartJob(Controller& controller, const HttpRequest& request, OperatorRequest asked,
+void StartJob(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
               ActionDone done) {
   Result<JobSpec> spec = ParseJobRequest(request.body);
   if (!spec) return done(Propagate(spec));
-  controller.StartJob(std::move(*spec), std::move(asked), std::move(done));
+  controller.StartJob(std::move(*spec), asked, std::move(done));
 }
 
-void StopJob(Controller& controller, const HttpRequest& request, OperatorRequest asked,
+void StopJob(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
              ActionDone done) {
-  controller.StopJob(Query(request, "id"), std::move(asked), std::move(done));
+  controller.StopJob(Query(request, "id"), asked, std::move(done));
 }
 
-void ChangeWeight(Controller& controller, const HttpRequest& request, OperatorRequest asked,
+void ChangeWeight(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
                   ActionDone done) {
   const auto weight = Number(request, "weight");
   if (!weight) return done(tl::unexpected<Error>(weight.error()));
-  controller.ChangeWeight(Query(request, "id"), weight->value_or(0), std::move(asked),
-                          std::move(done));
+  controller.ChangeWeight(Query(request, "id"), weight->value_or(0), asked, std::move(done));
 }
 
-void SetPolicy(Controller& controller, const HttpRequest& request, OperatorRequest asked,
+void SetPolicy(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
                ActionDone done) {
-  controller.ChangePolicy(Query(request, "id"), Query(request, "value"), std::move(asked),
-                          std::move(done));
+  controller.ChangePolicy(Query(request, "id"), Query(request, "value"), asked, std::move(done));
 }
 
-void ResetPolicy(Controller& controller, const HttpRequest& request, OperatorRequest asked,
+void ResetPolicy(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
                  ActionDone done) {
-  controller.ChangePolicy(Query(request, "id"), std::nullopt, std::move(asked), std::move(done));
+  controller.ChangePolicy(Query(request, "id"), std::nullopt, asked, std::move(done));
 }
 
-void Recompute(Controller& controller, const HttpRequest& request, OperatorRequest asked,
+void Recompute(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
                ActionDone done) {
   const auto bytes = Number(request, "move_bytes");
   if (!bytes) return done(tl::unexpected<Error>(bytes.error()));
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
-  asked.max_moved_bytes = static_cast<std::int64_t>(std::min(bytes->value_or(kMost), kMost));
-  controller.Recompute(std::move(asked), std::move(done));
+  OperatorRequest limited = asked;
+  limited.max_moved_bytes = static_cast<std::int64_t>(std::min(bytes->value_or(kMost), kMost));
+  controller.Recompute(std::move(limited), std::move(done));
 }
 
-void RollBack(Controller& controller, const HttpRequest& request, OperatorRequest asked,
+void RollBack(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
               ActionDone done) {
   const auto revision = Number(request, "to");
   if (!revision) return done(tl::unexpected<Error>(revision.error()));
-  controller.RollBack(*revision, std::move(asked), std::move(done));
+  controller.RollBack(*revision, asked, std::move(done));
 }
 
 HttpResponse Alive(OperatorApi&, const HttpRequest&) { return {200, "text/plain", "ok\n", {}, {}}; }
@@ -355,7 +354,7 @@ void OperatorApi::Act(Controller& controller, const Action& action, const HttpRe
                            fmt::format("{} takes no time: it has no end", action.path)}));
   }
   const bool dry_run = asked->dry_run;
-  action.act(controller, request, std::move(*asked),
+  action.act(controller, request, *asked,
              [respond = std::move(respond), dry_run](const auto& outcome) {
                respond(outcome ? Ok(OutcomeView(*outcome, dry_run)) : Failed(outcome.error()));
              });

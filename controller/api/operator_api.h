@@ -53,8 +53,8 @@ class OperatorApi {
   struct Action {
     std::string_view path;
     bool takes_until;
-    void (*act)(Controller& controller, const io::HttpRequest& request, OperatorRequest asked,
-                ActionDone done);
+    void (*act)(Controller& controller, const io::HttpRequest& request,
+                const OperatorRequest& asked, ActionDone done);
   };
   static std::span<const Action> Actions();
 

@@ -52,7 +52,7 @@ class Bump {
         "dpdk", fmt::format("ip netns exec bump {}/espalier-dpdk --config /run/bump.conf",
                             ESPALIER_PROGRAMS));
     Await("the datapath is ready",
-          [] { return Shell("grep -c event=ready /run/logs/dpdk.log; true") == "1\n"; });
+          [] { return Shell("grep -sc event=ready /run/logs/dpdk.log; true") == "1\n"; });
   }
   ~Bump() {
     datapath_.reset();

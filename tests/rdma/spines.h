@@ -27,7 +27,8 @@ class Spines {
     std::set<std::uint16_t> ports;
   };
   Count& at(int spine, int host) {
-    return counts_[static_cast<std::size_t>(spine * kHostsPerLeaf + host)];
+    return counts_[static_cast<std::size_t>(spine) * kHostsPerLeaf +
+                   static_cast<std::size_t>(host)];
   }
   int PacketsOf(int host) {
     int packets = 0;

@@ -23,12 +23,13 @@ class OperatorApiTest : public testing::Test {
   }
 
   io::HttpResponse Call(const std::string& method, const std::string& path,
-                        std::map<std::string, std::string> query = {}) {
+                        std::map<std::string, std::string> query = {},
+                        const std::string& body = {}) {
     std::optional<io::HttpResponse> answer;
     api_.Handle({.method = method,
                  .path = path,
                  .query = std::move(query),
-                 .body = {},
+                 .body = body,
                  .from_unix_socket = true,
                  .peer = "user ada"},
                 [&](io::HttpResponse response) { answer = std::move(response); });
@@ -66,16 +67,7 @@ TEST_F(OperatorApiTest, ShowsWhatItExpects) {
 
 TEST_F(OperatorApiTest, TakesATelemetryFeed) {
   const auto report = [&](const std::string& body) {
-    std::optional<io::HttpResponse> answer;
-    api_.Handle({.method = "POST",
-                 .path = "/api/v1/links/report",
-                 .query = {},
-                 .body = body,
-                 .from_unix_socket = true,
-                 .peer = "user ada"},
-                [&](io::HttpResponse response) { answer = std::move(response); });
-    cluster_.Settle();
-    return answer->status;
+    return Call("POST", "/api/v1/links/report", {}, body).status;
   };
   const auto state_of = [&](const std::string& link) {
     State& state = cluster_.state();
@@ -100,16 +92,7 @@ TEST_F(OperatorApiTest, TakesATelemetryFeed) {
 
 TEST_F(OperatorApiTest, TakesASchedule) {
   const auto declare = [&](const std::string& body) {
-    std::optional<io::HttpResponse> answer;
-    api_.Handle({.method = "POST",
-                 .path = "/api/v1/jobs/schedule",
-                 .query = {},
-                 .body = body,
-                 .from_unix_socket = true,
-                 .peer = "user ada"},
-                [&](io::HttpResponse response) { answer = std::move(response); });
-    cluster_.Settle();
-    return *answer;
+    return Call("POST", "/api/v1/jobs/schedule", {}, body);
   };
   const auto taken = declare(
       R"({"job": "B", "period_us": 500000, "bytes": 1000, "flows": [["h0", "h2"], ["h2", "h0"]]})");

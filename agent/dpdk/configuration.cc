@@ -37,8 +37,13 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   if (file.mtu() > kMostMtu) {
     return fail("mtu", fmt::format("{}; at most {}, or none to leave it", file.mtu(), kMostMtu));
   }
+  if (file.offload_group() != 0 && file.offload() == DpdkConfig::SOFTWARE) {
+    return fail("offload_group", "there are no rules without offload: ICRC_CORRECTED_BY_DEVICE");
+  }
 
   Configuration config;
+  config.offloads = file.offload() == DpdkConfig::ICRC_CORRECTED_BY_DEVICE;
+  config.offload_group = file.offload_group();
   config.log_level = *level;
   config.eal.assign(file.eal().begin(), file.eal().end());
   config.http = file.http().empty() ? "127.0.0.1:9182" : file.http();

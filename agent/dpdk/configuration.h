@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct Configuration {
   FlowControlOptions control;
   std::string http;
   LogLevel log_level = LogLevel::kInfo;
+  bool offloads = false;            // rules for the device
+  std::uint32_t offload_group = 0;  // of them
 };
 
 // Errors: kInvalidArgument "FILE:LINE:COL: what" for text that is no configuration, "FILE: FIELD:

@@ -26,10 +26,12 @@ bool AreSameHosts(const FlowKey& a, const FlowKey& b) {
 
 }  // namespace
 
-FlowControl::FlowControl(FlowTable& table, FlowControlOptions options, Metrics& metrics)
+FlowControl::FlowControl(FlowTable& table, FlowControlOptions options, DeviceRules* device,
+                         Metrics& metrics)
     : table_(table),
       options_(std::move(options)),
       agent_(options_.agent_socket),
+      offload_(device, table, metrics),
       flow_count_(metrics.MakeGauge("espalier_dpdk_flows", "Flows that the datapath knows")),
       connected_(metrics.MakeGauge("espalier_dpdk_agent_connected", "1: an agent answers")),
       refused_(metrics.MakeCounter("espalier_dpdk_flows_refused_total",
@@ -59,7 +61,11 @@ void FlowControl::Add(const FlowEvent& event, TimePoint now) {
             .own_port = event.own_port,
             .first_psn = event.psn,
             .message_bytes = event.message_bytes,
-            .last_packet = now};
+            .last_packet = now,
+            .device = {.slot = *slot,
+                       .own_port = event.own_port,
+                       .vlan_tags = event.vlan_tags,
+                       .kind = event.flow_kind}};
   Announce(event.key, flow);
   flows_.emplace(event.key, flow);
   changed_ = true;
@@ -105,7 +111,7 @@ void FlowControl::HandleStranger(const FlowEvent& event) {
 }
 
 void FlowControl::Update(const FlowKey& key, Flow& flow, TimePoint now) {
-  const FlowCounts counts = table_.Read(flow.slot);
+  const FlowCounts counts = offload_.Total(flow.device);
   if (counts.packets != flow.packets) {
     flow.packets = counts.packets;
     flow.last_packet = now;
@@ -134,6 +140,7 @@ void FlowControl::Update(const FlowKey& key, Flow& flow, TimePoint now) {
 
 FlowControl::Flows::iterator FlowControl::Remove(Flows::iterator flow) {
   espalier_flow_close(flow->second.handle);
+  offload_.Remove(flow->second.device);
   table_.Remove(flow->second.slot);
   changed_ = true;
   return flows_.erase(flow);
@@ -150,6 +157,7 @@ void FlowControl::Tick(TimePoint now) {
   bool has_unpaired = false;
   for (auto flow = flows_.begin(); flow != flows_.end();) {
     Update(flow->first, flow->second, now);
+    offload_.Update(flow->second.device, now);
     if (now - flow->second.last_packet >= options_.idle_flow) {
       flow = Remove(flow);
       continue;

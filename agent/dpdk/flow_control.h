@@ -7,6 +7,7 @@
 #include "agent/dpdk/agent_link.h"
 #include "agent/dpdk/flows/flow_table.h"
 #include "agent/dpdk/flows/steering.h"
+#include "agent/dpdk/offload/offload.h"
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 
@@ -30,7 +31,8 @@ struct FlowControlOptions {
 // Thread safety: one thread, that of the table's control.
 class FlowControl {
  public:
-  FlowControl(FlowTable& table, FlowControlOptions options, Metrics& metrics);
+  // `device`: that is to rewrite what it can by itself; null: cores rewrite all.
+  FlowControl(FlowTable& table, FlowControlOptions options, DeviceRules* device, Metrics& metrics);
 
   void Handle(const FlowEvent& event, TimePoint now);
   // To be called often: every few milliseconds. Complexity: linear in the flows.
@@ -51,6 +53,7 @@ class FlowControl {
     TimePoint last_packet;
     FlowKey acknowledgements{};  // that may be its own
     int votes = 0;               // for them
+    Offload::Flow device{};
   };
   using Flows = std::unordered_map<FlowKey, Flow, FlowKeyHash>;
 
@@ -63,6 +66,7 @@ class FlowControl {
   FlowTable& table_;
   const FlowControlOptions options_;
   AgentLink agent_;
+  Offload offload_;
   Flows flows_;
   bool changed_ = false;  // since the last Publish
   int strangers_left_ = 0;

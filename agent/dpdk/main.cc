@@ -9,6 +9,7 @@
 #include "agent/dpdk/configuration.h"
 #include "agent/dpdk/datapath.h"
 #include "agent/dpdk/flow_control.h"
+#include "agent/dpdk/offload/rte_rules.h"
 #include "common/base/log.h"
 #include "common/base/metrics.h"
 #include "common/io/asio_event_loop.h"
@@ -72,6 +73,18 @@ class Control {
   bool lost_port_ = false;
 };
 
+// Null where cores rewrite all.
+std::unique_ptr<DeviceRules> OpenRules(const Configuration& config, const Datapath& datapath) {
+  if (!config.offloads) return nullptr;
+  Result<std::unique_ptr<RteRules>> rules = RteRules::Open({.host_port = datapath.host().id(),
+                                                            .fabric_port = datapath.fabric().id(),
+                                                            .group = config.offload_group});
+  if (rules) return std::move(*rules);
+  Log(LogLevel::kWarning, "event=offload_unsupported group={} what=\"{}\"", config.offload_group,
+      rules.error().message);
+  return nullptr;
+}
+
 int Run(const Configuration& config) {
   const Result<void> started = StartEnvironment(config.eal);
   if (!started) return Complain(started.error());
@@ -79,7 +92,8 @@ int Run(const Configuration& config) {
   Metrics metrics;
   const Result<std::unique_ptr<Datapath>> datapath = Datapath::Open(config.datapath, metrics);
   if (!datapath) return Complain(datapath.error());
-  FlowControl flows((*datapath)->table(), config.control, metrics);
+  const std::unique_ptr<DeviceRules> rules = OpenRules(config, **datapath);
+  FlowControl flows((*datapath)->table(), config.control, rules.get(), metrics);
   const auto http = io::HttpServer::Listen(loop, config.http, [&](const io::HttpRequest& request) {
     (*datapath)->UpdateMetrics();
     return Answer(request, metrics);
@@ -89,16 +103,13 @@ int Run(const Configuration& config) {
   const TimerPtr signal_watch = loop.WatchSignals(signals, [&](int) { loop.Stop(); });
   const Result<void> running = (*datapath)->Start();
   if (!running) return Complain(running.error());
-  for (const Port* port : {&(*datapath)->host(), &(*datapath)->fabric()}) {
-    Log(LogLevel::kInfo, "event=port port={} rewrite=\"{}\"", port->name(),
-        port->DescribeOffload());
-  }
   Control control(loop, **datapath, flows);
   control.Tick();
   control.Look();
-  Log(LogLevel::kInfo, "event=ready host_port={} fabric_port={} cores={} agent={} http={}",
+  Log(LogLevel::kInfo,
+      "event=ready host_port={} fabric_port={} cores={} offload={} agent={} http={}",
       config.datapath.host_port, config.datapath.fabric_port, (*datapath)->cores(),
-      config.control.agent_socket, (*http)->address());
+      rules == nullptr ? "no" : "yes", config.control.agent_socket, (*http)->address());
   loop.Run();
   Log(LogLevel::kInfo, "event=stopped");
   return control.lost_port() ? 1 : 0;

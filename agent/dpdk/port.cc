@@ -5,14 +5,11 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
-#include <rte_flow.h>
 #include <rte_mbuf.h>
 
 #include <algorithm>
 #include <array>
 #include <utility>
-
-#include "agent/dpdk/packet/roce_packet.h"
 
 namespace espalier::dpdk {
 namespace {
@@ -149,32 +146,6 @@ std::uint64_t Port::Missed() const {
   rte_eth_stats stats{};
   if (rte_eth_stats_get(id_, &stats) != 0) return 0;
   return stats.imissed + stats.ierrors + stats.oerrors;
-}
-
-std::string Port::DescribeOffload() const {
-  rte_flow_item_udp udp{};
-  rte_flow_item_udp mask{};
-  udp.hdr.dst_port = Swap16(kRoceV2UdpPort);
-  mask.hdr.dst_port = 0xFFFF;
-  const std::array<rte_flow_item, 4> pattern = {{
-      {RTE_FLOW_ITEM_TYPE_ETH, nullptr, nullptr, nullptr},
-      {RTE_FLOW_ITEM_TYPE_IPV4, nullptr, nullptr, nullptr},
-      {RTE_FLOW_ITEM_TYPE_UDP, &udp, nullptr, &mask},
-      {RTE_FLOW_ITEM_TYPE_END, nullptr, nullptr, nullptr},
-  }};
-  rte_flow_action_set_tp port{.port = Swap16(0xC000)};
-  const std::array<rte_flow_action, 2> actions = {{
-      {RTE_FLOW_ACTION_TYPE_SET_TP_SRC, &port},
-      {RTE_FLOW_ACTION_TYPE_END, nullptr},
-  }};
-  rte_flow_attr attributes{};
-  attributes.egress = 1;
-  rte_flow_error error{};
-  if (rte_flow_validate(id_, &attributes, pattern.data(), actions.data(), &error) == 0) {
-    return "software: the device rewrites source ports, but no invariant CRC";
-  }
-  return fmt::format("software: the device rewrites no source ports ({})",
-                     error.message != nullptr ? error.message : rte_strerror(rte_errno));
 }
 
 }  // namespace espalier::dpdk

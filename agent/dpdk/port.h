@@ -36,9 +36,6 @@ class Port {
   bool IsPresent() const;
   // Frames that it could not take or hand out, as its driver counts them.
   std::uint64_t Missed() const;
-  // What it says about rewriting source ports by itself (rte_flow): for the log. Nothing that
-  // DPDK knows of corrects the invariant CRC, so cores rewrite, whatever it offers.
-  std::string DescribeOffload() const;
 
  private:
   Port(std::uint16_t id, std::string name, unsigned interface)

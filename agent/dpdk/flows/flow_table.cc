@@ -71,6 +71,13 @@ void FlowTable::Pair(std::uint32_t slot, const FlowKey& acknowledgements) {
   paired_[slot] = true;
 }
 
+void FlowTable::ContinueFromAcknowledged(std::uint32_t slot) {
+  const std::uint32_t psn = acknowledged_psn(slot);
+  const std::uint32_t ahead = (psn - next_psn(slot)) & kPsnMask;
+  if (!paired_[slot] || ahead >= 1U << 23) return;
+  lines_[slot + 1].next.store(std::uint64_t{key(slot).qpn()} << 32 | psn, kRelaxed);
+}
+
 void FlowTable::Publish() {
   auto next = std::make_unique<Snapshot>(Snapshot{FlowIndex(size_), FlowIndex(size_)});
   for (std::uint32_t slot = 0; slot < max_flows_; ++slot) {

@@ -98,6 +98,9 @@ class FlowTable {
   void SetPort(std::uint32_t slot, std::uint16_t port);
   // Acknowledgements with this key answer the flow.
   void Pair(std::uint32_t slot, const FlowKey& acknowledgements);
+  // Packets that cores did not see have been acknowledged: the next one is not far ahead of what
+  // it should be.
+  void ContinueFromAcknowledged(std::uint32_t slot);
   // Whether cores are to tell of acknowledgements that nobody knows the flow of.
   void WantStrangers(bool want) { wants_strangers_.store(want, std::memory_order_relaxed); }
   // Makes what was added, removed and paired since visible to cores, from their next burst on.
@@ -110,6 +113,10 @@ class FlowTable {
   FlowCounts Read(std::uint32_t slot) const;
   const FlowKey& key(std::uint32_t slot) const { return details_[slot + 1].key; }
   std::uint32_t next_psn(std::uint32_t slot) const { return lines_[slot + 1].next_psn(); }
+  // Of the first packet that is not acknowledged, as far as is known.
+  std::uint32_t acknowledged_psn(std::uint32_t slot) const {
+    return details_[slot + 1].next_acknowledged_psn.load(std::memory_order_relaxed);
+  }
   // Chosen; 0: its own.
   std::uint16_t port(std::uint32_t slot) const {
     return Swap16(lines_[slot + 1].port.load(std::memory_order_relaxed));

@@ -201,7 +201,8 @@ bool Steering::CountOutOfTurn(FlowLine& line, FlowDetails& details, const RocePa
           .own_port = packet.source_port(),
           .key = details.key,
           .psn = packet.psn(),
-          .message_bytes = packet.DmaBytes().value_or(0)});
+          .message_bytes = packet.DmaBytes().value_or(0),
+          .vlan_tags = packet.vlan_tags});
     return false;
   }
   if (ahead < kHalfOfPsns) return true;
@@ -220,7 +221,8 @@ void Steering::HandleUnknown(const RocePacket& packet) {
                   .own_port = packet.source_port(),
                   .key = KeyOf(packet),
                   .psn = packet.psn(),
-                  .message_bytes = packet.DmaBytes().value_or(0)};
+                  .message_bytes = packet.DmaBytes().value_or(0),
+                  .vlan_tags = packet.vlan_tags};
   if (operation == kReadResponseFirst) {
     event.flow_kind = FlowKind::kResponses;
     FlowKey hosts = event.key;

@@ -23,6 +23,7 @@ struct FlowEvent {
   FlowKey key;
   std::uint32_t psn = 0;
   std::uint32_t message_bytes = 0;  // by RDMA; 0 unknown
+  std::uint8_t vlan_tags = 0;       // of its frame
 };
 
 // What a core has seen; it only grows.

@@ -112,7 +112,11 @@ RocePacket ParseAnyRoce(std::uint8_t* frame, std::uint32_t bytes) {
   const bool is_roce = Load16(udp + 2) == kPort && udp_bytes == left - ip_header &&
                        udp_bytes % 4 == 0 && (udp[9] & 0xF) == 0;
   if (!is_roce) return {};
-  return {.ip = ip, .udp = udp, .udp_bytes = udp_bytes, .is_v4 = is_v4};
+  return {.ip = ip,
+          .udp = udp,
+          .udp_bytes = udp_bytes,
+          .is_v4 = is_v4,
+          .vlan_tags = static_cast<std::uint8_t>((type_at - 12) / 4)};
 }
 
 }  // namespace espalier::dpdk

@@ -35,6 +35,7 @@ struct RocePacket {
   std::uint8_t* udp;        // null: there is none
   std::uint32_t udp_bytes;  // its header and the CRC included
   bool is_v4;
+  std::uint8_t vlan_tags;
 
   explicit operator bool() const { return udp != nullptr; }
 
@@ -120,7 +121,11 @@ inline constexpr HeaderPattern kRoceUdp = {{0x0000'0000'0000'0000, 0x0F00'0000'0
                        udp_bytes - kMinRoceUdp <= bytes - before - kMinRoceUdp;
   if (!is_roce) [[unlikely]]
     return {};
-  return {.ip = ip, .udp = udp, .udp_bytes = udp_bytes, .is_v4 = is_v4};
+  return {.ip = ip,
+          .udp = udp,
+          .udp_bytes = udp_bytes,
+          .is_v4 = is_v4,
+          .vlan_tags = static_cast<std::uint8_t>(ip == frame + 18 ? 1 : 0)};
 }
 
 }  // namespace espalier::dpdk

@@ -111,6 +111,17 @@ class Bump : public ::testing::Test {
  protected:
   virtual const char* driver() const { return "net_af_packet"; }
   virtual bool MayBeMissing() const { return false; }
+  // Devices, ports and more of the configuration.
+  virtual std::string Devices() const {
+    return fmt::format(R"(eal: "--vdev={0}0,iface=h0" host_port: "{0}0"
+                          eal: "--vdev={0}1,iface=f0" fabric_port: "{0}1")",
+                       driver());
+  }
+  // Where the host's frames are sent from.
+  virtual void OpenHost() {
+    Enter("host");
+    host_ = std::make_unique<FrameSocket>("eth0");
+  }
   void SetUp() override {
     if (!BecomeNetworkRoot()) GTEST_SKIP() << "no network namespaces here";
     namespaces_["host"] = CurrentNamespace();
@@ -124,8 +135,8 @@ class Bump : public ::testing::Test {
     if (IsSkipped() || HasFatalFailure()) return;
     Enter("peer");
     peer_ = std::make_unique<FrameSocket>("eth0");
+    OpenHost();
     Enter("host");
-    host_ = std::make_unique<FrameSocket>("eth0");
   }
 
   void TearDown() override { EXPECT_EQ(datapath_.Stop(), 0) << datapath_.Rest(); }
@@ -168,10 +179,7 @@ class Bump : public ::testing::Test {
   void StartDatapath() {
     In("bump", "ip link set lo up");
     Enter("bump");
-    datapath_.Start(folder_.path(), fmt::format(R"(
-        eal: "--vdev={0}0,iface=h0" host_port: "{0}0"
-        eal: "--vdev={0}1,iface=f0" fabric_port: "{0}1")",
-                                                driver()));
+    datapath_.Start(folder_.path(), Devices());
     Enter("host");
     if (datapath_.ReadUntil("event=ready")) return;
     (void)datapath_.Wait();
@@ -211,6 +219,7 @@ class Bump : public ::testing::Test {
   }
 
   void SteerTwoFlows();
+  void SteerWhileTheDeviceRefusesRules();
 
   TemporaryFolder folder_;
   std::map<std::string, UniqueFd> namespaces_;
@@ -284,6 +293,76 @@ void Bump::SteerTwoFlows() {
 }
 
 TEST_F(Bump, GivesEveryPacketOfAFlowThePortThatTheAgentChose) { SteerTwoFlows(); }
+
+// The device is asked when the flow's acknowledgements are known; they come from the peer.
+void Bump::SteerWhileTheDeviceRefusesRules() {
+  OpenAgent();
+  RoceFrame flow = TwoFlows()[0];
+  flow.opcode = 0x06;
+  flow.payload = Reth(64 << 20, 512);
+  (void)Pass(flow);
+  flow.opcode = 0x07;
+  ++flow.psn;
+  ASSERT_TRUE(RunAgentUntil([this] { return agent_->Flows().size() == 1; })) << datapath_.said();
+  const auto id = agent_->Flows()[0].id;
+  ASSERT_TRUE(agent_->Apply({.flow = id, .paths = {{.source_port = 61'001}}}));
+  ASSERT_TRUE(PassUntilPort(flow, 61'001));
+  RoceFrame acknowledgement{.source = flow.destination,
+                            .destination = flow.source,
+                            .opcode = 0x11,
+                            .destination_qpn = 0x99,
+                            .payload = Aeth(0)};
+  for (int i = 0; i < 20; ++i) {
+    ++flow.psn;
+    (void)Pass(flow);
+    acknowledgement.psn = flow.psn;
+    peer_->Send(Build(acknowledgement).bytes);
+    usleep(5000);
+  }
+  EXPECT_TRUE(datapath_.ReadUntil("event=offload_unsupported family=ipv4 what=\"port 0: "))
+      << datapath_.said();
+  for (int i = 0; i < 100; ++i) {
+    ++flow.psn;
+    const BuiltFrame came = Pass(flow);
+    ASSERT_FALSE(came.bytes.empty());
+    EXPECT_EQ(Get16(came.bytes, came.udp), 61'001);
+  }
+}
+
+class OffloadingBump : public Bump {
+ protected:
+  std::string Devices() const override {
+    return Bump::Devices() + " offload: ICRC_CORRECTED_BY_DEVICE";
+  }
+};
+
+TEST_F(OffloadingBump, SteersByCoresWhereTheDeviceRefusesRules) {
+  SteerWhileTheDeviceRefusesRules();
+}
+
+// A tap as the host's port. Its driver knows rules, but none that change ports.
+class TapBump : public Bump {
+ protected:
+  void SetUp() override {
+    if (access("/dev/net/tun", R_OK | W_OK) != 0) GTEST_SKIP() << "no /dev/net/tun here";
+    Bump::SetUp();
+  }
+  void TearDown() override {
+    if (!namespaces_.empty()) Bump::TearDown();
+  }
+  std::string Devices() const override {
+    return R"(eal: "--vdev=net_tap0,iface=tap" host_port: "net_tap0"
+              eal: "--vdev=net_af_packet1,iface=f0" fabric_port: "net_af_packet1"
+              offload: ICRC_CORRECTED_BY_DEVICE)";
+  }
+  void OpenHost() override {
+    Enter("bump");
+    host_ = std::make_unique<FrameSocket>("tap");
+  }
+};
+
+TEST_F(TapBump, GivesEveryPacketOfAFlowThePortThatTheAgentChose) { SteerTwoFlows(); }
+TEST_F(TapBump, SteersByCoresWhereTheDeviceRefusesRules) { SteerWhileTheDeviceRefusesRules(); }
 
 // The same through AF_XDP, which not every kernel has.
 class XdpBump : public Bump {

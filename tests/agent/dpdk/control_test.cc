@@ -100,7 +100,7 @@ class Control : public ::testing::Test {
   TimePoint now_{};
   FlowTable table_{kMaxFlows, 1};
   Steering steering_{table_, 0, Patch()};
-  FlowControl control_{table_, {.agent_socket = socket_}, metrics_};
+  FlowControl control_{table_, {.agent_socket = socket_}, nullptr, metrics_};
 };
 
 RoceFrame First(std::uint32_t qpn, std::uint32_t psn = 0) {
@@ -271,6 +271,15 @@ TEST_F(DpdkConfiguration, OfTwoPortsAloneHasTheDefaults) {
   EXPECT_EQ(config->control.idle_flow, std::chrono::seconds(10));
   EXPECT_EQ(config->http, "127.0.0.1:9182");
   EXPECT_TRUE(config->eal.empty());
+  EXPECT_FALSE(config->offloads);
+}
+
+TEST_F(DpdkConfiguration, NamesTheDeviceThatCorrectsTheCrc) {
+  const Result<Configuration> config =
+      Read(ports_ + "offload: ICRC_CORRECTED_BY_DEVICE offload_group: 2");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_TRUE(config->offloads);
+  EXPECT_EQ(config->offload_group, 2U);
 }
 
 TEST_F(DpdkConfiguration, SaysWhereTextIsWrong) {
@@ -288,6 +297,9 @@ TEST_F(DpdkConfiguration, SaysWhichFieldIsOutOfRangeAndWhatToDo) {
   EXPECT_THAT(ErrorOf(ports_ + "max_flows: 16385"), HasSubstr("max_flows: 16385; at most 16384"));
   EXPECT_THAT(ErrorOf(ports_ + "mtu: 9601"), HasSubstr("mtu: 9601; at most 9600"));
   EXPECT_THAT(ErrorOf(ports_ + "log_level: \"loud\""), HasSubstr("log_level: "));
+  EXPECT_THAT(ErrorOf(ports_ + "offload_group: 1"),
+              HasSubstr("offload_group: there are no rules without offload: "));
+  EXPECT_THAT(ErrorOf(ports_ + "offload: YES"), HasSubstr(path_ + ":3:"));
 }
 
 TEST_F(DpdkConfiguration, IsMissing) {

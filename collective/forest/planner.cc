@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collective/forest/bound/optimality.h"
+#include "collective/forest/ecmp/ecmp_forest.h"
 #include "collective/forest/structures/hierarchical.h"
 #include "collective/forest/structures/label_trees.h"
 #include "collective/forest/structures/star_forest.h"
@@ -21,7 +22,22 @@ bool HasRoot(Collective collective) {
   return collective == Collective::kBroadcast || collective == Collective::kReduce;
 }
 
+// The most trees a unit of weight that are of use, by the edges of them all.
+constexpr std::int64_t kMostEcmpEdges = 16'384;
+constexpr std::int64_t kMostEcmpTrees = 8;
+
+std::int64_t CountEcmpTrees(const Problem& problem, const PlanOptions& options) {
+  if (options.trees_per_weight != 0) return options.trees_per_weight;
+  const std::int64_t most =
+      options.max_trees_per_weight != 0 ? options.max_trees_per_weight : kMostEcmpTrees;
+  const std::int64_t edges = problem.TotalWeight() * (problem.rank_count - 1);
+  return std::clamp<std::int64_t>(kMostEcmpEdges / edges, 1, most);
+}
+
 Result<ProblemOptions> MakeProblemOptions(const Topology& topology, const PlanOptions& options) {
+  if (options.ecmp_only && options.previous) {
+    return Fail(ErrorCode::kInvalidArgument, "a forest for ECMP keeps no earlier trees");
+  }
   if (options.trees_per_weight != 0 && options.max_trees_per_weight != 0) {
     return Fail(ErrorCode::kInvalidArgument, "the number of trees is either fixed or limited");
   }
@@ -97,6 +113,7 @@ class Planner {
   Result<MadePlan> Run() {
     auto problem_options = MakeProblemOptions(topology_, options_);
     if (!problem_options) return Propagate(problem_options);
+    if (options_.ecmp_only) problem_options->balanced = false;  // it asks for no theorem
     auto problem = BuildProblem(topology_, *problem_options);
     if (!problem) return Propagate(problem);
     if (auto fits = CheckMemory(*problem); !fits) return Propagate(fits);
@@ -150,7 +167,7 @@ class Planner {
     auto optimality = ComputeOptimality(problem, control_);
     if (!optimality) return Propagate(optimality);
     optimality_ = std::move(*optimality);
-    if (!plan.on_share) return RaiseBound(problem, optimality_, plan);
+    if (!plan.on_share && !options_.ecmp_only) return RaiseBound(problem, optimality_, plan);
     ProblemOptions as_they_are = made;
     as_they_are.balanced = false;
     const auto whole = BuildProblem(topology_, as_they_are);
@@ -202,12 +219,28 @@ class Planner {
     return GoesDown() ? AddForest(problem, false, plan) : Result<void>{};
   }
 
-  Result<void> AddForest(const Problem& problem, bool reversed, Plan& plan) {
+  Result<Forest> BuildAny(const Problem& problem, bool reversed) {
+    if (options_.ecmp_only) {
+      const EcmpForestOptions options{.trees_per_weight = CountEcmpTrees(problem, options_),
+                                      .reversed = reversed};
+      return BuildEcmpForest(topology_, problem, options, control_);
+    }
     auto count = ChooseTreeCount(problem, optimality_, options_, control_);
     if (!count) return Propagate(count);
-    auto forest = KeepOrBuild(problem, *count, reversed);
+    return KeepOrBuild(problem, *count, reversed);
+  }
+
+  Result<void> AddForest(const Problem& problem, bool reversed, Plan& plan) {
+    auto forest = BuildAny(problem, reversed);
     if (!forest) return Propagate(forest);
-    if (forest->inverse_rate < optimality_.inverse_rate) {
+    // All trees of a plan have one rate: that of its slowest forest.
+    if (!plan.forests.empty()) {
+      Forest& before = plan.forests.front();
+      Forest& slower = forest->scale < before.scale ? before : *forest;
+      before.scale = forest->scale = Rational(slower.scale);
+      before.inverse_rate = forest->inverse_rate = Rational(slower.inverse_rate);
+    }
+    if (!options_.ecmp_only && forest->inverse_rate < optimality_.inverse_rate) {
       return Fail(ErrorCode::kInternal, "a forest is faster than the bound");
     }
     const auto inverse_rate = problem.PerGbps(forest->inverse_rate);

@@ -27,6 +27,9 @@ struct PlanOptions {
   bool use_structure = true;
   // What making trees lower may cost: moves looked at.
   std::int64_t height_steps = 20'000'000;
+  // Only edges that switches which spread by ECMP really carry, at one NIC a rank: a good forest,
+  // not always the best one (ecmp/ecmp_forest.h). Not with `previous`.
+  bool ecmp_only = false;
   // Trees of an earlier plan are kept where the throughput stays the best one.
   std::optional<Previous> previous;
   // Work that would need more memory than this is refused before it begins.
@@ -43,9 +46,10 @@ struct MadePlan {
 // The whole way from a topology to a verified plan: bound, number of trees, forest (the first way
 // that applies: label trees, boxes, general), lower trees, verification.
 // Stages reported: "bound", "switch removal", "packing", "height", "verify".
-// Errors: those of BuildProblem, ComputeOptimality, CountTrees and ReuseTrees; kInvalidArgument for
-// options that do not go together; kResourceExhausted where memory_limit_bytes is too small (with
-// an estimate); kUnavailable when cancelled; kInternal where the verifier refuses the result.
+// Errors: those of BuildProblem, ComputeOptimality, CountTrees, ReuseTrees and BuildEcmpForest;
+// kInvalidArgument for options that do not go together; kResourceExhausted where memory_limit_bytes
+// is too small (with an estimate); kUnavailable when cancelled; kInternal where the verifier
+// refuses the result.
 Result<MadePlan> MakePlan(const fabric::Topology& topology, const PlanOptions& options,
                           const Control& control = {});
 

@@ -55,8 +55,8 @@ bool Passes(const fabric::Topology& topology, const fabric::Path& path,
 
 class Builder {
  public:
-  explicit Builder(const ForestRequest& request)
-      : request_(request), topology_(*request.topology), paths_(topology_) {}
+  Builder(const ForestRequest& request, bool ecmp_only)
+      : request_(request), topology_(*request.topology), ecmp_only_(ecmp_only), paths_(topology_) {}
 
   Result<JobForest> Build(const forest::Control& control) {
     auto made = MakePlan(control);
@@ -89,7 +89,7 @@ class Builder {
 
  private:
   Result<forest::MadePlan> MakePlan(const forest::Control& control) {
-    forest::PlanOptions options{.collective = request_.collective};
+    forest::PlanOptions options{.collective = request_.collective, .ecmp_only = ecmp_only_};
     options.problem.ranks = request_.ranks;
     options.problem.available = request_.available;
     options.max_trees_per_weight = kMostTrees;
@@ -197,6 +197,7 @@ class Builder {
 
   const ForestRequest& request_;
   const fabric::Topology& topology_;
+  bool ecmp_only_;
   fabric::PathTable paths_;
   JobForest forest_;
   std::map<int, NodeId> nics_;  // by rank
@@ -206,7 +207,13 @@ class Builder {
 }  // namespace
 
 Result<JobForest> BuildJobForest(const ForestRequest& request, const forest::Control& control) {
-  return Builder(request).Build(control);
+  auto best = Builder(request, /*ecmp_only=*/false).Build(control);
+  const bool is_best = best && best->algbw_gbps >= best->bound_gbps;
+  if (is_best || (!best && best.error().code != ErrorCode::kFailedPrecondition)) return best;
+  auto other = Builder(request, /*ecmp_only=*/true).Build(control);
+  const bool is_cancelled = !other && other.error().code == ErrorCode::kUnavailable;
+  if (!best || is_cancelled) return other;
+  return other && other->algbw_gbps > best->algbw_gbps ? std::move(other) : std::move(best);
 }
 
 }  // namespace espalier::controller

@@ -60,9 +60,11 @@ struct JobForest {
 
 // The whole way from the fabric to a program that can be handed out: forest, program, verifier,
 // and the path of every connection. Pure; takes as long as forests take, so it belongs on a pool.
-// Errors: kUnavailable when cancelled; kFailedPrecondition for ranks that cannot reach each other,
-// an edge that takes no path that ECMP would, a rank that would need several NICs or has no
-// address; kResourceExhausted for a program that is too large to be sent or verified.
+// Where the best forest has edges that ECMP would not carry, or a rank that would need several
+// NICs, it is one that has neither (forest/ecmp/ecmp_forest.h), which may be slower: algbw_gbps
+// says so. Errors: kUnavailable when cancelled; kFailedPrecondition for ranks that cannot reach
+// each other over paths that ECMP would take, a rank that has no address; kResourceExhausted for a
+// program that is too large to be sent or verified.
 Result<JobForest> BuildJobForest(const ForestRequest& request, const forest::Control& control = {});
 
 }  // namespace espalier::controller

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <random>
 #include <set>
+#include <string>
 
 #include "collective/program/program_bytes.h"
 #include "collective/program/verifier/verifier.h"
@@ -133,6 +136,121 @@ TEST(JobForest, RanksThatCannotReachEachOtherAreRefused) {
   ASSERT_FALSE(forest.has_value());
   EXPECT_EQ(forest.error().code, ErrorCode::kFailedPrecondition);
 }
+
+// Of each direction of each link between switches: what the edges on it send, over its rate.
+double GreatestUse(const fabric::Topology& topology, const JobForest& forest) {
+  fabric::PathTable paths(topology);
+  std::map<std::size_t, double> gbps;
+  for (const TreeEdge& edge : forest.edges) {
+    if (!edge.crossing) continue;
+    const auto between = paths.Between(edge.crossing->source_leaf, edge.crossing->destination_leaf);
+    const fabric::Path& path = between[edge.crossing->path.Index()];
+    EXPECT_TRUE(fabric::IsUsable(topology, path));
+    for (const auto hop : path.hops) gbps[hop.Index()] += edge.crossing->rate_gbps;
+  }
+  double greatest = 0;
+  for (const auto& [index, rate] : gbps) {
+    const auto link = fabric::DirectedLink::FromIndex(index).link;
+    greatest = std::max(greatest, rate * 1e9 / static_cast<double>(topology.link(link).rate.value));
+  }
+  return greatest;
+}
+
+// Leaf 0 has only spine 0 and leaf 1 only spine 1; leaf 2 has both.
+TEST(JobForest, GoesOverRanksWhereTheBestForestWouldNeedADetour) {
+  const auto topology = MakeFabric(2, 3, 2);
+  topology->SetLinkState(*topology->FindLink("leaf0--spine1"), fabric::LinkState::kDown);
+  topology->SetLinkState(*topology->FindLink("leaf1--spine0"), fabric::LinkState::kDown);
+  for (const auto collective : {forest::Collective::kAllgather, forest::Collective::kReduceScatter,
+                                forest::Collective::kAllreduce, forest::Collective::kBroadcast,
+                                forest::Collective::kReduce}) {
+    ForestRequest request = MakeRequest(topology);
+    request.collective = collective;
+    const auto forest = BuildJobForest(request);
+    ASSERT_TRUE(forest.has_value()) << forest.error().message;
+    EXPECT_LE(GreatestUse(*topology, *forest), 1 + 1e-9);
+    for (const TreeEdge& edge : forest->edges) {
+      EXPECT_FALSE(edge.from / 2 + edge.to / 2 == 1) << edge.from << " to " << edge.to;
+    }
+    EXPECT_FALSE(program::Verify(forest->program).violation.has_value());
+  }
+  // Without leaf 2 there is nobody between.
+  ForestRequest request = MakeRequest(topology);
+  request.ranks.resize(4);
+  EXPECT_EQ(BuildJobForest(request).error().code, ErrorCode::kFailedPrecondition);
+}
+
+// Boxes of four GPUs and four NICs: the best forest uses all NICs of a box for one GPU.
+TEST(JobForest, OfBoxesWhoseRanksGetANicEach) {
+  const auto spec = fabric::BuildRails({.boxes = 3, .rails = 4});
+  const auto topology = std::make_shared<fabric::Topology>(*fabric::Topology::Build(*spec));
+  const auto forest = BuildJobForest(MakeRequest(topology));
+  ASSERT_TRUE(forest.has_value()) << forest.error().message;
+  EXPECT_EQ(std::set(forest->nics.begin(), forest->nics.end()).size(), 12U);
+}
+
+class RandomJobForest : public testing::TestWithParam<int> {};
+
+// Links are dead, drained, of different rates and partly taken by others: there is a forest
+// wherever each leaf can reach the others over leaves that share spines.
+TEST_P(RandomJobForest, ExistsWhereRanksCanReachEachOther) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(GetParam()));
+  const auto draw = [&](int low, int high) {
+    return low + static_cast<int>(random() % static_cast<std::uint64_t>(high - low + 1));
+  };
+  int found = 0;
+  for (int i = 0; i < 8; ++i) {
+    SCOPED_TRACE("seed " + std::to_string(GetParam()) + " fabric " + std::to_string(i));
+    const int spines = draw(2, 4);
+    const int leaves = draw(2, 4);
+    auto spec =
+        *fabric::BuildLeafSpine({.spines = spines, .leaves = leaves, .hosts_per_leaf = draw(1, 2)});
+    for (fabric::Link& link : spec.links) link.rate = BitsPerSecond{draw(1, 4) * 25'000'000'000};
+    const auto topology =
+        std::make_shared<fabric::Topology>(*fabric::Topology::Build(std::move(spec)));
+    std::vector<std::set<int>> spines_of(static_cast<std::size_t>(leaves));
+    for (int leaf = 0; leaf < leaves; ++leaf) {
+      for (int spine = 0; spine < spines; ++spine) {
+        if (draw(0, 9) >= 4) {
+          spines_of[static_cast<std::size_t>(leaf)].insert(spine);
+          continue;
+        }
+        const auto link =
+            topology->FindLink("leaf" + std::to_string(leaf) + "--spine" + std::to_string(spine));
+        topology->SetLinkState(
+            *link, draw(0, 1) == 0 ? fabric::LinkState::kDown : fabric::LinkState::kDrained);
+      }
+    }
+    // Leaves join what they share a spine with, until nothing joins any more.
+    std::set<int> reached = spines_of[0];
+    std::vector<bool> is_in(spines_of.size(), false);
+    for (std::size_t round = 0; round < spines_of.size(); ++round) {
+      for (std::size_t leaf = 0; leaf < spines_of.size(); ++leaf) {
+        const bool joins = leaf == 0 || std::any_of(spines_of[leaf].begin(), spines_of[leaf].end(),
+                                                    [&](int s) { return reached.contains(s); });
+        if (!joins) continue;
+        is_in[leaf] = true;
+        reached.insert(spines_of[leaf].begin(), spines_of[leaf].end());
+      }
+    }
+    ForestRequest request = MakeRequest(topology);
+    if (draw(0, 1) == 0) request.available.resize(2 * topology->links().size());
+    for (std::size_t d = 0; d < request.available.size(); ++d) {
+      const auto link = fabric::DirectedLink::FromIndex(d).link;
+      request.available[d] = {topology->link(link).rate.value / 12 * draw(1, 12)};
+    }
+    const auto forest = BuildJobForest(request);
+    const bool is_connected = std::find(is_in.begin(), is_in.end(), false) == is_in.end();
+    ASSERT_EQ(forest.has_value(), is_connected) << (forest ? "" : forest.error().message);
+    if (!forest) continue;
+    ++found;
+    EXPECT_LE(GreatestUse(*topology, *forest), 1 + 1e-9);
+    EXPECT_GE(forest->algbw_gbps, 0.55 * forest->bound_gbps);
+  }
+  EXPECT_GT(found, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomJobForest, testing::Range(0, 6));
 
 // As a message to an agent has 4 MiB. A name is the cheapest way to a long program.
 TEST(JobForest, AProgramThatIsTooLongForAMessageIsRefused) {

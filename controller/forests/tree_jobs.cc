@@ -250,6 +250,9 @@ void TreeJobs::HandleLinkChange() {
         (job.in_force && !IsUsable(*job.in_force)) || (job.next && !IsUsable(*job.next));
     const bool may_help = !job.problem.empty() && !job.ranks.empty();
     if (breaks || may_help || job.planning) Plan(job);
+    if (!job.in_force || job.in_force->verbs) continue;
+    job.in_force->asked_back.assign(job.in_force->ports.size(), false);
+    if (LookBack(job)) request_turn_();
   }
 }
 
@@ -277,6 +280,7 @@ void TreeJobs::HandleFindings() {
       state_.history.Record(loop_.Now(), "job_port_remapped", fmt::format("job={}", name));
       job.next = NewPlan(job, job.in_force->forest, job.in_force->listens);
     }
+    if (job.in_force && !job.in_force->asked_back.empty()) asked = LookBack(job) || asked;
     if (!job.next) continue;
     ChoosePorts(job);
     asked = true;

@@ -37,8 +37,12 @@ struct JobPlan {
   std::vector<std::uint16_t> ports;    // of edge(i); 0: it needs none, or has none yet
   // By edge: ports that were given up as what comes back from them meets a dead link.
   std::vector<std::uint8_t> refused;
-  bool replaces_dead = false;  // the plan before it has a path that is dead
-  bool verbs = false;          // over RDMA
+  bool replaces_dead = false;  // the plan before it has a path that is dead, there or back
+  // In force while a link has died: ways back that were asked for since, by edge (empty: there is
+  // nothing to ask), and whether one was found dead.
+  std::vector<bool> asked_back;
+  bool loses_answers = false;
+  bool verbs = false;  // over RDMA
   // Over RDMA: the ways back of edges whose connection has none, on the same path, for
   // acknowledgements: a port must be theirs, or a dead spine could take the edge down.
   std::vector<TreeEdge> answers;
@@ -84,6 +88,8 @@ struct TreeJob {
 // port again that another had within the last minutes, so that connections of both can exist.
 // What comes back on a connection (TCP's acknowledgements) goes by the fabric's own choice: while
 // links are dead, ports are taken only where a probe from the other end has found it to be alive.
+// When a link dies, probes look after all ways back of the plans in force, and a plan that has lost
+// one gets other ports.
 //
 // Thread safety: the controller's loop thread. The references must outlive it.
 class TreeJobs {
@@ -156,6 +162,10 @@ class TreeJobs {
   bool IsUsable(const JobPlan& plan) const;  // all its links are UP
   bool IsAlive(const JobPlan& plan) const;   // none is DOWN
   bool LeadsElsewhere(const JobPlan& plan) const;
+  // Looks after the ways back of what is in force, as far as probes have answered; a plan that has
+  // lost one is to get other ports. Whether it asks for probes or ports.
+  bool LookBack(TreeJob& job);
+  WayBack WayBackInForce(JobPlan& plan, std::size_t edge);
   void Run(std::function<void()> work, std::function<void()> done);
 
   State& state_;

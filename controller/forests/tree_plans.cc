@@ -31,6 +31,15 @@ bool PassesBack(const fabric::Topology& topology, const fabric::Path& there,
   return true;
 }
 
+// Of what comes back on a connection from that port.
+fabric::PortKey BackOf(const fabric::PortKey& key, std::uint16_t port) {
+  return {.source = key.destination,
+          .destination = key.source,
+          .protocol = key.protocol,
+          .destination_port = port,
+          .destination_qpn = 0};
+}
+
 }  // namespace
 
 fabric::PortKey TreeJobs::KeyOf(const JobPlan& plan, const TreeEdge& edge) const {
@@ -60,6 +69,8 @@ JobPlan TreeJobs::NewPlan(const TreeJob& job, std::shared_ptr<const JobForest> f
                .ports = {},
                .refused = {},
                .replaces_dead = false,
+               .asked_back = {},
+               .loses_answers = false,
                .verbs = job.spec.verbs,
                .answers = {},
                .flows = {}};
@@ -144,6 +155,11 @@ bool TreeJobs::ChoosePort(JobPlan& plan, std::size_t number) {
                                   PortNeed::kSure, 0);
   };
   std::uint16_t& port = plan.ports[number];
+  const auto known = state_.path_map.Find(key, port);
+  if (port != 0 && known && known->path != edge.crossing->path) {  // a model was wrong
+    state_.ports.Release(key, port);
+    port = 0;
+  }
   while (true) {
     if (port == 0) {
       auto entry = choose();
@@ -173,22 +189,54 @@ TreeJobs::WayBack TreeJobs::WayBackOf(const TreeEdge& edge, const fabric::PortKe
   };
   const bool is_probed = key.protocol == wire::kProtocolUdp;
   if (!is_probed || std::all_of(paths.begin(), paths.end(), is_alive)) return WayBack::kAlive;
-  const fabric::PortKey back = {.source = key.destination,
-                                .destination = key.source,
-                                .protocol = key.protocol,
-                                .destination_port = port,
-                                .destination_qpn = 0};
+  const fabric::PortKey back = BackOf(key, port);
   const auto seen = state_.path_map.Find(back, key.destination_port);
   // A switch that has no way on may not answer.
-  if (!seen) {
+  if (!seen || seen->trust == fabric::PortTrust::kReverify) {
     return learner_.VerifyOnce(back, key.destination_port) ? WayBack::kUnknown : WayBack::kDead;
   }
-  if (seen->trust == fabric::PortTrust::kReverify) return WayBack::kDead;
   return is_alive(paths[seen->path.Index()]) ? WayBack::kAlive : WayBack::kDead;
 }
 
+// What was known before the link died is asked for again, once.
+TreeJobs::WayBack TreeJobs::WayBackInForce(JobPlan& plan, std::size_t number) {
+  const TreeEdge& edge = plan.edge(number);
+  const fabric::PortKey key = KeyOf(plan, edge);
+  if (!plan.asked_back[number]) {
+    const fabric::PortKey back = BackOf(key, plan.ports[number]);
+    const auto seen = state_.path_map.Find(back, key.destination_port);
+    plan.asked_back[number] = true;
+    if (seen && seen->trust == fabric::PortTrust::kReverify) {
+      learner_.Verify(back, key.destination_port);
+    }
+  }
+  return WayBackOf(edge, key, plan.ports[number]);
+}
+
+bool TreeJobs::LookBack(TreeJob& job) {
+  JobPlan& plan = *job.in_force;
+  bool asks = false;
+  for (std::size_t i = 0; i < plan.ports.size() && !plan.loses_answers; ++i) {
+    if (plan.ports[i] == 0) continue;
+    const WayBack back = WayBackInForce(plan, i);
+    asks = asks || back == WayBack::kUnknown;
+    plan.loses_answers = back == WayBack::kDead;
+  }
+  if (!plan.loses_answers) {
+    if (!asks) plan.asked_back.clear();
+    return asks;
+  }
+  plan.asked_back.clear();
+  if (job.next || job.planning) return true;  // comes with other ports
+  state_.history.Record(loop_.Now(), "job_answers_lost", fmt::format("job={}", job.spec.name));
+  job.next = NewPlan(job, plan.forest, plan.listens);
+  ChoosePorts(job);
+  return true;
+}
+
 void TreeJobs::PutInForce(TreeJob& job) {
-  job.next->replaces_dead = job.in_force && !IsAlive(*job.in_force);
+  job.next->replaces_dead =
+      job.in_force && (job.in_force->loses_answers || !IsAlive(*job.in_force));
   TakeOutOfForce(job);
   job.in_force = std::move(job.next);
   job.next.reset();

@@ -71,7 +71,8 @@ class TreeJobsTest : public testing::Test {
         }
       }
       EXPECT_EQ(port, job.in_force->ports[i]);
-      EXPECT_EQ(cluster_.SpineOf(edge.from, edge.to, port), edge.crossing->path.value());
+      EXPECT_EQ(cluster_.SpineOf(edge.from, edge.to, port), edge.crossing->path.value())
+          << edge.from << " to " << edge.to << " channel " << edge.channel << " port " << port;
     }
     EXPECT_GT(crossing, 0);
   }
@@ -205,6 +206,84 @@ TEST_F(TreeJobsTest, WhileALinkIsDeadPortsAreTakenWhoseWayBackIsAlive) {
   EXPECT_GT(near, 0);
 }
 
+// Two ranks: a chain of one edge each way, whose way there and way back are told apart.
+class AnswersTest : public TreeJobsTest {
+ protected:
+  // Spines that ways there take, and ways back.
+  std::pair<std::set<int>, std::set<int>> Spines() {
+    std::pair<std::set<int>, std::set<int>> spines;
+    const JobPlan& plan = *JobOf().in_force;
+    for (std::size_t i = 0; i < plan.ports.size(); ++i) {
+      if (plan.ports[i] == 0) continue;
+      const int from = HostOf(plan.edge(i).from);
+      const int to = HostOf(plan.edge(i).to);
+      spines.first.insert(cluster_.SpineOf(from, to, plan.ports[i]));
+      spines.second.insert(cluster_.SpineBack(to, from, plan.ports[i]));
+    }
+    return spines;
+  }
+  static int HostOf(std::int32_t rank) { return rank == 0 ? 0 : 2; }  // of leaf 0 and leaf 1
+  // A forest that leaves spines aside: other links are drained while it is made.
+  void StartOnOneSpine(bool verbs = false) {
+    for (const char* link : {"leaf0--spine1", "leaf0--spine2", "leaf0--spine3"}) {
+      ASSERT_TRUE(cluster_.ChangeLink(link, IntentAction::kDrain).has_value());
+    }
+    JobSpec spec = Spec("train", 0);
+    spec.ranks = {"h0", "h2"};
+    spec.verbs = verbs;
+    Start(spec);
+    for (const char* link : {"leaf0--spine1", "leaf0--spine2", "leaf0--spine3"}) {
+      ASSERT_TRUE(cluster_.ChangeLink(link, IntentAction::kUndrain).has_value());
+    }
+    cluster_.Advance(1s);
+  }
+};
+
+TEST_F(AnswersTest, ALinkThatOnlyTheWayBackTakesBringsAnUrgentPlanWithOtherPorts) {
+  StartOnOneSpine();
+  const auto before = PortsInForce();
+  const auto forest = JobOf().in_force->forest;
+  const std::uint64_t version = JobOf().in_force->version;
+  const auto [there, back] = Spines();
+  const int spine = there.contains(*back.begin()) ? *back.rbegin() : *back.begin();
+  ASSERT_FALSE(there.contains(spine));
+  // A link of other leaves changes nothing.
+  const std::string name = "spine" + std::to_string(spine);
+  ASSERT_TRUE(cluster_.ChangeLink("leaf3--" + name, IntentAction::kFail).has_value());
+  cluster_.Advance(2s);
+  ASSERT_EQ(JobOf().in_force->version, version);
+  ASSERT_TRUE(cluster_.ChangeLink("leaf1--" + name, IntentAction::kFail).has_value());
+  cluster_.Advance(2s);
+  ASSERT_EQ(StatusOf(), JobStatus::kReady) << JobOf().problem;
+  EXPECT_GT(JobOf().in_force->version, version);
+  EXPECT_TRUE(cluster_.host(0).plans.at({"train", 0}).urgent);
+  EXPECT_TRUE(*JobOf().in_force->forest == *forest);
+  for (const auto& port : PortsInForce()) EXPECT_FALSE(before.contains(port));
+  EXPECT_FALSE(Spines().second.contains(spine));
+  // Nothing more comes of it, nor of its end.
+  const std::uint64_t after = JobOf().in_force->version;
+  ASSERT_TRUE(cluster_.ChangeLink("leaf1--" + name, IntentAction::kRestore).has_value());
+  cluster_.Advance(5s);
+  EXPECT_EQ(JobOf().in_force->version, after);
+}
+
+// A link that no way takes, there or back: the answers of the probes say so.
+TEST_F(AnswersTest, ALinkThatNoWayTakesChangesNothing) {
+  StartOnOneSpine();
+  const std::uint64_t version = JobOf().in_force->version;
+  const auto [there, back] = Spines();
+  int spine = 0;
+  while (there.contains(spine) || back.contains(spine)) ++spine;
+  ASSERT_LT(spine, 4);
+  // Twice: what the first look has seen is in doubt by the second.
+  for (const char* leaf : {"leaf0--spine", "leaf1--spine"}) {
+    const std::string link = leaf + std::to_string(spine);
+    ASSERT_TRUE(cluster_.ChangeLink(link, IntentAction::kFail).has_value());
+    cluster_.Advance(2s);
+    EXPECT_EQ(JobOf().in_force->version, version) << link;
+  }
+}
+
 TEST_F(TreeJobsTest, ADrainedLinkIsLeftAndARestoredOneIsTakenByRecompute) {
   Start(Spec());
   const auto forest = JobOf().in_force->forest;
@@ -232,6 +311,23 @@ TEST_F(TreeJobsTest, ASecondRecomputeChangesNothing) {
   }
   EXPECT_EQ(JobOf().in_force->version, version);
   EXPECT_EQ(StatusOf(), JobStatus::kReady);
+}
+
+// Leaf 0 has only spine 0 and leaf 1 only spine 1: what they send each other goes over other ranks.
+TEST_F(TreeJobsTest, IsNotStuckWhereTwoLeavesShareNoSpine) {
+  Start(Spec());
+  for (const char* link : {"leaf0--spine1", "leaf0--spine2", "leaf0--spine3", "leaf1--spine0",
+                           "leaf1--spine2", "leaf1--spine3"}) {
+    ASSERT_TRUE(cluster_.ChangeLink(link, IntentAction::kFail).has_value());
+    cluster_.Advance(1s);
+    ASSERT_EQ(StatusOf(), JobStatus::kReady) << link << ": " << JobOf().problem;
+  }
+  ExpectPlannedSpines();
+  for (const TreeEdge& edge : JobOf().in_force->forest->edges) {
+    EXPECT_FALSE(edge.from / 2 + edge.to / 2 == 1) << edge.from << " to " << edge.to;
+  }
+  // A new one can be started, too.
+  Start(Spec("other", 6));
 }
 
 TEST_F(TreeJobsTest, KeepsItsPlanWhereThereIsNoForestAndGoesOnWhenThereIs) {

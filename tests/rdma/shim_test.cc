@@ -205,6 +205,20 @@ TEST(RdmaShim, SteersQueuePairsThatShareAReceiveQueue) {
   EXPECT_EQ(agent.seen(kServer).flows.size(), 4U) << programs.output;
 }
 
+// librdmacm makes the connection; what it says itself, to queue pair 1, is not steered. The server
+// reads from the client, and writes to it.
+TEST(RdmaShim, SteersRping) {
+  rdma::Capture capture("", "h0");
+  Agent agent;
+  Programs programs("");
+  programs.Run(agent, "rping -s -a 10.1.0.1 -p 18608 -C 20 -S 4096{}",
+               "rping -c -a 10.1.0.1 -I 10.0.0.1 -p 18608 -C 20 -S 4096{}",
+               "until rdma resource show cm_id | grep -q 'LISTEN.*:18608'; do sleep 0.1; done");
+  ExpectChosenPorts(capture, agent, 80);
+  EXPECT_EQ(agent.seen(kClient).flows.size(), 1U) << programs.output;
+  EXPECT_EQ(agent.seen(kServer).flows.size(), 1U);
+}
+
 // UCX, over its transport of reliable connections alone. Its server takes the client's device. It
 // spins where others wait, which takes the emulated machine long.
 TEST(RdmaShim, LongSteersUcxPerftest) {

@@ -299,6 +299,29 @@ TEST_F(SteeringTest, LetsWhatItCannotSteerAlone) {
   Await([&] { return server_->Flows().size() == 1; });
 }
 
+// Its other end, which only receives, opens no flow.
+TEST_F(SteeringTest, SteersTheSendingEndOfAnXrcConnection) {
+  StartSteering({.patience = std::chrono::minutes(1), .announce_bytes = 1 << 20});
+  pair_.pair().qp_type = IBV_QPT_XRC_RECV;
+  ASSERT_EQ(ConnectPair(), 0);
+  EXPECT_EQ(device_.label, 0U);
+  pair_.pair().qp_type = IBV_QPT_XRC_SEND;
+  pair_.pair().state = IBV_QPS_INIT;
+  auto connected = std::async(std::launch::async, [&] { return ConnectPair(); });
+  AwaitFlow();
+  EXPECT_EQ(server_->Flows().size(), 1U);
+  Order(0xC0DE);
+  Await([&] { return connected.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
+  ASSERT_EQ(connected.get(), 0);
+  EXPECT_EQ(device_.label, FlowLabelOf(0xC0DE));
+  Post(1000);  // to whichever shared receive queue
+  Await([&] { return Flow()->outstanding_bytes == 1000; });
+  Complete();
+  Await([&] { return Flow()->sent_bytes == 1000; });
+  Order(0xC0DF);
+  Await([&] { return device_.label == FlowLabelOf(0xC0DF) && device_.state == IBV_QPS_RTS; });
+}
+
 TEST_F(SteeringTest, KnowsAQueuePairThatWasResetForANewOne) {
   StartSteering({});
   ASSERT_EQ(ConnectPair(), 0);

@@ -54,6 +54,8 @@ Process::~Process() {
   ::waitpid(process_, nullptr, 0);
 }
 
+void Process::Signal(int signal) const { EXPECT_EQ(::kill(-process_, signal), 0); }
+
 bool Process::Lives() {
   if (process_ > 0 && ::waitpid(process_, nullptr, WNOHANG) != 0) process_ = -1;
   return process_ > 0;

@@ -19,6 +19,8 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   bool Lives();
+  // To it and all that it has started; SIGSTOP and SIGCONT, as killing it is the destructor's.
+  void Signal(int signal) const;
 
  private:
   int process_ = -1;  // ended, or never begun

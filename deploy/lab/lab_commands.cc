@@ -393,6 +393,8 @@ void AddTraffic(CLI::App& lab, int& exit_code) {
 }
 
 struct RdmaArguments {
+  std::string name = "lab";
+  std::string host;  // of that lab; empty: a machine with a fabric of its own
   bool no_fabric = false;
   int time_limit_seconds = 300;
   std::vector<std::string> argv;
@@ -403,26 +405,54 @@ Result<void> Rdma(const RdmaArguments& arguments) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::filesystem::path start =
       self.parent_path().parent_path() / "share/espalier/rdma-machine/start";
-  Command command = {
-      .argv = {start, "--time-limit", fmt::format("{}", arguments.time_limit_seconds)}};
-  if (arguments.no_fabric) command.argv.emplace_back("--no-fabric");
-  command.argv.emplace_back("--");
-  command.argv.insert(command.argv.end(), arguments.argv.begin(), arguments.argv.end());
+  std::vector<std::string> argv = {start, "--time-limit",
+                                   fmt::format("{}", arguments.time_limit_seconds)};
+  if (arguments.no_fabric) argv.emplace_back("--no-fabric");
+  const auto add_program = [&] {
+    argv.emplace_back("--");
+    argv.insert(argv.end(), arguments.argv.begin(), arguments.argv.end());
+  };
+  if (arguments.host.empty()) {
+    add_program();
+    std::fflush(nullptr);
+    return tl::unexpected(ExecCommand({.argv = std::move(argv)}));
+  }
+  const Result<Lab> lab = Lab::Find(arguments.name);
+  if (!lab) return tl::unexpected(lab.error());
+  const LabNode* const node = lab->plan().FindNode(arguments.host);
+  if (node == nullptr || node->role != Role::kHost) {
+    return espalier::Fail(ErrorCode::kNotFound,
+                          fmt::format("lab '{}' has no host '{}' (h0..h{})", arguments.name,
+                                      arguments.host, lab->plan().HostCount() - 1));
+  }
+  // From within the lab nothing can be fetched. Where that fails, become what says why.
+  const Command fetch = {.argv = {start, "--fetch"}};
+  const Result<CommandOutput> fetched = RunCommand(fetch);
+  if (!fetched || fetched->exit_code != 0) return tl::unexpected(ExecCommand(fetch));
+  for (const char* interface : {"eth0", "mgmt0"}) argv.insert(argv.end(), {"--take", interface});
+  add_program();
+  const Result<Command> command = lab->MakeCommand(arguments.host, std::move(argv));
+  if (!command) return tl::unexpected(command.error());
   std::fflush(nullptr);
-  return tl::unexpected(ExecCommand(command));
+  return tl::unexpected(ExecCommand(*command));
 }
 
 void AddRdma(CLI::App& lab, int& exit_code) {
   CLI::App* rdma = lab.add_subcommand(
       "rdma",
       "Run a program in the RDMA machine: an emulated one with this machine's files, read-only, "
-      "and four hosts with soft RoCE (h0 to h3, devices rxe0 to rxe3) on two leaves and two "
-      "spines. "
-      "Its exit code is that of the program; 77 where the machine cannot run here");
+      "and four hosts with soft RoCE (h0 to h3, devices rxe0 to rxe3) on two leaves and four "
+      "spines; or, with --host, one in the place of a lab's host. Its exit code is that of the "
+      "program; 77 where the machine cannot run here");
   const auto arguments = std::make_shared<RdmaArguments>();
   rdma->add_option("command", arguments->argv, "the program and, after --, its arguments")
       ->required();
-  rdma->add_flag("--no-fabric", arguments->no_fabric, "without hosts and switches");
+  CLI::Option* const host =
+      rdma->add_option("--host", arguments->host,
+                       "the machine takes the place of this host of a lab, with its addresses and "
+                       "soft RoCE (rxe0), until the program ends");
+  rdma->add_option("--name", arguments->name, "of that lab")->needs(host)->capture_default_str();
+  rdma->add_flag("--no-fabric", arguments->no_fabric, "without hosts and switches")->excludes(host);
   rdma->add_option("--time-limit", arguments->time_limit_seconds, "of the machine, in seconds")
       ->check(CLI::Range(1, 86'400))
       ->capture_default_str();

@@ -1,0 +1,384 @@
+// Two RDMA machines in the place of two hosts of a lab: unmodified programs, the shim and an agent
+// in each machine; the lab's switches, its counters and the controller on this side.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/io/http.h"
+#include "deploy/lab/judges.h"
+#include "deploy/lab/link_faults.h"
+#include "tests/lab/lab_fixture.h"
+#include "tests/temporary_folder.h"
+
+namespace espalier {
+namespace {
+
+using lab::ChildProcess;
+using lab::Lab;
+
+constexpr const char* kStart = ESPALIER_SOURCE "/deploy/lab/rdma/start";
+constexpr int kFrom = 0;  // the hosts that are machines
+constexpr int kTo = 2;
+constexpr std::int64_t kEnough = 200;  // packets
+
+void Await(const std::string& what, const std::function<bool()>& done,
+           const std::function<std::string()>& why = nullptr) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(3);
+  while (!done()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), end) << what << "\n" << (why ? why() : "");
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+}
+
+ChildProcess Started(const lab::Command& command) {
+  auto child = ChildProcess::Start(command);
+  if (!child) {
+    ADD_FAILURE() << child.error().message;
+    std::abort();
+  }
+  return std::move(*child);
+}
+
+// A machine in the place of a host; it has a shell for whoever reaches its management address.
+class Machine {
+ public:
+  Machine(const Lab& lab, int host)
+      : lab_(lab),
+        host_(host),
+        process_(
+            Started({.argv = {fmt::format("{}/espalier", ESPALIER_PROGRAMS), "lab", "rdma",
+                              "--name", lab.record().options.name, "--host",
+                              fmt::format("h{}", host), "--time-limit", "850", "--", "busybox",
+                              "nc", "-ll", "-p", std::to_string(kShellPort), "-e", "/bin/bash"}})) {
+  }
+
+  // What shell words print there, with their exit code on a line of its own at the end; nothing
+  // where it does not listen yet.
+  std::string Run(const std::string& words) const {
+    const auto answer = lab_.Run(lab::kControllerNode,
+                                 {"busybox", "nc", "-w", "20", lab_.plan().ManagementAddress(host_),
+                                  std::to_string(kShellPort)},
+                                 words + "\necho $?\nexit\n");
+    return answer.value_or("");
+  }
+  // In the background there, as a program of its own; its output in /run/<name>.log.
+  void Start(const std::string& name, const std::string& words) const {
+    const std::string done = Run(fmt::format(
+        "setsid env {} >/run/{}.log 2>&1 </dev/null &\necho $! >/run/{}.pid", words, name, name));
+    EXPECT_EQ(done, "0\n") << name;
+  }
+  void End(const std::string& name) const {
+    Run(fmt::format("kill -KILL $(cat /run/{0}.pid); wait", name));
+  }
+  bool IsUp() const { return Run("true") == "0\n"; }
+
+ private:
+  static constexpr int kShellPort = 7000;
+
+  const Lab& lab_;
+  int host_;
+  ChildProcess process_;
+};
+
+// Packets from the one machine to the other since some time, by source port and spine.
+class Counts {
+ public:
+  explicit Counts(const Lab& lab) : lab_(lab), before_(Read()) {}
+
+  using SpinesOfPort = std::map<std::uint16_t, std::map<std::string, std::int64_t>>;
+  // Of the ports that RoCE leaves from, and which stand for at least so many packets.
+  SpinesOfPort Since(std::int64_t enough) const {
+    SpinesOfPort spines;
+    for (const lab::FlowCount& count : lab::Difference(before_, Read())) {
+      if (count.source != AddressOf(kFrom) || count.destination != AddressOf(kTo)) continue;
+      if (count.source_port < 0xC000 || count.packets < enough) continue;
+      spines[count.source_port][count.spine] += count.packets;
+    }
+    return spines;
+  }
+
+ private:
+  IpAddress AddressOf(int host) const { return *IpAddress::Parse(lab_.plan().HostAddress(host)); }
+  std::vector<lab::FlowCount> Read() const {
+    auto counts = lab::ReadFlowCounts(lab_);
+    EXPECT_TRUE(counts.has_value());
+    return counts.value_or(std::vector<lab::FlowCount>());
+  }
+
+  const Lab& lab_;
+  std::vector<lab::FlowCount> before_;
+};
+
+// ib_write_bw from the one machine to the other through the shim, for ever.
+class Stream {
+ public:
+  // What it will send is announced, so that its port is chosen before it begins; or nothing is.
+  Stream(const Machine& from, const Machine& to, const Lab& lab, int number, int announced_bytes)
+      : from_(from), to_(to), name_(fmt::format("stream{}", number)), port_(18600 + number) {
+    const std::string words = fmt::format(
+        "LD_PRELOAD={} ESPALIER_VERBS_VERBOSE=1 ESPALIER_VERBS_ANNOUNCE_BYTES={} "
+        "ESPALIER_VERBS_WAIT_MS=60000 stdbuf -oL ib_write_bw -d rxe0 -x 1 -F -t 4 -s 8192 "
+        "--run_infinitely -D 2 -p {}",
+        ESPALIER_VERBS_SHIM, announced_bytes, port_);
+    to_.Start(name_, words);
+    Await("it listens",
+          [&] { return to_.Run(fmt::format("ss -Hltn sport = :{} | grep -q .", port_)) == "0\n"; });
+    from_.Start(name_, fmt::format("{} {}", words, lab.plan().ManagementAddress(kTo)));
+  }
+  ~Stream() {
+    from_.End(name_);
+    to_.End(name_);
+  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  // As the shim has it.
+  std::uint16_t Port() const {
+    const std::string words = from_.Run(
+        fmt::format("sed -nE 's/.*port ([0-9]+)(: done)?$/\\1/p' /run/{}.log | tail -n 1", name_));
+    return static_cast<std::uint16_t>(std::atoi(words.c_str()));
+  }
+
+ private:
+  const Machine& from_;
+  const Machine& to_;
+  std::string name_;
+  int port_;
+};
+
+class RdmaMachines : public testing::Test {
+ protected:
+  // Two of the lab's four hosts are machines.
+  void SetUp() override {
+    const auto fetched = lab::RunCommand({.argv = {kStart, "--fetch"}});
+    ASSERT_TRUE(fetched.has_value()) << fetched.error().message;
+    if (fetched->exit_code == 77) GTEST_SKIP() << fetched->err;
+    ASSERT_EQ(fetched->exit_code, 0) << fetched->err;
+    if (::access("/dev/net/tun", R_OK | W_OK) != 0) GTEST_SKIP() << "no /dev/net/tun here";
+    lab_owner_ = std::make_unique<lab::TestLab>(lab::LabOptions{.leaves = 2, .hosts_per_leaf = 2});
+    if (lab_owner_->IsForbidden()) GTEST_SKIP() << lab_owner_->error().message;
+    ASSERT_NE(lab_owner_->get(), nullptr) << lab_owner_->error().message;
+    from_ = std::make_unique<Machine>(the_lab(), kFrom);
+    to_ = std::make_unique<Machine>(the_lab(), kTo);
+    Await("the machines are up", [&] { return from_->IsUp() && to_->IsUp(); });
+    // Programs find each other over the management network, which the lab's hosts do not need.
+    ASSERT_TRUE(
+        the_lab().Run(lab::kControllerNode, {"sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward"}));
+    const auto way_to = [&](int host) {
+      return fmt::format("ip route add {} via {} dev mgmt0",
+                         the_lab().plan().ManagementAddress(host),
+                         lab::LabPlan::ControllerAddress());
+    };
+    ASSERT_EQ(from_->Run(way_to(kTo)), "0\n");
+    ASSERT_EQ(to_->Run(way_to(kFrom)), "0\n");
+  }
+  void TearDown() override {
+    processes_.clear();
+    to_.reset();
+    from_.reset();
+  }
+
+  const Lab& the_lab() const { return *lab_owner_->get(); }
+
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(File(name)) << text;
+  }
+  std::string File(const std::string& name) const { return folder_.path() + "/" + name; }
+
+  // The controller, an agent in each machine, and one in each other host of the lab.
+  void StartDaemons() {
+    Write("controller.conf",
+          fmt::format("topology_file: \"{}\"\nlisten: \"tcp://{}:7400\"\nstate_file: \"{}\"\n"
+                      "http: \"unix:{}\"\ninsecure_plaintext: true\n"
+                      "hash_ignores_protocol: true\n",
+                      the_lab().topology_file(), lab::LabPlan::ControllerAddress(),
+                      File("store.db"), File("api.sock")));
+    StartHere(lab::kControllerNode, "espalier-controller", "controller");
+    for (int host = 0; host < the_lab().plan().HostCount(); ++host) {
+      const std::string name = fmt::format("h{}", host);
+      Write(name + ".conf",
+            fmt::format("name: \"{0}\"\ncontroller: \"tcp://{1}:7400\"\nnic: \"eth0\"\n"
+                        "local_socket: \"/run/espalier/{0}.sock\"\nhttp: \"unix:/run/{0}.http\"\n"
+                        "insecure_plaintext: true\n",
+                        name, lab::LabPlan::ControllerAddress()));
+      if (host == kFrom || host == kTo) {
+        const Machine& machine = host == kFrom ? *from_ : *to_;
+        machine.Start("agent", fmt::format("{}/espalier-agent --config {}", ESPALIER_PROGRAMS,
+                                           File(name + ".conf")));
+      } else {
+        StartHere(name, "espalier-agent", name);
+      }
+    }
+    Await(
+        "all agents are up",
+        [&] { return Get("/api/v1/status").find("\"agents_connected\":4") != std::string::npos; },
+        [&] { return Logs(); });
+  }
+  void StartHere(const std::string& node, const std::string& program, const std::string& name) {
+    const auto command = the_lab().MakeCommand(
+        node, {"sh", "-c", "exec \"$0\" --config \"$1\" </dev/null >\"$2\" 2>&1",
+               fmt::format("{}/{}", ESPALIER_PROGRAMS, program), File(name + ".conf"),
+               File(name + ".log")});
+    ASSERT_TRUE(command.has_value()) << command.error().message;
+    processes_.push_back(Started(*command));
+  }
+  // What the lab's other two hosts send, so that there is somebody to ask about a link.
+  void StartOtherTraffic() {
+    Write("work.json", R"({"flows": [{"id": "other", "source": "h1", "destination": "h3",
+           "bytes": 500000000, "protocol": "udp", "rate_bps": 2000000}]})");
+    processes_.push_back(
+        Started({.argv = {fmt::format("{}/espalier", ESPALIER_PROGRAMS), "lab", "traffic", "--name",
+                          the_lab().record().options.name, "--workload", File("work.json"),
+                          "--agents", "--time-limit", "2000"}}));
+  }
+
+  std::string Get(const std::string& target) const {
+    const auto response =
+        io::HttpFetch("unix:" + File("api.sock"), "GET", target, "", std::chrono::seconds(10));
+    return response ? response->body : "";
+  }
+  std::string Logs() const {
+    std::string text = from_->Run("tail -n 5 /run/*.log") + to_->Run("tail -n 5 /run/*.log");
+    const auto here = lab::RunCommand({.argv = {"sh", "-c", "tail -n 5 " + File("*.log")}});
+    return text + (here ? here->out : "") + Get("/api/v1/events") + Get("/api/v1/flows");
+  }
+
+  using Ports = std::map<std::uint16_t, std::string>;  // and the spine of each
+
+  static void Print(const std::string& when, const Ports& ports) {
+    fmt::print("{}:", when);
+    for (const auto& [port, spine] : ports) fmt::print(" {} over {}", port, spine);
+    fmt::print("\n");
+  }
+
+  // The controller's word is what the spines saw.
+  void ExpectPlanned(const Ports& ports) const {
+    const auto flows =
+        lab::RunOrFail({.argv = {fmt::format("{}/espalier", ESPALIER_PROGRAMS), "flows",
+                                 "--controller", "unix:" + File("api.sock")}});
+    ASSERT_TRUE(flows.has_value()) << flows.error().message;
+    for (const auto& [port, spine] : ports) {
+      EXPECT_THAT(*flows, testing::ContainsRegex(
+                              fmt::format("h{} +h{} +ROUTED +{} +{} ", kFrom, kTo, spine, port)));
+    }
+  }
+
+  // Soft RoCE says nothing of packets whose invariant CRC is wrong; it counts those that it takes.
+  static void ExpectAllTaken(const Machine& machine) {
+    const std::string counts = machine.Run(
+        "awk '/^Udp: [0-9]/ {print $2}' /proc/net/snmp; "
+        "cat /sys/class/infiniband/rxe0/ports/1/hw_counters/rcvd_pkts");
+    long long arrived = -1;
+    long long taken = -2;
+    std::istringstream(counts) >> arrived >> taken;
+    EXPECT_EQ(arrived, taken) << counts;
+    EXPECT_GE(taken, kEnough);
+    fmt::print("{} datagrams arrived, {} were taken\n", arrived, taken);
+  }
+
+  // The spine of each port that the programs send from, once two of them have sent enough, each
+  // over one spine alone; if that is so.
+  std::optional<Ports> TwoPorts(const Counts& counts) const {
+    Ports spine_of;
+    for (const auto& [port, spines] : counts.Since(kEnough)) {
+      if (spines.size() != 1) return std::nullopt;
+      spine_of[port] = spines.begin()->first;
+    }
+    if (spine_of.size() != 2) return std::nullopt;
+    return spine_of;
+  }
+  // The same, from now on.
+  Ports AwaitTwoPorts() const {
+    Ports found;
+    auto counts = std::make_unique<Counts>(the_lab());
+    int looks = 0;
+    Await(
+        "two write",
+        [&] {
+          if (auto ports = TwoPorts(*counts)) {
+            found = std::move(*ports);
+            return true;
+          }
+          // What was under way as the count began, or has moved since, is not counted for ever.
+          if (++looks % 25 == 0) counts = std::make_unique<Counts>(the_lab());
+          return false;
+        },
+        [&] { return Logs(); });
+    return found;
+  }
+  static bool AreApart(const Ports& spine_of) {
+    return spine_of.size() == 2 && spine_of.begin()->second != spine_of.rbegin()->second;
+  }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<lab::TestLab> lab_owner_;
+  std::unique_ptr<Machine> from_;
+  std::unique_ptr<Machine> to_;
+  std::vector<ChildProcess> processes_;
+};
+
+// Two programs collide as the switches' hash has it. Then agents and a controller come, which
+// learns by probes which port leads where; one program leaves. A far link dies, of which nobody
+// tells: it is found, the program on it stands still (soft RoCE cannot move it), and as it is
+// started again it goes another way.
+TEST_F(RdmaMachines, LongSteerProgramsApartAndOffADeadFarLink) {
+  const auto stream = [&](int number, int announced_bytes) {
+    return std::make_unique<Stream>(*from_, *to_, the_lab(), number, announced_bytes);
+  };
+  auto first = stream(1, 0);
+  auto second = stream(2, 0);
+  for (int tries = 0; AreApart(AwaitTwoPorts()); ++tries) {
+    ASSERT_LT(tries, 50);
+    fmt::print("apart by themselves, again\n");
+    second.reset();  // a new queue pair has another number, and so another port
+    second = stream(2, 0);
+  }
+  StartDaemons();
+  StartOtherTraffic();
+  Ports ports;
+  Await(
+      "they are steered apart", [&] { return AreApart(ports = AwaitTwoPorts()); },
+      [&] { return Logs(); });
+  Print("steered apart", ports);
+  ExpectPlanned(ports);
+
+  ASSERT_TRUE(ports.contains(first->Port())) << first->Port();
+  const std::string dead_spine = ports[first->Port()];
+  const std::string link = "leaf1--" + dead_spine;
+  ASSERT_TRUE(lab::FailLink(the_lab(), link).value_or(false));
+  Await(
+      "the hosts find it",
+      [&] {
+        return Get("/api/v1/events").find(fmt::format("link={} why=hosts", link)) !=
+               std::string::npos;
+      },
+      [&] { return Logs(); });
+  first.reset();
+  first = stream(1, 1 << 20);
+  ports = AwaitTwoPorts();
+  Print(link + " is dead", ports);
+  EXPECT_TRUE(AreApart(ports));
+  for (const auto& [port, spine] : ports) EXPECT_NE(spine, dead_spine) << port;
+  ExpectPlanned(ports);
+
+  first.reset();
+  second.reset();
+  for (const Machine* machine : {from_.get(), to_.get()}) ExpectAllTaken(*machine);
+}
+
+}  // namespace
+}  // namespace espalier

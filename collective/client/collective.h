@@ -115,6 +115,23 @@ class Collective {
                         &request));
     return request;
   }
+  template <CollectiveElement T>
+  std::uint64_t PostAllGatherV(const T* input, T* output, std::span<const std::size_t> counts) {
+    CheckCounts(counts);
+    std::uint64_t request = 0;
+    Check(espalier_post_allgatherv(comm_, input, output, counts.data(), CollectiveTypeOf<T>(),
+                                   &request));
+    return request;
+  }
+  template <CollectiveElement T>
+  std::uint64_t PostReduceScatterV(const T* input, T* output, std::span<const std::size_t> counts,
+                                   espalier_op op = ESPALIER_SUM) {
+    CheckCounts(counts);
+    std::uint64_t request = 0;
+    Check(espalier_post_reduce_scatterv(comm_, input, output, counts.data(), CollectiveTypeOf<T>(),
+                                        op, &request));
+    return request;
+  }
   bool Test(std::uint64_t request) {
     const int done = espalier_test(comm_, request);
     if (done < 0) Check(done);

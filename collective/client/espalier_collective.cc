@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "collective/client/job_group.h"
 #include "collective/program/program_bytes.h"
@@ -99,37 +100,71 @@ Result<void> CheckKind(int type, int op) {
 using CallOfGroup = espalier::runtime::AsyncCalls::Call;
 
 // A call with elements; collective, type and op come as plain numbers.
-Result<CallOfGroup> MakeCall(int collective, const void* input, void* output, size_t count,
-                             int type, int op, int root) {
-  auto checked = CheckKind(type, op);
-  if (!checked) return espalier::Propagate(checked);
-  if (collective < 0 || collective > ESPALIER_CUSTOM) {
-    return tl::unexpected(Refuse("no such collective"));
+struct PlainCall {
+  int collective;
+  const void* input;
+  void* output;
+  size_t count;
+  int type;
+  int op;
+  int root;
+
+  Result<void> Check() const {
+    if (collective < 0 || collective > ESPALIER_CUSTOM) {
+      return tl::unexpected(Refuse("no such collective"));
+    }
+    return CheckKind(type, op);
   }
-  return [=](Group& group) {
+  Result<void> operator()(Group& group) const {
     return group.Run(static_cast<CollectiveKind>(collective), input, output, count,
                      static_cast<DataType>(type), static_cast<ReduceOp>(op), root);
-  };
-}
+  }
+};
 
 int Run(espalier_comm* comm, int collective, const void* input, void* output, size_t count,
         int type, int op, int root = ESPALIER_NO_ROOT) {
+  const PlainCall call = {collective, input, output, count, type, op, root};
   return Guard(comm, [&](Group& group) -> Result<void> {
-    auto call = MakeCall(collective, input, output, count, type, op, root);
-    if (!call) return espalier::Propagate(call);
-    return (*call)(group);
+    auto checked = call.Check();
+    return checked ? call(group) : checked;
   });
+}
+
+// One of unequal parts, which keeps the counts.
+Result<CallOfGroup> MakeUnequalCall(const espalier_comm& comm, CollectiveKind kind,
+                                    const void* input, void* output, const size_t* counts, int type,
+                                    int op) {
+  auto checked = CheckKind(type, op);
+  if (!checked) return espalier::Propagate(checked);
+  if (counts == nullptr) return tl::unexpected(Refuse("no counts"));
+  std::vector<size_t> own(counts, counts + comm.group->size());
+  return [=, own = std::move(own)](Group& group) {
+    return group.RunUnequal(kind, input, output, own, static_cast<DataType>(type),
+                            static_cast<ReduceOp>(op));
+  };
 }
 
 int RunUnequal(espalier_comm* comm, CollectiveKind kind, const void* input, void* output,
                const size_t* counts, int type, int op) {
   return Guard(comm, [&](Group& group) -> Result<void> {
-    auto checked = CheckKind(type, op);
-    if (!checked) return checked;
-    if (counts == nullptr) return tl::unexpected(Refuse("no counts"));
-    return group.RunUnequal(kind, input, output, {counts, static_cast<size_t>(group.size())},
-                            static_cast<DataType>(type), static_cast<ReduceOp>(op));
+    auto call = MakeUnequalCall(*comm, kind, input, output, counts, type, op);
+    if (!call) return espalier::Propagate(call);
+    return (*call)(group);
   });
+}
+
+// Posts what `make` makes.
+template <typename MakeFunction>
+int Post(espalier_comm* comm, uint64_t* request, const MakeFunction& make) {
+  if (comm == nullptr || request == nullptr) return -EINVAL;
+  try {
+    Result<CallOfGroup> call = make();
+    if (!call) return Keep(*comm, std::move(call.error()));
+    *request = comm->posted->Post(std::move(*call));
+    return 0;
+  } catch (...) {
+    return -ENOMEM;
+  }
 }
 
 Result<CommunicatorOptions> ToOptions(const espalier_comm_options& from) {
@@ -326,15 +361,27 @@ int espalier_run(espalier_comm* comm, int collective, const void* input, void* o
 
 int espalier_post(espalier_comm* comm, int collective, const void* input, void* output,
                   size_t count, int type, int op, int root, uint64_t* request) {
-  if (comm == nullptr || request == nullptr) return -EINVAL;
-  try {
-    auto call = MakeCall(collective, input, output, count, type, op, root);
-    if (!call) return Keep(*comm, std::move(call.error()));
-    *request = comm->posted->Post(std::move(*call));
-    return 0;
-  } catch (...) {
-    return -ENOMEM;
-  }
+  const PlainCall call = {collective, input, output, count, type, op, root};
+  return Post(comm, request, [&]() -> Result<CallOfGroup> {
+    auto checked = call.Check();
+    if (!checked) return espalier::Propagate(checked);
+    return call;
+  });
+}
+
+int espalier_post_allgatherv(espalier_comm* comm, const void* input, void* output,
+                             const size_t* counts, int type, uint64_t* request) {
+  return Post(comm, request, [&] {
+    return MakeUnequalCall(*comm, CollectiveKind::kAllGather, input, output, counts, type,
+                           ESPALIER_SUM);
+  });
+}
+
+int espalier_post_reduce_scatterv(espalier_comm* comm, const void* input, void* output,
+                                  const size_t* counts, int type, int op, uint64_t* request) {
+  return Post(comm, request, [&] {
+    return MakeUnequalCall(*comm, CollectiveKind::kReduceScatter, input, output, counts, type, op);
+  });
 }
 
 int espalier_test(espalier_comm* comm, uint64_t request) {

@@ -121,9 +121,9 @@ ESPALIER_COLLECTIVE_API int espalier_alltoall(espalier_comm* comm, const void* i
                                               size_t count, int type);
 /* Parts of unequal sizes: counts[r] is the elements of rank r's, which may be none (it then needs
  * no buffer). `counts` has as many numbers as there are ranks, the same on all of them (else
- * -EPROTO); the other buffer holds the parts one after another. Over TCP they go around a ring.
- * -EOPNOTSUPP, with no effect: offloaded groups, those of jobs, and a collective that a plan is in
- * force for. */
+ * -EPROTO); the other buffer holds the parts one after another. Over TCP they go around a ring,
+ * also where a plan is in force for the collective, as plans know equal parts only.
+ * -EOPNOTSUPP, with no effect: offloaded groups. */
 ESPALIER_COLLECTIVE_API int espalier_allgatherv(espalier_comm* comm, const void* input,
                                                 void* output, const size_t* counts, int type);
 ESPALIER_COLLECTIVE_API int espalier_reduce_scatterv(espalier_comm* comm, const void* input,
@@ -173,6 +173,13 @@ ESPALIER_COLLECTIVE_API int espalier_run(espalier_comm* comm, int collective, co
 ESPALIER_COLLECTIVE_API int espalier_post(espalier_comm* comm, int collective, const void* input,
                                           void* output, size_t count, int type, int op, int root,
                                           uint64_t* request);
+/* With counts, which may go when the function returns. */
+ESPALIER_COLLECTIVE_API int espalier_post_allgatherv(espalier_comm* comm, const void* input,
+                                                     void* output, const size_t* counts, int type,
+                                                     uint64_t* request);
+ESPALIER_COLLECTIVE_API int espalier_post_reduce_scatterv(espalier_comm* comm, const void* input,
+                                                          void* output, const size_t* counts,
+                                                          int type, int op, uint64_t* request);
 /* 1: it is done; 0: not yet; else its error, once. */
 ESPALIER_COLLECTIVE_API int espalier_test(espalier_comm* comm, uint64_t request);
 /* 0 when it is done, or its error. */

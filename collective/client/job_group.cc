@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
 #include <utility>
 
 #include "agent/local/plan_protocol.h"
@@ -162,17 +163,32 @@ void JobGroup::Listen() {
   }
 }
 
+// One rank speaks of what went well for all.
+void JobGroup::Report(CollectiveKind kind, std::size_t bytes, steady_clock::time_point start,
+                      const Result<void>& done) {
+  ++calls_;
+  if (done && rank() != 0) return;
+  const auto duration =
+      std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - start);
+  client_->Report(static_cast<int>(kind), calls_, bytes, duration,
+                  done ? std::string() : done.error().message);
+}
+
 Result<void> JobGroup::Run(CollectiveKind kind, const void* input, void* output, std::size_t count,
                            reduce::DataType type, reduce::ReduceOp op, int root) {
   const auto start = steady_clock::now();
   auto done = group_->Run(kind, input, output, count, type, op, root);
-  ++calls_;
-  // One rank speaks of what went well for all.
-  if (done && rank() != 0) return done;
-  const auto duration =
-      std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - start);
-  client_->Report(static_cast<int>(kind), calls_, count * reduce::SizeOf(type), duration,
-                  done ? std::string() : done.error().message);
+  Report(kind, count * reduce::SizeOf(type), start, done);
+  return done;
+}
+
+Result<void> JobGroup::RunUnequal(CollectiveKind kind, const void* input, void* output,
+                                  std::span<const std::size_t> counts, reduce::DataType type,
+                                  reduce::ReduceOp op) {
+  const auto start = steady_clock::now();
+  auto done = group_->RunUnequal(kind, input, output, counts, type, op);
+  const std::size_t all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  Report(kind, all * reduce::SizeOf(type), start, done);
   return done;
 }
 

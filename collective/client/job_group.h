@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,6 +49,9 @@ class JobGroup : public runtime::Group {
   int size() const override { return group_->size(); }
   Result<void> Run(program::CollectiveKind kind, const void* input, void* output, std::size_t count,
                    reduce::DataType type, reduce::ReduceOp op, int root) override;
+  Result<void> RunUnequal(program::CollectiveKind kind, const void* input, void* output,
+                          std::span<const std::size_t> counts, reduce::DataType type,
+                          reduce::ReduceOp op) override;
   Result<void> Use(runtime::Plan plan) override { return group_->Use(std::move(plan)); }
   Result<void*> Allocate(std::size_t bytes) override { return group_->Allocate(bytes); }
   Result<void> Release(void* memory) override { return group_->Release(memory); }
@@ -68,6 +72,8 @@ class JobGroup : public runtime::Group {
   Result<std::unique_ptr<runtime::Group>> JoinNumber(std::uint32_t number);
   Result<void> AgreeOnFirstPlan(program::CollectiveKind kind);
   void Listen();
+  void Report(program::CollectiveKind kind, std::size_t bytes,
+              std::chrono::steady_clock::time_point start, const Result<void>& done);
 
   const JobOptions options_;
   std::unique_ptr<agent::PlanClient> client_;

@@ -262,11 +262,6 @@ Result<void> Communicator::RunUnequal(CollectiveKind kind, const void* input, vo
   if (counts.size() != static_cast<std::size_t>(size_)) {
     return Refuse(fmt::format("{} counts for {} ranks", counts.size(), size_));
   }
-  if (GenerationOf(kind) != 0) {
-    return Fail(ErrorCode::kUnsupported,
-                fmt::format("a plan for every {} is in force, and takes no unequal counts",
-                            program::CollectiveKindName(kind)));
-  }
   auto bounds = AddUp(counts);
   if (!bounds) return Propagate(bounds);
   Operands operands = Between(input, output, bounds->back(), type, op);

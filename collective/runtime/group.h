@@ -27,16 +27,15 @@ class Group {
                            int root) = 0;
   // An allgather or a reduce_scatter of parts of unequal sizes: counts[r] elements are what rank r
   // gives or gets; the other buffer has all parts, in the order of the ranks. A part of nothing
-  // needs no buffer. All ranks give the same counts.
+  // needs no buffer. All ranks give the same counts. Plans know equal parts only: where one is in
+  // force for the collective, the call goes as if there were none.
   // Errors, beyond those of calls: kInvalidArgument for another collective, other than one count a
-  // rank, or a sum that is larger than memory; kUnsupported for groups that have no such calls
-  // (offloaded ones, those of jobs), and for a collective that a plan is in force for, as plans
-  // know equal parts only. Both have no effect on the group.
+  // rank, or a sum that is larger than memory; kUnsupported for offloaded groups. Both have no
+  // effect on the group.
   virtual Result<void> RunUnequal(program::CollectiveKind /*kind*/, const void* /*input*/,
                                   void* /*output*/, std::span<const std::size_t> /*counts*/,
                                   reduce::DataType /*type*/, reduce::ReduceOp /*op*/) {
-    return Fail(ErrorCode::kUnsupported,
-                "offloaded groups and those of jobs take no unequal counts");
+    return Fail(ErrorCode::kUnsupported, "offloaded groups take no unequal counts");
   }
   // From now on calls of the plan's collective and root go by it, where their size is one that its
   // program is meant for. It takes the place of the plan for that collective before it. All ranks

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <iterator>
+#include <numeric>
 
 namespace espalier::runtime {
 namespace {
@@ -171,8 +173,10 @@ Result<RetryingGroup::Standing> RetryingGroup::AgreeOnCall(bool has_result, bool
 }
 
 Result<void> RetryingGroup::Try(const Call& call, bool& has_result) {
-  auto done =
-      group_->Run(call.kind, call.input, call.output, call.count, call.type, call.op, call.root);
+  auto done = call.counts ? group_->RunUnequal(call.kind, call.input, call.output, *call.counts,
+                                               call.type, call.op)
+                          : group_->Run(call.kind, call.input, call.output, call.count, call.type,
+                                        call.op, call.root);
   if (!done) return done;
   has_result = true;
   return AgreeOnPlans(calls_);
@@ -181,13 +185,23 @@ Result<void> RetryingGroup::Try(const Call& call, bool& has_result) {
 Result<void> RetryingGroup::Run(CollectiveKind kind, const void* input, void* output,
                                 std::size_t count, reduce::DataType type, reduce::ReduceOp op,
                                 int root) {
+  return Do({kind, input, output, count, type, op, root, {}});
+}
+
+Result<void> RetryingGroup::RunUnequal(CollectiveKind kind, const void* input, void* output,
+                                       std::span<const std::size_t> counts, reduce::DataType type,
+                                       reduce::ReduceOp op) {
+  const std::size_t all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  return Do({kind, input, output, all, type, op, program::kNoRoot, counts});
+}
+
+Result<void> RetryingGroup::Do(const Call& call) {
   if (failure_) return tl::unexpected(*failure_);
   if (calls_ == lost_call_) {
     ++calls_;
     return Fail(ErrorCode::kUnavailable,
                 "the call was broken off at another rank, in place: it cannot be done again");
   }
-  const Call call = {kind, input, output, count, type, op, root};
   bool has_result = false;
   auto done = Try(call, has_result);
   if (!done && IsPassing(done.error())) {
@@ -201,10 +215,20 @@ Result<void> RetryingGroup::Run(CollectiveKind kind, const void* input, void* ou
   return done;
 }
 
+// Whether this rank's input is what it was before the call: that of a reduce-scatter is not where
+// its output is a part of it, of whatever rank.
+bool RetryingGroup::CanRepeat(const Call& call) const {
+  if (call.count == 0 || call.kind == CollectiveKind::kBroadcast) return true;
+  if (call.kind != CollectiveKind::kReduceScatter) return call.input != call.output;
+  const std::size_t parts = call.counts ? 1 : static_cast<std::size_t>(size_);
+  const auto input = reinterpret_cast<std::uintptr_t>(call.input);
+  const auto output = reinterpret_cast<std::uintptr_t>(call.output);
+  return output < input || output - input >= parts * call.count * reduce::SizeOf(call.type);
+}
+
 Result<void> RetryingGroup::TryAgain(const Call& call, bool has_result, Error cause) {
   const auto end = steady_clock::now() + patience_;
-  const bool can_repeat =
-      call.input != call.output || call.kind == CollectiveKind::kBroadcast || call.count == 0;
+  const bool can_repeat = CanRepeat(call);
   while (true) {
     auto joined = JoinNext();
     if (joined) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,9 @@ class RetryingGroup : public Group {
   int size() const override { return size_; }
   Result<void> Run(program::CollectiveKind kind, const void* input, void* output, std::size_t count,
                    reduce::DataType type, reduce::ReduceOp op, int root) override;
+  Result<void> RunUnequal(program::CollectiveKind kind, const void* input, void* output,
+                          std::span<const std::size_t> counts, reduce::DataType type,
+                          reduce::ReduceOp op) override;
   // As Group: a call of all ranks, which they leave with this plan in force, or with a later one
   // that all have been offered. Errors: kFailedPrecondition where they make it with other plans.
   Result<void> Use(Plan plan) override;
@@ -71,6 +75,7 @@ class RetryingGroup : public Group {
     reduce::DataType type;
     reduce::ReduceOp op;
     int root;
+    std::optional<std::span<const std::size_t>> counts;  // of unequal parts
   };
   // What a call that was broken off has come to in the group after.
   enum class Fate { kDone, kToDo, kLost };
@@ -82,6 +87,8 @@ class RetryingGroup : public Group {
   RetryingGroup(Join join, std::chrono::milliseconds patience)
       : join_(std::move(join)), patience_(patience) {}
 
+  Result<void> Do(const Call& call);
+  bool CanRepeat(const Call& call) const;
   Result<void> JoinNext();
   Result<void> Try(const Call& call, bool& has_result);
   Result<void> TryAgain(const Call& call, bool has_result, Error cause);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -235,14 +236,60 @@ TEST_P(CountsTest, ThatCannotBeAreRefusedAndTheGroupGoesOn) {
     // In place is at the part's own place, not at that of equal parts.
     refused(-EINVAL, [&] { group.AllGatherV(in + 5 * rank + 1, in, Counts{7, 3}); });
     group.AllGatherV(in + 7 * rank, in, Counts{7, 3});
-
-    const auto plan = algorithms::MakeAlgorithm("allgather-ring", {.ranks = 2});
-    ASSERT_TRUE(plan);
-    const std::string program = program::EncodeProgram(*plan);
-    group.Use({.program = program.data(), .program_bytes = program.size(), .generation = 1});
-    refused(-EOPNOTSUPP, [&] { group.AllGatherV(in, out, Counts{3, 2}); });
     group.ReduceScatterV(in, out + 10, Counts{3, 2});
     EXPECT_EQ(out[10], 2);
+  });
+}
+
+// Plans know equal parts only, and go on with these.
+TEST_P(CountsTest, GoTheirOwnWayBesideAPlan) {
+  RunRanks(3, [](Collective& group, int rank) {
+    for (const char* name : {"allgather-ring", "reduce-scatter-ring"}) {
+      const auto plan = algorithms::MakeAlgorithm(name, {.ranks = 3});
+      ASSERT_TRUE(plan);
+      const std::string program = program::EncodeProgram(*plan);
+      group.Use({.program = program.data(), .program_bytes = program.size(), .generation = 1});
+    }
+    for (const Counts& counts : Distributions(3)) {
+      ExpectAllGather<float>(group, rank, counts, false);
+      ExpectReduceScatter<float>(group, rank, counts, ESPALIER_SUM, false);
+      const auto part = static_cast<float>(rank);
+      std::vector<float> all(3);
+      group.AllGather(&part, all.data(), 1);
+      EXPECT_EQ(all, (std::vector<float>{0, 1, 2}));
+    }
+  });
+}
+
+// The counts may go when they are posted, and calls end in their order.
+TEST_P(CountsTest, ArePosted) {
+  RunRanks(3, [](Collective& group, int rank) {
+    const std::size_t own = static_cast<std::size_t>(rank) * 3 + 1;
+    const auto begin = static_cast<std::size_t>(rank == 0 ? 0 : rank == 1 ? 1 : 5);
+    const std::vector<float> part = FilledBy<float>(rank, begin, own);
+    const std::vector<float> whole = FilledBy<float>(rank, 0, 12);
+    std::vector<float> gathered(12);
+    std::vector<float> reduced(own);
+    auto counts = std::make_unique<Counts>(Counts{1, 4, 7});
+    const auto first = group.PostAllGatherV(part.data(), gathered.data(), *counts);
+    const auto second =
+        group.PostReduceScatterV(whole.data(), reduced.data(), *counts, ESPALIER_MAX);
+    std::fill(counts->begin(), counts->end(), std::size_t{1} << 40);
+    counts.reset();
+    group.Wait(second);
+    EXPECT_TRUE(group.Test(first));
+    for (int peer = 0; peer < 3; ++peer) {
+      const auto start = static_cast<std::size_t>(peer == 0 ? 0 : peer == 1 ? 1 : 5);
+      const auto values = FilledBy<float>(peer, start, static_cast<std::size_t>(peer) * 3 + 1);
+      EXPECT_TRUE(std::equal(values.begin(), values.end(),
+                             gathered.begin() + static_cast<std::ptrdiff_t>(start)));
+    }
+    for (std::size_t i = 0; i < own; ++i) {
+      EXPECT_EQ(reduced[i], static_cast<float>(ReducedOf(ESPALIER_MAX, 3, begin + i)));
+    }
+    const auto refused = group.PostAllGatherV<float>(nullptr, gathered.data(), Counts{1, 1, 1});
+    EXPECT_THROW(group.Wait(refused), CollectiveError);
+    EXPECT_THROW(group.PostAllGatherV(part.data(), gathered.data(), Counts{1}), CollectiveError);
   });
 }
 
@@ -264,7 +311,7 @@ TEST(Counts, AreNothingForAnEngine) {
     ADD_FAILURE() << "no error";
   } catch (const CollectiveError& error) {
     EXPECT_EQ(error.code(), -EOPNOTSUPP);
-    EXPECT_STREQ(error.what(), "offloaded groups and those of jobs take no unequal counts");
+    EXPECT_STREQ(error.what(), "offloaded groups take no unequal counts");
   }
   group.AllReduce(&value, &value, 1);
 }

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -197,6 +198,33 @@ TEST_F(JobTest, RanksMeetByTheirAgentAndTakeItsPlansBetweenTwoCalls) {
   });
   EXPECT_EQ(failures, std::vector<std::string>(kRanks));
   EXPECT_GT(agent.reports(), 0);
+}
+
+// Beside the plan, around the ring, posted or not; the agent hears of them.
+TEST_F(JobTest, UnequalPartsGoInAJobToo) {
+  LocalAgent agent(socket_);
+  agent.Give(MakePlans(0, RingBytes(kRanks)));
+  const std::vector<std::size_t> counts = {2, 0, 3};
+  const auto failures = Run(Options(), "", [&](Collective& group, int rank) {
+    const std::size_t own = counts[static_cast<std::size_t>(rank)];
+    const std::vector<float> part(own + 1, static_cast<float>(rank + 1));
+    std::vector<float> all(5);
+    for (const bool posted : {false, true}) {
+      std::fill(all.begin(), all.end(), -1.0F);
+      if (posted) group.Wait(group.PostAllGatherV(part.data(), all.data(), counts));
+      if (!posted) group.AllGatherV(part.data(), all.data(), counts);
+      EXPECT_EQ(all, (std::vector<float>{1, 1, 3, 3, 3}));
+      CheckSum(group, rank);
+    }
+    std::vector<float> sums(own + 1, -1);
+    group.ReduceScatterV(all.data(), sums.data(), counts);
+    for (std::size_t i = 0; i < own; ++i) EXPECT_EQ(sums[i], rank == 0 ? 3 : 9);
+    EXPECT_EQ(sums.back(), -1);
+    EXPECT_EQ(ConnectionsOf(0), kRanks);
+    group.Barrier();
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(kRanks));
+  EXPECT_GT(agent.reports(), 5);
 }
 
 // The same program goes on where there is nothing that plans.

@@ -138,6 +138,38 @@ TEST_F(RetryingGroupTest, ReportsACallInPlaceThatIsBrokenOffAndGoesOn) {
   });
 }
 
+// Unequal parts go beside the plans, are done again, and not where the output was a part
+// of the input.
+TEST_F(RetryingGroupTest, DoesUnequalPartsAgainUnlessTheyAreInPlace) {
+  RunRanks(3, [](RetryingGroup& group) {
+    ASSERT_TRUE(group.Use(MakePlan("allreduce-ring", 3, 1)));
+    const std::vector<std::size_t> counts = {0, kCount, 2 * kCount};
+    const auto own = counts[static_cast<std::size_t>(group.rank())];
+    const std::vector<float> input(3 * kCount, 1);
+    std::vector<float> output(own + 1, -1);
+    const auto scatter = [&](const float* from, float* to) {
+      return group.RunUnequal(CollectiveKind::kReduceScatter, from, to, counts, DataType::kF32,
+                              ReduceOp::kSum);
+    };
+    if (group.rank() == 1) group.Offer(MakePlan("allreduce-all-pairs", 3, 2), true);
+    if (group.rank() != 1) group.Offer(MakePlan("allreduce-all-pairs", 3, 2), false);
+    const auto done = scatter(input.data(), output.data());
+    ASSERT_TRUE(done) << done.error().message;
+    EXPECT_EQ(std::count(output.begin(), output.end(), 3.0F), static_cast<std::ptrdiff_t>(own));
+    EXPECT_EQ(output.back(), -1);
+    EXPECT_EQ(group.GenerationOf(CollectiveKind::kAllReduce), 2U);
+
+    std::vector<float> data(3 * kCount, 1);
+    if (group.rank() == 1) group.Offer(MakePlan("allreduce-ring", 3, 3), true);
+    if (group.rank() != 1) group.Offer(MakePlan("allreduce-ring", 3, 3), false);
+    const std::size_t begin = group.rank() == 2 ? kCount : 0;
+    const auto lost = scatter(data.data(), own == 0 ? nullptr : data.data() + begin);
+    ASSERT_FALSE(lost);
+    EXPECT_NE(lost.error().message.find("cannot be done again"), std::string::npos)
+        << lost.error().message;
+  });
+}
+
 TEST_F(RetryingGroupTest, EndsWhenItIsInterrupted) {
   RunRanks(1, [](RetryingGroup& group) {
     group.Interrupt({ErrorCode::kUnavailable, "the job has ended"});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace espalier::nccl {
 namespace {
@@ -40,41 +41,62 @@ std::uint64_t MostBytes(std::string_view function, std::uint64_t count, std::str
   return channels == 0 ? bytes : bytes / channels + (bytes % channels == 0 ? 0 : 1);
 }
 
+void Expectations::Tell(std::uint32_t queue_pair, std::int64_t bytes) const {
+  if (bytes != 0 && expect_ != nullptr) expect_(queue_pair, bytes);
+}
+
 Expectations::Operation Expectations::Start(const Connection& connection, std::uint64_t bytes) {
-  Operation operation{.connection = connection, .shares = {}};
+  const auto amount = static_cast<std::int64_t>(std::min(bytes, kMostExpected));
   const auto known = queue_pairs_.find(connection);
-  if (known == queue_pairs_.end()) return operation;
-  const auto share =
-      static_cast<std::int64_t>(std::min(bytes, kMostExpected) / known->second.size());
+  if (known == queue_pairs_.end()) {
+    return {.connection = connection, .shares = {}, .learns = true, .unshared = amount};
+  }
+  Operation operation{.connection = connection, .shares = {}};
+  const std::int64_t share = amount / static_cast<std::int64_t>(known->second.size());
   if (share == 0) return operation;
   for (const std::uint32_t queue_pair : known->second) {
     operation.shares.push_back({queue_pair, share});
-    if (expect_ != nullptr) expect_(queue_pair, share);
+    Tell(queue_pair, share);
   }
   return operation;
 }
 
-void Expectations::HandlePost(Operation& operation, std::uint32_t queue_pair, std::uint64_t bytes) {
+void Expectations::ShareAnew(Operation& operation, std::uint32_t queue_pair) const {
+  std::int64_t left = std::exchange(operation.unshared, 0);
+  for (const Share& share : operation.shares) left += share.left;
+  operation.shares.push_back({queue_pair, 0});
+  const std::int64_t each = left / static_cast<std::int64_t>(operation.shares.size());
   for (Share& share : operation.shares) {
-    if (share.queue_pair != queue_pair) continue;
-    share.left -= static_cast<std::int64_t>(
-        std::min(bytes, static_cast<std::uint64_t>(std::max<std::int64_t>(share.left, 0))));
-    return;
+    Tell(share.queue_pair, each - share.left);
+    share.left = each;
   }
-  auto known = queue_pairs_.find(operation.connection);
-  if (known == queue_pairs_.end()) {
-    if (queue_pairs_.size() >= kMostConnections) return;
-    known = queue_pairs_.emplace(operation.connection, std::vector<std::uint32_t>()).first;
+}
+
+void Expectations::HandlePost(Operation& operation, std::uint32_t queue_pair, std::uint64_t bytes) {
+  const auto share_of = [&] {
+    return std::find_if(operation.shares.begin(), operation.shares.end(),
+                        [&](const Share& share) { return share.queue_pair == queue_pair; });
+  };
+  if (share_of() == operation.shares.end()) {
+    auto known = queue_pairs_.find(operation.connection);
+    if (known == queue_pairs_.end()) {
+      if (queue_pairs_.size() >= kMostConnections) return;
+      known = queue_pairs_.emplace(operation.connection, std::vector<std::uint32_t>()).first;
+    }
+    std::vector<std::uint32_t>& pairs = known->second;
+    const bool is_new = std::find(pairs.begin(), pairs.end(), queue_pair) == pairs.end();
+    if (is_new && pairs.size() >= kMostPairs) return;
+    if (is_new) pairs.push_back(queue_pair);
+    if (operation.learns) ShareAnew(operation, queue_pair);
   }
-  std::vector<std::uint32_t>& pairs = known->second;
-  if (pairs.size() >= kMostPairs) return;
-  if (std::find(pairs.begin(), pairs.end(), queue_pair) == pairs.end()) pairs.push_back(queue_pair);
+  if (const auto share = share_of(); share != operation.shares.end()) {
+    share->left -= static_cast<std::int64_t>(
+        std::min(bytes, static_cast<std::uint64_t>(std::max<std::int64_t>(share->left, 0))));
+  }
 }
 
 void Expectations::Stop(Operation& operation) {
-  for (const Share& share : operation.shares) {
-    if (share.left > 0 && expect_ != nullptr) expect_(share.queue_pair, -share.left);
-  }
+  for (const Share& share : operation.shares) Tell(share.queue_pair, -share.left);
   operation.shares.clear();
 }
 

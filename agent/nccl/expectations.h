@@ -18,7 +18,8 @@ std::uint64_t MostBytes(std::string_view function, std::uint64_t count, std::str
 using Expect = void(std::uint32_t queue_pair, std::int64_t bytes);
 
 // Learns which queue pairs carry what a rank sends to a peer on a channel, and says what is to be
-// expected of them when such an operation starts; what it did not send is taken back when it stops.
+// expected of them when such an operation starts, of the first one when it posts its first piece
+// (to several queue pairs: as each shows); what it did not send is taken back when it stops.
 // Not thread-safe.
 class Expectations {
  public:
@@ -35,6 +36,8 @@ class Expectations {
   struct Operation {
     Connection connection;
     std::vector<Share> shares;
+    bool learns = false;        // no queue pair was known when it started
+    std::int64_t unshared = 0;  // then: to be expected of the first that shows
   };
 
   Expectations() = default;
@@ -47,6 +50,10 @@ class Expectations {
   void Forget(std::uint64_t communicator);
 
  private:
+  void Tell(std::uint32_t queue_pair, std::int64_t bytes) const;
+  // Another queue pair of an operation that learns: all have equal parts of what is left.
+  void ShareAnew(Operation& operation, std::uint32_t queue_pair) const;
+
   Expect* expect_ = nullptr;
   std::map<Connection, std::vector<std::uint32_t>> queue_pairs_;
 };

@@ -177,6 +177,14 @@ void Controller::PlaceNew() {
   assignment_seconds_.ObserveSeconds(std::chrono::duration<double>(loop_.Now() - start).count());
 }
 
+void Controller::MakeRoomForRedrawn() {
+  if (is_late_) return;
+  const std::size_t moved = placement_.MakeRoomForRedrawn(loop_.Now(), options_.moves_per_start);
+  if (moved == 0) return;
+  flows_moved_.Add(static_cast<std::int64_t>(moved));
+  state_.history.Record(loop_.Now(), "made_room", fmt::format("for=redrawn moved={}", moved));
+}
+
 void Controller::RequestForesight() {
   if (foresight_timer_ || is_late_ || !options_.plan_ahead) return;
   foresight_timer_ = loop_.After(std::max(foresight_pause_, kForesightPause), [this] {
@@ -291,6 +299,7 @@ void Controller::Tick() {
   foresight_.PassTime(now);
   SendQuestions(suspect_probes_.AskAgain(now));
   UpdateLinkMonitor();
+  MakeRoomForRedrawn();
   RequestForesight();
   if (options_.verify_interval > Duration::zero() &&
       now - last_verify_ >= options_.verify_interval) {

@@ -171,6 +171,7 @@ class Controller {
   void PlaceNew();
   // Plans ahead in the background, piece by piece, with pauses in proportion: what jobs start next,
   // and, when that is planned, failures.
+  void MakeRoomForRedrawn();
   void RequestForesight();
   void Foresee();
   void RequestFailurePlans();

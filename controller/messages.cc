@@ -330,7 +330,7 @@ void Controller::HandleHealth(AgentId id, const wire::PathHealth& health) {
       state_.history.Record(loop_.Now(), "flow_redrawn",
                             fmt::format("flow={} port={}", state_.FlowName(state_.flows.At(*slot)),
                                         report.source_port));
-      placement_.HandleRedraw(*slot, report.path_id, report.source_port);
+      placement_.HandleRedraw(*slot, report.path_id, report.source_port, loop_.Now());
       RequestTurn();
     } else if (report.verdict == wire::PathVerdict::kDead) {
       state_.history.Record(loop_.Now(), "flow_path_dead",

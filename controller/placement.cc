@@ -72,6 +72,12 @@ void Placement::Release(FlowSlot slot) {
     if (way.port != 0) state_.ports.Release(flow.key, way.port);
   }
   flow.ways.clear();
+  if (const auto redrawn = redrawn_.find(slot); redrawn != redrawn_.end()) {
+    for (const std::uint16_t port : redrawn->second.left_ports) {
+      state_.ports.Release(flow.key, port);
+    }
+    redrawn_.erase(redrawn);
+  }
   const auto found = state_.by_key.find(flow.key);
   if (found == state_.by_key.end()) return;
   std::erase(found->second, slot);
@@ -364,27 +370,6 @@ void Placement::RetryUnroutable() {
       SetStatus(slot, FlowStatus::kNew);
     }
   }
-}
-
-void Placement::HandleRedraw(FlowSlot slot, std::uint32_t left_path, std::uint16_t port) {
-  Flow& flow = state_.flows.At(slot);
-  const auto is_left = [&](const FlowWay& way) {
-    return !way.adopting && way.port != 0 &&
-           static_cast<std::uint32_t>(way.port_path.value()) == left_path;
-  };
-  auto left = std::ranges::find_if(flow.ways, is_left);
-  if (left == flow.ways.end()) left = std::ranges::find(flow.ways, false, &FlowWay::adopting);
-  const bool has_paths = flow.status == FlowStatus::kRouted ||
-                         flow.status == FlowStatus::kLearning ||
-                         flow.status == FlowStatus::kAdopting;
-  if (!has_paths || left == flow.ways.end() || !state_.ports.Take(flow.key, port)) return;
-  FlowWay& way = *left;
-  RemoveWay(way);
-  if (way.port != 0) state_.ports.Release(flow.key, way.port);
-  way.port = port;
-  way.adopting = true;
-  SetStatus(slot, FlowStatus::kAdopting);
-  if (!Adopt(slot)) learner_.Verify(flow.key, port);
 }
 
 }  // namespace espalier::controller

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -106,8 +107,16 @@ class Placement {
   // there is tried on a copy.
   Recomputation TryLinkChange(const fabric::Topology& trial, const IntentById* new_weights);
 
-  // The agent left a dead path by itself and draws its own port: finds out where it is now.
-  void HandleRedraw(FlowSlot slot, std::uint32_t left_path, std::uint16_t port);
+  // The agent left a dead path by itself and draws its own port: finds out where it is now. The
+  // port that it left is not chosen for it again (its last kMostLeftPorts are not): more than the
+  // path may have been wrong with it, as acknowledgements go their own way back.
+  void HandleRedraw(FlowSlot slot, std::uint32_t left_path, std::uint16_t port, TimePoint now);
+  // A drawn port leads anywhere, also to where another flow is. Where flows that were redrawn some
+  // time ago carry a link above an even share, others make room by at most `most_moves` for each:
+  // rather those that were not redrawn, which have not just found a path that works. The time is
+  // for hosts to tell whether the path that was left, which looks free now, is dead for all. How
+  // many flows moved. To be called now and then; O(flows that were redrawn).
+  std::size_t MakeRoomForRedrawn(TimePoint now, std::size_t most_moves);
 
  private:
   std::vector<FlowSlot> InOrder(std::vector<FlowSlot> slots) const;
@@ -159,11 +168,23 @@ class Placement {
   // Of those whose paths break if the fabric becomes `trial`.
   PathsBySlot PathsAfter(const fabric::Topology& trial, FabricView& view);
 
+  // Redraws (controller/placement_redraws.cc).
+  // A link of its paths carries more than an even share.
+  bool IsTight(const Flow& flow) const;
+  // Not to be moved by others' chains.
+  void Hold(const Flow& flow, bool holds);
+
+  struct Redrawn {
+    std::optional<TimePoint> since;          // nobody has looked yet whether it needs room
+    std::deque<std::uint16_t> left_ports{};  // taken, so that nobody gets them
+  };
+
   State& state_;
   PathLearner& learner_;
   const ControllerOptions& options_;
   Reassigner reassigner_;
-  std::size_t ends_ = 0;  // of flows since the last assignment of new ones
+  std::size_t ends_ = 0;                 // of flows since the last assignment of new ones
+  std::map<FlowSlot, Redrawn> redrawn_;  // flows that are open
 };
 
 }  // namespace espalier::controller

@@ -109,6 +109,21 @@ Result<void> AwaitMoved(const LabDaemons& daemons, const std::string& link) {
   }
 }
 
+// Whether two flows go the same way over a link between switches. None while no link carries one.
+std::optional<bool> SharesALink(const LabDaemons& daemons) {
+  const Result<io::JsonValue> answer = daemons.Get("/api/v1/links");
+  if (!answer) return std::nullopt;
+  int most = 0;
+  for (const io::JsonValue& link : answer->Find("links")->items) {
+    if (!link.Find("b")->text.starts_with("spine")) continue;
+    for (const char* const direction : {"flows_a_to_b", "flows_b_to_a"}) {
+      most = std::max(most, std::stoi(link.Find(direction)->text));
+    }
+  }
+  if (most == 0) return std::nullopt;
+  return most > 1;
+}
+
 Result<void> BreakLink(const lab::Lab& lab, const LabDaemons& daemons, Detection detection,
                        FailureFigures& failure) {
   Result<FarLink> link = BusiestFarLink(daemons);
@@ -159,7 +174,13 @@ Result<FailureFigures> RunWithFailure(const lab::Lab& lab, const Experiment& exp
   options.use_agents = true;
   options.time_limit = kTimeLimit;
   options.on_running = [&](std::chrono::nanoseconds elapsed) {
-    if (tried || elapsed < kFailureAt) return;
+    if (elapsed < kFailureAt) return;
+    if (tried) {
+      const std::optional<bool> shares = broken ? SharesALink(daemons) : std::nullopt;
+      if (shares) ++failure.looks;
+      if (shares.value_or(false)) ++failure.looks_shared;
+      return;
+    }
     tried = true;
     broken = BreakLink(lab, daemons, detection, failure);
   };

@@ -35,6 +35,10 @@ struct FailureFigures {
   double seconds_to_move =
       0;  // from the operator's command (else: the failure) until agents have new ports
   double seconds = 0;  // of the whole run
+  // From when the flows had moved until the job ended: how often the controller was asked, and
+  // after how many looks two flows shared a direction of a link between switches.
+  int looks = 0;
+  int looks_shared = 0;
   bool job_completed = false;
 };
 

@@ -80,6 +80,40 @@ TEST_F(ForesightTest, AnIterationThatRepeatsIsAnsweredFromAPlan) {
   EXPECT_EQ(cluster_.state().fingerprint, FreshFingerprint());
 }
 
+// A queue pair is one flow for as long as it lives. What its program is about to send next starts
+// on the port that the agent has: nobody asks, nothing is decided or pushed, and the size is known.
+TEST_F(ForesightTest, TheNextMessageOfAnOpenFlowHasItsPortAlready) {
+  StartRings("train", 4);
+  const std::int64_t starts = cluster_.CounterValue(kUnexpected);
+  std::vector<std::size_t> pushes;
+  std::vector<std::uint16_t> ports;
+  for (const auto& [host, id] : open_) {
+    pushes.push_back(cluster_.host(host).pushes.size());
+    ports.push_back(cluster_.host(host).ports.at(id));
+  }
+  for (const std::uint64_t remaining : {0ULL, 64'000'000ULL, 0ULL, 32'000'000ULL}) {
+    for (const auto& [host, id] : open_) {
+      wire::FlowReport report;
+      report.progress = {
+          {.id = wire::LocalFlowId(id),
+           .remaining_bytes = remaining,
+           .state = remaining == 0 ? wire::FlowState::kIdle : wire::FlowState::kActive}};
+      cluster_.Report(host, report);
+    }
+    cluster_.Settle();
+    cluster_.Advance(500ms);
+    for (std::size_t i = 0; i < open_.size(); ++i) {
+      const auto& [host, id] = open_[i];
+      EXPECT_EQ(cluster_.host(host).ports.at(id), ports[i]);
+      EXPECT_EQ(cluster_.host(host).pushes.size(), pushes[i]);
+      const auto slot =
+          cluster_.state().flows.Find(cluster_.FlowOf(host, id).agent, wire::LocalFlowId(id));
+      EXPECT_EQ(cluster_.state().flows.ActivityOf(*slot).remaining_bytes, remaining);
+    }
+  }
+  EXPECT_EQ(cluster_.CounterValue(kUnexpected), starts);
+}
+
 // What a scheduler or profiler says needs no guessing.
 TEST_F(ForesightTest, WhatIsDeclaredIsAnsweredFromAPlanTheFirstTime) {
   const auto nic = [&](int host) {

@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+#include <string>
+
 #include "tests/controller/cluster.h"
 
 namespace espalier::controller {
@@ -21,7 +25,7 @@ constexpr const char* kMoved = "espalier_controller_flows_moved_total";
 // host 1 on spine 0; what starts from host 0 to host 3 finds both spines taken, one at each end.
 class Corner : public testing::Test {
  protected:
-  void Build(ControllerOptions options, bool movable = true) {
+  void Build(const ControllerOptions& options, bool movable = true) {
     cluster_ = std::make_unique<Cluster>(
         fabric::LeafSpineOptions{.spines = 2, .leaves = 4, .hosts_per_leaf = 1}, options);
     cluster_->hash = [this](int from, int, std::uint16_t port) {
@@ -313,6 +317,92 @@ TEST_F(Split, FollowsAnAgentThatLeftOneOfThePaths) {
   EXPECT_EQ(flow.ways[0].port, set.paths[0].source_port);
   EXPECT_EQ(flow.ways[1].port, port);
   EXPECT_EQ(cluster_.state().PathOf(flow.ways[1]), cluster_.state().PathOf(flow.ways[0]));
+}
+
+// Two leaves with four hosts each and four spines: each flow alone on its path.
+class Redrawn : public testing::Test {
+ protected:
+  Redrawn() {
+    cluster_.ConnectAll();
+    for (int host = 0; host < 4; ++host) cluster_.Open(host, {{.id = 1, .to = host + 4}});
+    cluster_.Settle();
+  }
+  int SpineOf(int host) const { return cluster_.AppliedSpine(host, 1, host + 4); }
+  std::uint16_t PortOf(int host) { return cluster_.FlowOf(host, 1).ways[0].port; }
+  // The host's agent leaves its path for one over this spine.
+  std::uint16_t Redraw(int host, int spine) {
+    std::uint16_t port = 60'000;
+    while (cluster_.SpineOf(host, host + 4, port) != spine || port == PortOf(host)) ++port;
+    cluster_.host(host).ports[1] = port;
+    const wire::PathSet set = cluster_.host(host).sets.at(1);
+    cluster_.host(host).sets.at(1).paths[0].source_port = port;
+    cluster_.Deliver(cluster_.host(host).peer, cluster_.host(host).instance,
+                     wire::PathHealth{.flows = {{.flow = wire::LocalFlowId(1),
+                                                 .path_id = set.paths[0].path_id,
+                                                 .source_port = port,
+                                                 .verdict = wire::PathVerdict::kRedrawn}}});
+    cluster_.Settle();
+    return port;
+  }
+  Load MaxLoad() { return cluster_.state().live.MaxLoad(); }
+
+  Cluster cluster_{{.spines = 4, .leaves = 2, .hosts_per_leaf = 4}};
+};
+
+TEST_F(Redrawn, OthersMakeRoomForAFlowThatLeftItsPath) {
+  ASSERT_EQ(MaxLoad(), (Load{1, 1}));
+  const int left = SpineOf(0);
+  const int met = SpineOf(1);
+  const std::uint16_t port = Redraw(0, met);
+  EXPECT_EQ(MaxLoad(), (Load{2, 1}));
+  cluster_.Advance(1s);
+  EXPECT_EQ(MaxLoad(), (Load{1, 1}));
+  EXPECT_EQ(PortOf(0), port);  // it has found a path that works
+  EXPECT_EQ(SpineOf(1), left);
+  EXPECT_EQ(cluster_.host(1).sets.at(1).reason, wire::PathReason::kRecomputed);
+  EXPECT_EQ(cluster_.CounterValue(kMoved), 1);
+  const auto events = cluster_.state().history.Since(0, 1'000);
+  EXPECT_EQ(std::ranges::count(events, "made_room", &HistoryEvent::kind), 1);
+}
+
+TEST_F(Redrawn, OneMakesRoomWhereTwoOfThemMeet) {
+  std::set<int> spines = {0, 1, 2, 3};
+  spines.erase(SpineOf(2));
+  spines.erase(SpineOf(3));
+  Redraw(0, *spines.begin());
+  Redraw(1, *spines.begin());
+  EXPECT_EQ(MaxLoad(), (Load{2, 1}));
+  cluster_.Advance(1s);
+  EXPECT_EQ(MaxLoad(), (Load{1, 1}));
+  EXPECT_EQ(cluster_.CounterValue(kMoved), 1);
+}
+
+TEST_F(Redrawn, NobodyMakesRoomWhereNoneIsNeeded) {
+  cluster_.End(3, 1);
+  cluster_.Settle();
+  std::set<int> others;
+  for (int host = 0; host < 3; ++host) others.insert(SpineOf(host));
+  int free = 0;
+  while (others.contains(free)) ++free;
+  Redraw(0, free);
+  cluster_.Advance(1s);
+  EXPECT_EQ(SpineOf(0), free);
+  EXPECT_EQ(cluster_.CounterValue(kMoved), 0);
+}
+
+TEST_F(Redrawn, ItDoesNotGetThePortBackThatItLeft) {
+  const std::uint16_t left = PortOf(0);
+  const int spine = SpineOf(0);
+  Redraw(0, SpineOf(1));
+  cluster_.Advance(1s);
+  for (int other = 0; other < 4; ++other) {
+    if (other == spine) continue;
+    const std::string link = "leaf0--spine" + std::to_string(other);
+    ASSERT_TRUE(cluster_.ChangeLink(link, IntentAction::kDrain).has_value());
+    cluster_.Settle();
+  }
+  EXPECT_EQ(SpineOf(0), spine);
+  EXPECT_NE(PortOf(0), left);
 }
 
 // What agents tell a controller that is new: as they do, or (an old agent) of the first path only.

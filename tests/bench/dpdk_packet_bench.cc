@@ -91,7 +91,7 @@ class Arena {
 // Cycles a frame of `work`, the least of the passes.
 template <typename Work>
 double Measure(Arena& arena, Work&& work) {
-  const int passes = arena.frames().size() > 10'000 ? 15 : 20'000;
+  const int passes = arena.frames().size() > 10'000 ? 100 : 20'000;
   std::uint64_t least = UINT64_MAX;
   for (int pass = 0; pass < passes; ++pass) {
     arena.Renew();

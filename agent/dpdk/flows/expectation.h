@@ -1,6 +1,7 @@
 #pragma once
 
 #include "agent/dpdk/flows/flow_table.h"
+#include "agent/dpdk/flows/role.h"
 #include "agent/dpdk/packet/source_port.h"
 
 namespace espalier::dpdk {
@@ -9,7 +10,8 @@ namespace espalier::dpdk {
 // like the one before, one PSN further. To compare it with what is expected tells in some 15
 // instructions what parsing, matching, counting and the tables of the CRC would tell in 100: that
 // it is a whole RoCEv2 packet of this flow, in its turn, and what its change of port does to the
-// CRC. Whatever is not expected takes the long way, and nothing depends on which was taken.
+// CRC. A packet that differs in length and opcode alone is compared without them, and is what is
+// expected from then on. All else takes the long way, and nothing depends on which was taken.
 //
 // A line is claimed by the first core that expects something. Others never look at what it keeps
 // there, so that packets of one flow on two cores are still right.
@@ -77,10 +79,15 @@ inline std::uint64_t QueuePairAndPsn(const std::uint8_t* udp) {
   return __builtin_bswap64(Load64(udp + 12));
 }
 
-// `port`: the line's. `details`: of the same flow; read for IPv6 only.
-[[gnu::always_inline]] inline bool IsExpected(const FlowLine& line, const FlowDetails& details,
-                                              const Candidate& packet, std::uint32_t claim,
-                                              std::uint16_t port) {
+// What the two words leave of an IPv6 header is the source's address: the index has compared half
+// of a hash of it, and the destination's queue pair has one peer.
+inline HeaderWord LoadIp(const Candidate& packet) {
+  return packet.is_v4 ? LoadHeader(packet.udp - 18) & kIpv4Mask : LoadHeader(packet.udp - 16);
+}
+
+// `port`: the line's.
+[[gnu::always_inline]] inline bool IsExpected(const FlowLine& line, const Candidate& packet,
+                                              std::uint32_t claim, std::uint16_t port) {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   if ((claim | port) != line.expectation.load(kRelaxed)) return false;
   const std::uint8_t* const udp = packet.udp;
@@ -88,12 +95,53 @@ inline std::uint64_t QueuePairAndPsn(const std::uint8_t* udp) {
   if (packet.is_v4) [[likely]] {
     different |= (LoadHeader(udp - 18) & kIpv4Mask) ^ line.ip;
   } else {
-    different |= LoadHeader(udp - 32) ^ line.ip;
-    different |= LoadHeader(udp - 16) ^ LoadHeader(details.key.addresses + 16);
+    different |= LoadHeader(udp - 16) ^ line.ip;
     if (Load16(udp - 36) != Load16(udp + 4)) return false;
   }
   return (different[0] | different[1]) == 0 && QueuePairAndPsn(udp) == line.next.load(kRelaxed) &&
          udp + line.udp_bytes <= packet.end;
+}
+
+// What `packet` is like, and what its change of port does to the CRC.
+inline void ExpectLike(FlowLine& line, const Candidate& packet, std::uint16_t port,
+                       const IcrcPatch& patch) {
+  const std::uint8_t* const udp = packet.udp;
+  const std::uint32_t udp_bytes = LoadBig16(udp + 4);
+  line.udp = LoadHeader(udp - 2) & kUdpMask;
+  line.ip = LoadIp(packet);
+  line.udp_bytes = static_cast<std::uint16_t>(udp_bytes);
+  const auto change = static_cast<std::uint16_t>(port == 0 ? 0 : port ^ Load16(udp));
+  line.icrc_difference = patch.Difference(change, udp_bytes);
+}
+
+// A packet that is not what IsExpected wants is expected nonetheless where nothing but length and
+// opcode is different, and these are such that it is a whole packet of the flow in its turn.
+inline bool ExpectAlike(FlowLine& line, const Candidate& packet, std::uint32_t claim,
+                        std::uint16_t port, const IcrcPatch& patch) {
+  // Their lengths, and the opcode.
+  constexpr HeaderWord kUdpSame = {0x0000'FFFF'FFFF'FFFF, 0x0000'0000'0F00'FFFF};
+  constexpr HeaderWord kIpv4Same = {0xFFFF'FFFF'FFFF'0000, 0xFFFF'FFFF'FFFF'FFFF};
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  const std::uint8_t* const udp = packet.udp;
+  if (udp == nullptr || (claim | port) != line.expectation.load(kRelaxed) ||
+      QueuePairAndPsn(udp) != line.next.load(kRelaxed)) {
+    return false;
+  }
+  HeaderWord different = ((LoadHeader(udp - 2) & kUdpMask) ^ line.udp) & kUdpSame;
+  const std::uint32_t udp_bytes = LoadBig16(udp + 4);
+  if (packet.is_v4) {
+    different |= ((LoadHeader(udp - 18) & kIpv4Mask) ^ line.ip) & kIpv4Same;
+    if (LoadBig16(udp - 18) != udp_bytes + 20) return false;
+  } else {
+    different |= LoadHeader(udp - 16) ^ line.ip;
+    if (LoadBig16(udp - 36) != udp_bytes) return false;
+  }
+  const auto opcode = static_cast<std::uint8_t>(line.udp[1] >> 16);
+  const bool is_alike = (different[0] | different[1]) == 0 && udp_bytes % 4 == 0 &&
+                        udp_bytes >= kMinRoceUdp && udp_bytes <= packet.end - udp &&
+                        udp[8] != kSendOnly && kRoles[udp[8]] == kRoles[opcode];
+  if (is_alike) ExpectLike(line, packet, port, patch);
+  return is_alike;
 }
 
 // After `packet`, which is the flow's, was counted in its turn and before it gets this port.
@@ -105,11 +153,7 @@ inline void Expect(FlowLine& line, const RocePacket& packet, std::uint32_t claim
   std::uint32_t seen = line.expectation.load(std::memory_order_relaxed);
   if (seen == 0 && line.expectation.compare_exchange_strong(seen, claim)) seen = claim;
   if ((seen & 0xFFFF'0000) != claim) return;
-  line.udp = LoadHeader(packet.udp - 2) & kUdpMask;
-  line.ip = packet.is_v4 ? LoadHeader(packet.udp - 18) & kIpv4Mask : LoadHeader(packet.udp - 32);
-  line.udp_bytes = static_cast<std::uint16_t>(packet.udp_bytes);
-  const auto change = static_cast<std::uint16_t>(port == 0 ? 0 : port ^ Load16(packet.udp));
-  line.icrc_difference = patch.Difference(change, packet.udp_bytes);
+  ExpectLike(line, {.udp = packet.udp, .end = nullptr, .is_v4 = packet.is_v4}, port, patch);
   line.expectation.store(claim | port, std::memory_order_relaxed);
 }
 

@@ -6,6 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "common/base/large_memory.h"
+
 namespace espalier::dpdk {
 
 // From hashes to slots: flat, open addressing, at most half full, immutable once it is shared.
@@ -61,7 +63,8 @@ class FlowIndex {
     return static_cast<std::uint32_t>(bucket >> 32) - 1;
   }
 
-  std::vector<std::uint64_t> buckets_;  // slot + 1, fingerprint; 0: empty
+  std::vector<std::uint64_t, LargePages<std::uint64_t>>
+      buckets_;  // slot + 1, fingerprint; 0: empty
   std::size_t mask_;
   int shift_;
 };

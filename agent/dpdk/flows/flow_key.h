@@ -57,7 +57,9 @@ inline std::uint64_t HashV4(std::uint64_t addresses, std::uint32_t number) {
 inline std::uint64_t HashV6(const std::uint8_t* addresses, std::uint32_t number) {
   std::uint64_t words = (Load64(addresses + 8) ^ Load64(addresses + 16)) * kHashFactor;
   words ^= words >> 32;
-  return HashV4(words ^ Load64(addresses) ^ Load64(addresses + 24), number);
+  const std::uint64_t hash = HashV4(words ^ Load64(addresses) ^ Load64(addresses + 24), number);
+  // All of the addresses in the lower half too, which the index compares.
+  return hash ^ hash >> 32;
 }
 inline std::uint64_t HashOf(const FlowKey& key) {
   return key.is_v4() ? HashV4(Load64(key.addresses), key.number)

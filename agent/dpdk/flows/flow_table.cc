@@ -15,9 +15,9 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 FlowTable::FlowTable(std::uint32_t max_flows, std::size_t cores)
     : max_flows_(max_flows),
       core_count_(cores),
-      lines_(std::make_unique<FlowLine[]>(max_flows + std::size_t{1})),
-      details_(std::make_unique<FlowDetails[]>(max_flows + std::size_t{1})),
-      acknowledgements_(std::make_unique<AcknowledgementLine[]>(max_flows)),
+      lines_(max_flows + std::size_t{1}),
+      details_(max_flows + std::size_t{1}),
+      acknowledgements_(max_flows),
       cores_(std::make_unique<Core[]>(cores)),
       used_(max_flows, false),
       paired_(max_flows, false),

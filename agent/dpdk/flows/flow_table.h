@@ -9,6 +9,7 @@
 
 #include "agent/dpdk/flows/flow_index.h"
 #include "agent/dpdk/flows/flow_key.h"
+#include "common/base/large_memory.h"
 
 namespace espalier::dpdk {
 
@@ -43,7 +44,7 @@ struct alignas(64) FlowLine {
 };
 static_assert(sizeof(FlowLine) == 64);
 
-// What is looked at with packets that were not expected, and IPv6 addresses.
+// What is looked at with packets that were not expected.
 struct alignas(64) FlowDetails {
   FlowKey key;
   std::atomic<std::uint16_t> own_port{0};  // that the host sends from, as it lies in packets
@@ -135,9 +136,9 @@ class FlowTable {
     const AcknowledgementLine* acknowledgements;
     bool wants_strangers;
   };
-  View Begin() const {
-    return {published_.load(std::memory_order_acquire), lines_.get(), details_.get(),
-            acknowledgements_.get(), wants_strangers_.load(std::memory_order_relaxed)};
+  View Begin() {
+    return {published_.load(std::memory_order_acquire), lines_.data(), details_.data(),
+            acknowledgements_.data(), wants_strangers_.load(std::memory_order_relaxed)};
   }
   // The core's burst is over; it keeps nothing of its view.
   void Finish(std::size_t core) {
@@ -159,9 +160,10 @@ class FlowTable {
 
   const std::uint32_t max_flows_;
   const std::size_t core_count_;
-  const std::unique_ptr<FlowLine[]> lines_;  // by slot + 1, as details_
-  const std::unique_ptr<FlowDetails[]> details_;
-  const std::unique_ptr<AcknowledgementLine[]> acknowledgements_;  // by the slot of their flow
+  std::vector<FlowLine, LargePages<FlowLine>> lines_;  // by slot + 1, as details_
+  std::vector<FlowDetails, LargePages<FlowDetails>> details_;
+  // By the slot of their flow.
+  std::vector<AcknowledgementLine, LargePages<AcknowledgementLine>> acknowledgements_;
   const std::unique_ptr<Core[]> cores_;
   std::vector<bool> used_;    // by slot
   std::vector<bool> paired_;  // by slot: its acknowledgements are known

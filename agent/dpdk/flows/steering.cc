@@ -20,35 +20,6 @@ void Add(std::atomic<T>& number, T amount) {
   number.store(static_cast<T>(number.load(kRelaxed) + amount), kRelaxed);
 }
 
-// What a packet is to a flow, by its opcode. The first two are those of FlowKind.
-enum class Role : std::uint8_t {
-  kRequest = static_cast<std::uint8_t>(FlowKind::kRequests),    // counts up its connection's PSN
-  kResponse = static_cast<std::uint8_t>(FlowKind::kResponses),  // to READ: counts up theirs
-  kAcknowledgement,                                             // of a connection
-  kOther,  // datagrams, congestion notifications, what is not known
-};
-
-constexpr std::array<Role, 256> MakeRoles() {
-  std::array<Role, 256> roles{};
-  for (std::size_t opcode = 0; opcode < roles.size(); ++opcode) {
-    const auto service = static_cast<Service>(opcode >> 5);
-    const std::size_t operation = opcode & 0x1F;
-    const bool is_connected = service == Service::kReliable || service == Service::kUnreliable ||
-                              service == Service::kExtended;
-    roles[opcode] = Role::kRequest;
-    if (operation >= kReadResponseFirst && operation <= kReadResponseOnly) {
-      roles[opcode] = Role::kResponse;
-    }
-    if (operation == kAcknowledge || operation == kAtomicAcknowledge) {
-      roles[opcode] = Role::kAcknowledgement;
-    }
-    if (!is_connected) roles[opcode] = Role::kOther;
-  }
-  return roles;
-}
-
-constexpr std::array<Role, 256> kRoles = MakeRoles();
-
 Role RoleOf(const RocePacket& packet) { return kRoles[packet.opcode()]; }
 
 bool IsConnected(const RocePacket& packet) { return RoleOf(packet) != Role::kOther; }
@@ -59,8 +30,24 @@ bool IsOrdinaryQueuePair(const RocePacket& packet) {
   return qpn > 1 && qpn != 0xFFFFFF;
 }
 
-void Prefetch(std::span<const Frame> frames) {
+void Prefetch(std::span<const Frame> frames, std::ptrdiff_t second_line) {
   for (const Frame& frame : frames) __builtin_prefetch(frame.data);
+  if (second_line == 0) return;
+  for (const Frame& frame : frames) __builtin_prefetch(frame.data + second_line);
+}
+
+// A packet that the line expects. True where it got another port.
+[[gnu::always_inline]] inline bool SteerExpected(FlowLine& line, std::uint8_t* udp,
+                                                 std::uint16_t port) {
+  const std::uint32_t udp_bytes = line.udp_bytes;
+  line.next.store(QueuePairAndPsn(udp) + 1, kRelaxed);
+  Add<std::uint32_t>(line.packets, 1);
+  Add<std::uint64_t>(line.bytes, udp_bytes - kMinRoceUdp);
+  const std::uint32_t difference = line.icrc_difference;
+  if (difference == 0) return false;
+  Store16(udp, port);
+  Store32(udp + udp_bytes - 4, Load32(udp + udp_bytes - 4) ^ difference);
+  return true;
 }
 
 }  // namespace
@@ -76,7 +63,7 @@ struct Steering::Staged {
 
 void Steering::Outgoing(std::span<const Frame> frames, std::uint32_t now_us) {
   const FlowTable::View view = table_.Begin();
-  Prefetch(frames.first(std::min(frames.size(), kBatch)));
+  Prefetch(frames.first(std::min(frames.size(), kBatch)), second_line_);
   while (!frames.empty()) {
     const std::size_t count = std::min(frames.size(), kBatch);
     const std::span<const Frame> batch = frames.first(count);
@@ -84,7 +71,7 @@ void Steering::Outgoing(std::span<const Frame> frames, std::uint32_t now_us) {
     if (frames.size() >= count) {
       SteerBatch(view, batch, frames.data(), now_us);
     } else {
-      Prefetch(frames);
+      Prefetch(frames, second_line_);
       SteerBatch(view, batch, batch.data(), now_us);
     }
   }
@@ -97,24 +84,27 @@ void Steering::SteerBatch(const FlowTable::View& view, std::span<const Frame> fr
   Staged staged[kBatch];
   const FlowIndex::Reader flows = view.snapshot->flows.reader();
   Staged* end = staged;
+  const std::ptrdiff_t second_line = second_line_;
+  bool any_v6 = false;
   for (const Frame& frame : frames) {
-    __builtin_prefetch(next++->data);
+    __builtin_prefetch(next->data);
+    __builtin_prefetch(next++->data + second_line);
     Staged& one = *end++;
     const Candidate packet = FindCandidate(frame.data, frame.bytes);
     one.packet.udp = packet.udp;
     one.packet.end = packet.end;
     one.packet.is_v4 = packet.is_v4;
+    any_v6 |= !packet.is_v4;
     one.hash = packet.udp == nullptr ? 0 : HashOf(packet);
     flows.Prefetch(one.hash);
     __builtin_prefetch(packet.end - 4, 1);
   }
+  second_line_ = any_v6 ? 64 : 0;
   FlowLine* const lines = view.lines;
-  FlowDetails* const details = view.details;
   for (Staged* one = staged; one != end; ++one) {
     const std::size_t number = flows.Guess(one->hash);
     one->line = lines + number;
     __builtin_prefetch(lines + number, 1);
-    if (!one->packet.is_v4) __builtin_prefetch(details + number);
   }
   std::uint64_t foreign = 0;
   std::uint64_t rewritten = 0;
@@ -123,33 +113,35 @@ void Steering::SteerBatch(const FlowTable::View& view, std::span<const Frame> fr
   for (const Staged* one = staged; one != end; ++one, ++frame) {
     FlowLine& line = *one->line;
     const std::uint16_t port = line.port.load(kRelaxed);
-    const bool is_expected = one->packet.udp != nullptr &&
-                             IsExpected(line, details[one->line - lines], one->packet, claim, port);
+    const bool is_expected =
+        one->packet.udp != nullptr && IsExpected(line, one->packet, claim, port);
     if (!is_expected) [[unlikely]] {
-      const Outcome outcome = SteerUnexpected(view, *frame, now_us);
+      const Outcome outcome = SteerUnexpected(view, *frame, *one, now_us);
       foreign += outcome == Outcome::kForeign ? 1 : 0;
       rewritten += outcome == Outcome::kRewritten ? 1 : 0;
       continue;
     }
-    std::uint8_t* const udp = one->packet.udp;
-    const std::uint32_t udp_bytes = line.udp_bytes;
-    line.next.store(QueuePairAndPsn(udp) + 1, kRelaxed);
-    Add<std::uint32_t>(line.packets, 1);
-    Add<std::uint64_t>(line.bytes, udp_bytes - kMinRoceUdp);
-    const std::uint32_t difference = line.icrc_difference;
-    if (difference == 0) continue;
-    ++rewritten;
-    Store16(udp, port);
-    Store32(udp + udp_bytes - 4, Load32(udp + udp_bytes - 4) ^ difference);
+    rewritten += SteerExpected(line, one->packet.udp, port) ? 1 : 0;
   }
   Add<std::uint64_t>(counts_.frames, frames.size());
   Add<std::uint64_t>(counts_.roce, frames.size() - foreign);
   Add<std::uint64_t>(counts_.rewritten, rewritten);
 }
 
-// The long way, for every frame.
 Steering::Outcome Steering::SteerUnexpected(const FlowTable::View& view, const Frame& frame,
-                                            std::uint32_t now_us) {
+                                            const Staged& staged, std::uint32_t now_us) {
+  FlowLine& line = *staged.line;
+  const std::uint16_t port = line.port.load(kRelaxed);
+  if (!ExpectAlike(line, staged.packet, ClaimOf(core_), port, patch_)) {
+    return SteerAny(view, frame, now_us);
+  }
+  const bool is_rewritten = SteerExpected(line, staged.packet.udp, port);
+  return is_rewritten ? Outcome::kRewritten : Outcome::kAsItWas;
+}
+
+// The long way, for every frame.
+Steering::Outcome Steering::SteerAny(const FlowTable::View& view, const Frame& frame,
+                                     std::uint32_t now_us) {
   const RocePacket packet = ParseRoce(frame.data, frame.bytes);
   if (!packet) return Outcome::kForeign;
   const auto is_it = [&](std::uint32_t slot) {
@@ -236,7 +228,7 @@ void Steering::HandleUnknown(const RocePacket& packet) {
 void Steering::Incoming(std::span<const Frame> frames, std::uint32_t now_us) {
   const FlowTable::View view = table_.Begin();
   may_tell_of_stranger_ = view.wants_strangers;
-  Prefetch(frames);
+  Prefetch(frames, second_line_);
   for (const Frame& frame : frames) {
     Add<std::uint64_t>(counts_.frames, 1);
     const RocePacket packet = ParseRoce(frame.data, frame.bytes);

@@ -74,7 +74,10 @@ class Steering {
 
   void SteerBatch(const FlowTable::View& view, std::span<const Frame> frames, const Frame* next,
                   std::uint32_t now_us);
-  Outcome SteerUnexpected(const FlowTable::View& view, const Frame& frame, std::uint32_t now_us);
+  Outcome SteerUnexpected(const FlowTable::View& view, const Frame& frame, const Staged& staged,
+                          std::uint32_t now_us);
+  [[gnu::noinline]] Outcome SteerAny(const FlowTable::View& view, const Frame& frame,
+                                     std::uint32_t now_us);
   bool Count(FlowLine& line, FlowDetails& details, const RocePacket& packet, std::uint32_t now_us);
   bool CountOutOfTurn(FlowLine& line, FlowDetails& details, const RocePacket& packet);
   void HandleUnknown(const RocePacket& packet);
@@ -89,6 +92,8 @@ class Steering {
   const IcrcPatch& patch_;
   SteeringCounts counts_;
   std::array<PendingRead, kPendingReads> reads_;
+  // Where IPv6 came lately, whose headers end in a frame's second cache line: how far that is.
+  std::ptrdiff_t second_line_ = 0;
   bool may_tell_of_stranger_ = false;  // one in a burst is enough
 };
 

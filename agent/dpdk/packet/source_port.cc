@@ -34,7 +34,7 @@ constexpr std::uint32_t BytesBehind(std::uint32_t udp_bytes) { return udp_bytes 
 
 }  // namespace
 
-IcrcPatch::IcrcPatch() : tables_(std::make_unique<Tables[]>(kTabledBytes / 4)) {
+IcrcPatch::IcrcPatch() : tables_(kTabledBytes / 4) {
   std::array<std::uint32_t, 16> bits{};
   std::uint32_t length = 8;
   for (int bit = 0; bit < 16; ++bit) {

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <vector>
 
 #include "agent/dpdk/packet/roce_packet.h"
+#include "common/base/large_memory.h"
 
 namespace espalier::dpdk {
 
@@ -41,7 +42,7 @@ class IcrcPatch {
   };
   static std::uint32_t SlowDifference(std::uint16_t difference, std::uint32_t udp_bytes);
 
-  std::unique_ptr<Tables[]> tables_;
+  std::vector<Tables, LargePages<Tables>> tables_;
 };
 
 // A UDP checksum after its packet's port and invariant CRC have changed (RFC 1624), all words as

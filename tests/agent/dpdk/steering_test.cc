@@ -406,6 +406,68 @@ TEST(Steering, CountsTheSameWhetherExpectedOrNot) {
   EXPECT_EQ(path.steering.counts().roce.load(), 71U);
 }
 
+// Lengths and opcodes that change from packet to packet; what is no request of the flow, or no
+// whole packet, counts nothing.
+TEST(Steering, CountsPacketsOfEveryLengthOnce) {
+  for (const bool is_v4 : {true, false}) {
+    Datapath path;
+    RoceFrame frame = WriteFirst(0);
+    if (!is_v4) frame.source = "fd00::1", frame.destination = "fd00:1::1";
+    path.Send(frame);
+    const std::uint32_t slot = path.Open(*path.steering.events().Pop(), 60'001);
+    path.Send(frame);
+    std::uint64_t bytes = 16 + 1024;
+    for (const std::uint8_t opcode : Bytes{7, 7, 8, 6, 7, 10, 0, 1, 2}) {
+      for (const std::size_t length : {0U, 4U, 4096U, 1024U, 1024U, 68U}) {
+        ++frame.psn;
+        frame.opcode = opcode;
+        frame.payload = Bytes(length, 7);
+        bytes += length;
+        ExpectPort(path.Send(frame), 60'001);
+      }
+    }
+    const std::uint32_t packets = 1 + 9 * 6;
+    EXPECT_EQ(path.table.Read(slot).packets, packets);
+    EXPECT_EQ(path.table.Read(slot).bytes, bytes);
+    EXPECT_EQ(path.table.next_psn(slot), packets);
+    ++frame.psn;
+    // A READ response and an acknowledgement to the same queue pair, with the PSN of its turn.
+    for (const std::uint8_t opcode : Bytes{0x0E, 0x11}) {
+      frame.opcode = opcode;
+      ExpectPort(path.Send(frame), 60'001);
+    }
+    frame.opcode = 0x07;
+    BuiltFrame cut = Build(frame);
+    cut.bytes.resize(cut.bytes.size() - 4);
+    const Bytes before = cut.bytes;
+    path.Out(cut.bytes);
+    EXPECT_EQ(cut.bytes, before);
+    EXPECT_EQ(path.table.Read(slot).bytes, bytes);
+    EXPECT_EQ(path.table.next_psn(slot), packets);
+    EXPECT_EQ(path.table.Read(slot).retries, 0U);
+  }
+}
+
+// Addresses that differ in one bit are different flows, wherever the bit is.
+TEST(Steering, ComparesAllOfTheAddresses) {
+  Datapath path;
+  RoceFrame frame = WriteFirst(0);
+  frame.source = "fd00::1";
+  frame.destination = "fd00:1::1";
+  path.Send(frame);
+  path.Open(*path.steering.events().Pop(), 60'001);
+  for (int i = 0; i < 4; ++i, ++frame.psn) ExpectPort(path.Send(frame), 60'001);
+  const BuiltFrame built = Build(frame);
+  for (std::size_t bit = 0; bit < 256; ++bit) {
+    Bytes bytes = built.bytes;
+    bytes[built.ip + 8 + bit / 8] ^= static_cast<std::uint8_t>(1U << bit % 8);
+    const Bytes before = bytes;
+    path.Out(bytes);
+    EXPECT_EQ(bytes, before) << "bit " << bit;
+  }
+  ExpectPort(path.Send(frame), 60'001);
+}
+
 // Were a device to spread a flow over cores, each packet would still be right.
 TEST(Steering, IsRightForAFlowOnTwoCores) {
   FlowTable table(4, 2);

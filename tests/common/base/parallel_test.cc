@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <thread>
 #include <vector>
 
@@ -46,6 +47,21 @@ TEST(ForRanges, WorksOnTheCallingThreadToo) {
   EXPECT_EQ(ids[0], std::this_thread::get_id());
   EXPECT_NE(ids[1], ids[0]);
   EXPECT_NE(ids[2], ids[0]);
+}
+
+TEST(LargeMemory, IsAllocatedForAnySize) {
+  struct alignas(64) Line {
+    std::atomic<int> number{7};
+  };
+  for (const std::size_t count : {1U, 10U, 8'192U, 100'000U}) {
+    std::vector<Line, LargePages<Line>> lines(count);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(lines.data()) % alignof(Line), 0U);
+    EXPECT_EQ(lines.front().number + lines.back().number, 14);
+    const bool is_large = count * sizeof(Line) >= std::size_t{1} << 20;
+    if (is_large) {
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(lines.data()) % (std::size_t{2} << 20), 0U);
+    }
+  }
 }
 
 TEST(LargeMemory, IsReservedForAnySize) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <type_traits>
 
 namespace espalier::shim {
@@ -139,14 +140,10 @@ struct Hooks {
 
   static ExtendedPair& Known(ibv_qp_ex* pair) { return *Us().extended_pairs_.Find(KeyOf(pair)); }
 
-  static void AddBytes(ExtendedPair& known, std::uint64_t bytes) {
-    if (known.leaves_from_here && !known.begun.empty()) known.begun.back().bytes += bytes;
-  }
-
   static void Begin(ExtendedPair& known, unsigned flags, Kind kind) {
-    known.leaves_from_here = kind == Kind::kOutgoing;
-    if (kind == Kind::kNotCounted) return;
-    known.begun.push_back({.bytes = 0, .signalled = (flags & IBV_SEND_SIGNALED) != 0});
+    if (kind == Kind::kNotCounted) return known.begun.AddUncounted();
+    known.begun.Add({.bytes = 0, .signalled = (flags & IBV_SEND_SIGNALED) != 0},
+                    kind == Kind::kOutgoing);
   }
 
   // One for each way to begin a request.
@@ -158,7 +155,7 @@ struct Hooks {
     static void Call(ibv_qp_ex* pair, Arguments... arguments) {
       ExtendedPair& known = Known(pair);
       Begin(known, pair->wr_flags, kKind);
-      (known.original.*kMember)(pair, arguments...);
+      (known.original->*kMember)(pair, arguments...);
     }
     static void Install(ibv_qp_ex& pair) {
       if (pair.*kMember != nullptr) pair.*kMember = &Call;
@@ -167,50 +164,58 @@ struct Hooks {
 
   static void SetInlineData(ibv_qp_ex* pair, void* address, std::size_t bytes) {
     ExtendedPair& known = Known(pair);
-    AddBytes(known, bytes);
-    known.original.wr_set_inline_data(pair, address, bytes);
+    known.begun.AddBytes(bytes);
+    known.original->wr_set_inline_data(pair, address, bytes);
   }
   static void SetInlineDataList(ibv_qp_ex* pair, std::size_t count, const ibv_data_buf* parts) {
     ExtendedPair& known = Known(pair);
-    for (std::size_t i = 0; i < count; ++i) AddBytes(known, parts[i].length);
-    known.original.wr_set_inline_data_list(pair, count, parts);
+    for (std::size_t i = 0; i < count; ++i) known.begun.AddBytes(parts[i].length);
+    known.original->wr_set_inline_data_list(pair, count, parts);
   }
   static void SetPart(ibv_qp_ex* pair, std::uint32_t key, std::uint64_t address,
                       std::uint32_t bytes) {
     ExtendedPair& known = Known(pair);
-    AddBytes(known, bytes);
-    known.original.wr_set_sge(pair, key, address, bytes);
+    known.begun.AddBytes(bytes);
+    known.original->wr_set_sge(pair, key, address, bytes);
   }
   static void SetPartList(ibv_qp_ex* pair, std::size_t count, const ibv_sge* parts) {
     ExtendedPair& known = Known(pair);
-    for (std::size_t i = 0; i < count; ++i) AddBytes(known, parts[i].length);
-    known.original.wr_set_sge_list(pair, count, parts);
+    for (std::size_t i = 0; i < count; ++i) known.begun.AddBytes(parts[i].length);
+    known.original->wr_set_sge_list(pair, count, parts);
   }
 
   static int Complete(ibv_qp_ex* pair) {
     ExtendedPair& known = Known(pair);
     ObservedPair* const counted = known.counted;
     if (counted == nullptr) {
-      known.begun.clear();
-      return known.original.wr_complete(pair);
+      known.begun.Clear();
+      return known.original->wr_complete(pair);
+    }
+    if (const SendRequest* const only = known.begun.Only(); only != nullptr) [[likely]] {
+      const SendRequest request{only->bytes, only->signalled || counted->all_signalled};
+      counted->count.Post(request);
+      known.begun.Clear();
+      const int error = known.original->wr_complete(pair);
+      if (error != 0) counted->count.Reserve(0 - TrafficCount::WordOf(request));
+      return error;
     }
     std::uint64_t words = 0;
-    for (SendRequest& request : known.begun) {
+    known.begun.ForEach([&](SendRequest& request) {
       request.signalled |= counted->all_signalled;
       words += TrafficCount::WordOf(request);
-    }
+    });
     // Counted first: the device lets the next thread in when it is done.
     std::uint64_t at = counted->count.Reserve(words);
-    for (const SendRequest& request : known.begun) at = counted->count.Note(at, request);
-    known.begun.clear();
-    const int error = known.original.wr_complete(pair);
+    known.begun.ForEach([&](const SendRequest& request) { at = counted->count.Note(at, request); });
+    known.begun.Clear();
+    const int error = known.original->wr_complete(pair);
     if (error != 0) counted->count.Reserve(0 - words);
     return error;
   }
   static void Abort(ibv_qp_ex* pair) {
     ExtendedPair& known = Known(pair);
-    known.begun.clear();
-    known.original.wr_abort(pair);
+    known.begun.Clear();
+    known.original->wr_abort(pair);
   }
 
   static void Install(ibv_qp_ex& pair) {
@@ -300,11 +305,25 @@ void Observer::ForgetExtended(ibv_qp& pair) {
   }
 }
 
+// All but the few kinds of queue pairs that devices have share theirs.
+const ibv_qp_ex& Observer::FunctionsOf(const ibv_qp_ex& pair) {
+  ibv_qp_ex functions = pair;
+  functions.qp_base = {};
+  functions.comp_mask = functions.wr_id = functions.wr_flags = 0;
+  for (const auto& known : functions_) {
+    constexpr std::size_t kFirst = offsetof(ibv_qp_ex, wr_atomic_cmp_swp);
+    const auto at = [](const ibv_qp_ex& of) { return reinterpret_cast<const char*>(&of) + kFirst; };
+    if (std::memcmp(at(*known), at(functions), sizeof(functions) - kFirst) == 0) return *known;
+  }
+  functions_.push_back(std::make_unique<const ibv_qp_ex>(functions));
+  return *functions_.back();
+}
+
 void Observer::WatchExtended(ibv_qp_ex& pair) {
   const std::lock_guard lock(mutex_);
   if (pair.wr_complete == nullptr || pair.wr_complete == &Hooks::Complete) return;
   auto* const extended = new ExtendedPair;  // until Retire
-  extended->original = pair;
+  extended->original = &FunctionsOf(pair);
   extended->counted = pairs_.Find(KeyOf(&pair));
   extended_pairs_.Insert(*extended, KeyOf(&pair));
   Hooks::Install(pair);

@@ -22,9 +22,9 @@ struct ObservedDevice {
   decltype(verbs_context::create_cq_ex) create_cq_ex = nullptr;
 };
 
-// A queue pair whose traffic is counted.
-// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the first line is what a post needs.
-struct ObservedPair {
+// A queue pair whose traffic is counted. The first cache line is what a post needs, the second what
+// a completion does.
+struct alignas(64) ObservedPair {
   ObservedPair(const ObservedDevice& of, std::uint32_t max_requests, bool signals_all)
       : post_send(of.post_send), all_signalled(signals_all), count(max_requests) {}
 
@@ -34,15 +34,58 @@ struct ObservedPair {
   TrafficCount count;
   ChainLink<ObservedPair> by_number;
 };
+static_assert(sizeof(ObservedPair) == 128);
 
-// A queue pair that is posted to by ibv_wr_*. The device lets one thread at a time do so.
-struct ExtendedPair {
-  ChainLink<ExtendedPair> link;
-  ObservedPair* counted = nullptr;  // null: it is not connected
-  std::vector<SendRequest> begun;
-  bool leaves_from_here = false;  // the bytes of the one that was begun last
-  ibv_qp_ex original = {};        // its functions
+// Requests that were begun and not yet given to the device; nearly always one.
+class BegunRequests {
+ public:
+  // `takes_bytes`: those that are added next leave from here.
+  void Add(const SendRequest& request, bool takes_bytes) {
+    takes_bytes_ = takes_bytes;
+    if (count_++ == 0) [[likely]] {
+      first_.bytes = request.bytes;
+      first_.signalled = request.signalled;
+      return;
+    }
+    if (others_ == nullptr) others_ = std::make_unique<std::vector<SendRequest>>();
+    others_->push_back(request);
+  }
+  // One that is not counted was begun.
+  void AddUncounted() { takes_bytes_ = false; }
+  // To the one that was begun last, if it takes any.
+  void AddBytes(std::uint64_t bytes) {
+    if (takes_bytes_ && count_ != 0) (count_ == 1 ? first_ : others_->back()).bytes += bytes;
+  }
+  // The one, where there is no other.
+  const SendRequest* Only() const { return count_ == 1 ? &first_ : nullptr; }
+  void Clear() {
+    if (count_ > 1) others_->clear();
+    count_ = 0;
+  }
+  template <typename Work>
+  void ForEach(Work&& work) {
+    if (count_ == 0) return;
+    work(first_);
+    if (count_ == 1) return;
+    for (SendRequest& request : *others_) work(request);
+  }
+
+ private:
+  SendRequest first_;
+  std::unique_ptr<std::vector<SendRequest>> others_;
+  std::uint32_t count_ = 0;
+  bool takes_bytes_ = false;
 };
+
+// A queue pair that is posted to by ibv_wr_*. The device lets one thread at a time do so. One cache
+// line: with many pairs in turn, what a post costs is the lines that it looks at.
+struct alignas(64) ExtendedPair {
+  ChainLink<ExtendedPair> link;
+  const ibv_qp_ex* original = nullptr;  // its functions; all pairs with the same share them
+  ObservedPair* counted = nullptr;      // null: it is not connected
+  BegunRequests begun;
+};
+static_assert(sizeof(ExtendedPair) == 64);
 
 // A completion queue that is polled by ibv_start_poll and ibv_next_poll.
 struct ExtendedQueue {
@@ -91,6 +134,7 @@ class Observer {
 
   Observer() = default;
   ObservedDevice& Device(ibv_context& context);
+  const ibv_qp_ex& FunctionsOf(const ibv_qp_ex& pair);
   template <typename T>
   void Retire(std::vector<Forgotten<T>>& retired, T& object) {
     retired.push_back({std::unique_ptr<T>(&object), turn_});
@@ -102,6 +146,7 @@ class Observer {
   ChainTable<ObservedPair, &ObservedPair::by_number> numbers_;
   ChainTable<ExtendedPair, &ExtendedPair::link> extended_pairs_;
   ChainTable<ExtendedQueue, &ExtendedQueue::link> extended_queues_;
+  std::vector<std::unique_ptr<const ibv_qp_ex>> functions_;  // as devices gave them
   std::uint64_t turn_ = 0;
   std::uint32_t last_device_ = 0;
   std::vector<Forgotten<ObservedDevice>> old_devices_;

@@ -286,6 +286,46 @@ TEST_F(ObserverTest, CountsExtendedQueuePairs) {
   }
 }
 
+TEST_F(ObserverTest, CountsExtendedRequestsThatArePostedOneByOne) {
+  ibv_qp_ex& extended = pair_.extended;
+  observer_.WatchExtended(extended);
+  const auto post = [&extended](std::uint32_t bytes, unsigned flags) {
+    ibv_wr_start(&extended);
+    extended.wr_flags = flags;
+    ibv_wr_rdma_write(&extended, 1, 2);
+    ibv_wr_set_sge(&extended, 1, 2, bytes);
+    EXPECT_EQ(ibv_wr_complete(&extended), 0);
+  };
+  for (const bool all_signalled : {false, true}) {
+    Watch(all_signalled);
+    post(100, 0);
+    post(20, IBV_SEND_SIGNALED);
+    post(3, 0);
+    EXPECT_EQ(Posted(), 123U);
+    EXPECT_EQ(Completed(), 0U);
+    Complete(IBV_WC_RDMA_WRITE);
+    Poll();
+    EXPECT_EQ(Completed(), all_signalled ? 100U : 120U);
+  }
+}
+
+TEST_F(ObserverTest, CallsTheFunctionsOfEachExtendedPairsDevice) {
+  static std::string called;
+  called.clear();
+  FakePair other(device_, 9);
+  FakePair third(device_, 10);
+  pair_.extended.wr_send = third.extended.wr_send = [](ibv_qp_ex*) { called += "a"; };
+  other.extended.wr_send = [](ibv_qp_ex*) { called += "b"; };
+  for (FakePair* const pair : {&pair_, &other, &third}) observer_.WatchExtended(pair->extended);
+  for (FakePair* const pair : {&pair_, &other, &third}) {
+    ibv_wr_start(&pair->extended);
+    ibv_wr_send(&pair->extended);
+    ibv_wr_abort(&pair->extended);
+  }
+  EXPECT_EQ(called, "aba");
+  for (FakePair* const pair : {&other, &third}) observer_.ForgetExtended(pair->pair());
+}
+
 TEST_F(ObserverTest, CountsWhatExtendedCompletionQueuesTell) {
   EXPECT_EQ(PostWrite(100, IBV_SEND_SIGNALED), 0);
   EXPECT_EQ(PostWrite(200, IBV_SEND_SIGNALED), 0);

@@ -1,12 +1,14 @@
 #include "collective/runtime/shared_collectives.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
-#include "common/base/check.h"
+#include "collective/runtime/shared_area.h"
 
 namespace espalier::runtime {
 namespace {
@@ -14,17 +16,6 @@ namespace {
 using program::CollectiveKind;
 using reduce::Stores;
 using transport::Counter;
-using transport::Signal;
-
-constexpr std::size_t kPage = 4096;
-// Outputs from here on would not stay in the caches anyway.
-constexpr std::size_t kStreamFrom = 4 << 20;
-constexpr std::size_t kLine = 64;
-// Parts from here on are read where they are: below, to ask the kernel costs more than a copy. The
-// kernel does not stream: what an allgather copies once from a slot to its place is faster from
-// there on.
-constexpr std::size_t kReadFrom = 32 << 10;
-constexpr std::size_t kGatherReadTo = 1 << 20;
 
 // Element ranges are cut at lines, so that ranks do not write to one line, and streams stay
 // aligned.
@@ -33,41 +24,13 @@ std::size_t RoundToLines(std::size_t elements, std::size_t element) {
   return (elements + per_line - 1) / per_line * per_line;
 }
 
+std::size_t Level2Bytes() {
+  constexpr std::size_t kUsual = 1 << 20;
+  const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return bytes > 0 ? static_cast<std::size_t>(bytes) : kUsual;
+}
+
 }  // namespace
-
-// A small call is a line or two that others fetch.
-struct alignas(2 * kLine) SharedCollectives::SharedCall {
-  transport::Counter arrived;
-  transport::MessageTag tag = {};
-  alignas(kLine) std::byte small[kMostSmallBytes];
-  RegisteredPlace input;
-  RegisteredPlace output;
-  // Where others may read the input in this rank's process; nowhere where that would go wrong.
-  const std::byte* readable;
-  bool reads_all;
-};
-
-struct SharedCollectives::RankArea {
-  MemoryOwner owner;    // before the first call
-  SharedCall calls[2];  // by the parity of the call
-  Signal met;
-  alignas(kPage) std::byte slots[2][kSlotBytes];  // by the parity of the piece
-  std::byte results[2][kSlotBytes];
-};
-
-// A vector of `count` elements in pieces of at most `length`; nothing is in those after its last.
-struct SharedCollectives::Pieces {
-  std::size_t count;
-  std::size_t length;
-  std::size_t element;
-
-  std::size_t size() const { return (count + length - 1) / length; }
-  std::size_t Offset(std::size_t piece) const { return piece * length * element; }
-  std::size_t Elements(std::size_t piece) const {
-    return std::min(length, count - std::min(count, piece * length));
-  }
-  std::size_t Bytes(std::size_t piece) const { return Elements(piece) * element; }
-};
 
 SharedCollectives::SharedCollectives(std::unique_ptr<transport::SharedGroup> group,
                                      const Costs& costs, std::optional<SharedWay> way)
@@ -78,7 +41,9 @@ SharedCollectives::SharedCollectives(std::unique_ptr<transport::SharedGroup> gro
       size_(group_->size()),
       inputs_(static_cast<std::size_t>(size_)),
       outputs_(static_cast<std::size_t>(size_)) {
+  static_assert(offsetof(SharedCall, small) == kLine, "the smallest calls are one line");
   area(rank_).owner = memories_.owner();
+  area(rank_).level2_bytes = Level2Bytes();
 }
 
 std::size_t SharedCollectives::MemoryOf(int size) {
@@ -121,13 +86,15 @@ Result<void> SharedCollectives::Enter(const Operands& operands, const CallSignat
   const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
   mine.tag = ToTag(call);
   if (is_small) {
-    reduce::Copy(operands.input, mine.small, bytes);
+    reduce::Copy(operands.input, mine.PlaceFor(bytes), bytes);
   } else {
     mine.input = registered_.Find(operands.input, bytes).value_or(RegisteredPlace{});
     mine.output = registered_.Find(operands.output, bytes).value_or(RegisteredPlace{});
     const bool stays = call.kind != CollectiveKind::kAllToAll || operands.input != operands.output;
     mine.readable = stays ? operands.input : nullptr;
+    mine.writable = operands.output;
     mine.reads_all = memories_.ReadsAll();
+    mine.writes_all = memories_.WritesAll();
   }
   mine.arrived.Set(number);
   for (int peer = 0; peer < size_; ++peer) {
@@ -150,34 +117,13 @@ Result<void> SharedCollectives::Meet() {
   return {};
 }
 
-void SharedCollectives::MeetMemories() {
-  std::vector<MemoryOwner> owners;
-  for (int peer = 0; peer < size_; ++peer) owners.push_back(area(peer).owner);
-  memories_.Meet(std::move(owners));
-}
-
 bool SharedCollectives::IsSmall(const Operands& operands, const CallSignature& call) const {
   const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
   if (call.kind != CollectiveKind::kAllReduce || bytes > kMostSmallBytes) return false;
   if (way_) return *way_ == SharedWay::kSmall;
+  if (bytes <= kSmallestBytes) return true;  // two meetings less
   return Predict(costs_, SharedWork(SharedWay::kSmall, size_, bytes, costs_.lanes)) <=
          Predict(costs_, SharedWork(SharedWay::kSlots, size_, bytes, costs_.lanes));
-}
-
-// All ranks see the same lines, so that they decide alike.
-bool SharedCollectives::IsRead(const Operands& operands, const CallSignature& call) const {
-  const bool gathers = call.kind == CollectiveKind::kAllGather;
-  if ((!gathers && call.kind != CollectiveKind::kAllToAll) || way_ == SharedWay::kSlots) {
-    return false;
-  }
-  const Pieces longest = LongestPart(operands, kSlotBytes);
-  const std::size_t bytes = longest.count * longest.element;
-  if (bytes < kReadFrom || (gathers && bytes > kGatherReadTo)) return false;
-  for (int peer = 0; peer < size_; ++peer) {
-    const SharedCall& theirs = call_of(peer);
-    if (!theirs.reads_all || theirs.readable == nullptr) return false;
-  }
-  return true;
 }
 
 bool SharedCollectives::IsDirect(const CallSignature& call) const {
@@ -210,7 +156,7 @@ Result<void> SharedCollectives::RunCall(const Operands& operands, const CallSign
     ReduceSmall(operands);
     return {};
   }
-  if (IsRead(operands, call)) return ReadParts(operands, call.kind);
+  if (IsRead(operands, call)) return RunByReading(operands, call);
   switch (call.kind) {
     case CollectiveKind::kAllReduce:
       return IsDirect(call) ? AllReduceDirect(operands) : AllReduceBySlots(operands);
@@ -231,8 +177,9 @@ Result<void> SharedCollectives::RunCall(const Operands& operands, const CallSign
 
 void SharedCollectives::ReduceSmall(const Operands& operands) {
   if (operands.elements == 0) return;
+  const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
   for (int peer = 0; peer < size_; ++peer) {
-    inputs_[static_cast<std::size_t>(peer)] = call_of(peer).small;
+    inputs_[static_cast<std::size_t>(peer)] = call_of(peer).PlaceFor(bytes);
   }
   reduce::Reduce(reduction_, inputs_, {&operands.output, 1}, operands.elements);
 }
@@ -358,31 +305,6 @@ Result<void> SharedCollectives::AllGather(const Operands& operands) {
   return Exchange(longest.size(), publish, consume);
 }
 
-// Allgather and alltoall, straight from the memory of each peer.
-Result<void> SharedCollectives::ReadParts(const Operands& operands, CollectiveKind kind) {
-  const std::size_t element = reduce::SizeOf(operands.type);
-  const bool gathers = kind == CollectiveKind::kAllGather;
-  const Stores stores =
-      LongestPart(operands, kSlotBytes).count * inputs_.size() * element >= kStreamFrom
-          ? Stores::kStreaming
-          : Stores::kCached;
-  for (int step = 0; step < size_; ++step) {
-    const int peer = (rank_ + step) % size_;
-    const std::size_t bytes = operands.PartOf(gathers ? peer : rank_) * element;
-    const std::byte* from = peer == rank_ ? operands.input : call_of(peer).readable;
-    if (!gathers) from += operands.BeginOf(rank_) * element;
-    std::byte* to = operands.output + operands.BeginOf(peer) * element;
-    if (bytes == 0 || (peer == rank_ && from == to)) continue;
-    if (peer == rank_) {
-      reduce::Copy(from, to, bytes, stores);
-      continue;
-    }
-    auto read = memories_.Read(peer, from, to, bytes);
-    if (!read) return read;
-  }
-  return Meet();
-}
-
 // Reduce-scatter and alltoall: a part of the input for each rank.
 Result<void> SharedCollectives::Scatter(const Operands& operands, bool reduces) {
   const Pieces longest = LongestPart(operands, kSlotBytes / inputs_.size());
@@ -427,12 +349,14 @@ Result<void> SharedCollectives::Scatter(const Operands& operands, bool reduces) 
   return Exchange(longest.size(), publish, consume);
 }
 
-// Bytes of a piece where some ranks only write and others only read: so small that they work at the
-// same time, if each has a core.
+// Bytes of a piece where some ranks only write and others only read, at the same time if each has a
+// core. What lies in the writer's own cache is slow to fetch: the two slots are as large as that,
+// so that what is read has been pushed out to the cache of all; of much data twice as large.
 std::size_t SharedCollectives::OneWayPiece(const Operands& operands) const {
   if (costs_.lanes < size_) return kSlotBytes;
   const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
-  return std::clamp(bytes / 16 / kPage * kPage, kSlotBytes / 16, kSlotBytes / 4);
+  const std::size_t longest = bytes < 4 * level2_bytes_ ? level2_bytes_ / 2 : level2_bytes_;
+  return std::clamp(std::min(bytes / 2, longest) / kPage * kPage, kSlotBytes / 16, kSlotBytes);
 }
 
 Result<void> SharedCollectives::Broadcast(const Operands& operands, int root) {

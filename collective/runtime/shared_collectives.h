@@ -20,8 +20,10 @@ namespace espalier::runtime {
 //     its slot what others need, reduces its share of every rank's piece, and copies out the other
 //     shares: memory sees each input and each output once. One barrier a piece; copying in,
 //     reducing and copying out work on successive pieces at the same time.
-//   read, for allgathers and alltoalls of long parts: each rank reads its peers' memory where it is
-//     (peer_memory.h), if all ranks may; one barrier. Not for an alltoall in place.
+//   read, for allgathers and alltoalls of long parts and long broadcasts: each rank reads its
+//   peers'
+//     memory where it is (peer_memory.h), if all ranks may; one barrier. A broadcast's root writes
+//     meanwhile the last part of each. Not for an alltoall in place.
 //   direct, for an allreduce between registered buffers: each rank reads its share of all inputs
 //     and streams the sums to all outputs. No copies; one barrier.
 // Inputs are reduced in the order of the ranks, in one pass (16-bit floats are rounded once), so
@@ -72,7 +74,11 @@ class SharedCollectives : public Backend {
   Result<void> Exchange(std::size_t pieces, const Publish& publish, const Consume& consume);
   // The longest of the ranks' parts, in pieces that fit so many bytes.
   Pieces LongestPart(const Operands& operands, std::size_t slot_bytes) const;
+  std::size_t ReadFrom(program::CollectiveKind kind) const;
+  Result<void> RunByReading(const Operands& operands, const CallSignature& call);
+  Result<void> Collect(const Operands& operands, int root);
   Result<void> ReadParts(const Operands& operands, program::CollectiveKind kind);
+  Result<void> Spread(const Operands& operands, int root);
   std::size_t OneWayPiece(const Operands& operands) const;
   Result<void> AllGather(const Operands& operands);
   Result<void> Scatter(const Operands& operands, bool reduces);
@@ -86,7 +92,8 @@ class SharedCollectives : public Backend {
   std::optional<SharedWay> way_;
   int rank_;
   int size_;
-  std::uint32_t calls_ = 0;  // entered
+  std::size_t level2_bytes_ = 0;  // of rank 0's core
+  std::uint32_t calls_ = 0;       // entered
   std::uint32_t meetings_ = 0;
   transport::Patience patience_{transport::Deadline()};
   CallSignature call_;

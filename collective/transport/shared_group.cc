@@ -28,6 +28,8 @@ constexpr std::uint32_t kMagic = 0x45535032;
 constexpr int kMaxRanks = 1024;
 // Spinning pays only while every rank has a core of its own; some 5 us.
 constexpr int kSpins = 200;
+// The first looks follow one another at once: a pause is as long as a line takes between two cores.
+constexpr int kLooks = 40;
 // Giving way costs nothing on an idle core; on a busy one it may cost many times this.
 constexpr microseconds kYieldTime{50};
 // A writer that shares this rank's core, though there is one for each, gets nowhere while this rank
@@ -247,7 +249,7 @@ bool SharedGroup::Spin(const Counter& counter, std::uint32_t seen) {
   for (int i = 0; i < spins_; ++i) {
     if (counter.value.load(std::memory_order_acquire) != seen) return true;
     if (!helps) return false;
-    PauseCore();
+    if (i >= kLooks) PauseCore();
   }
   return false;
 }

@@ -4,8 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -52,7 +54,7 @@ class Twin {
 TEST(PeerMemory, ReadsItsOwnProcess) {
   PeerMemory memory;
   EXPECT_FALSE(memory.ReadsAll());
-  const PeerMemory other;
+  PeerMemory other;
   memory.Meet({memory.owner(), other.owner()});
   ASSERT_TRUE(memory.ReadsAll());
   const std::vector<std::byte> from(10'000, std::byte{7});
@@ -82,6 +84,29 @@ TEST(PeerMemory, ReadsAnotherProcessWhileItIsThere) {
   EXPECT_EQ(gone.error().code, ErrorCode::kUnavailable);
 }
 
+TEST(PeerMemory, WritesToItsOwnProcessAndToAnother) {
+  PeerMemory memory;
+  std::vector<std::byte> data(3 << 20, std::byte{1});
+  Twin twin;
+  MemoryOwner there = memory.owner();
+  there.process = twin.process();
+  memory.Meet({memory.owner(), there});
+  if (!memory.WritesAll()) GTEST_SKIP() << "processes may not write one another here";
+  const std::vector<std::byte> from(data.size() - 100, std::byte{3});
+  ASSERT_TRUE(memory.Write(1, from.data(), data.data(), from.size()));
+  EXPECT_EQ(data, std::vector<std::byte>(data.size(), std::byte{1}));  // there, not here
+  std::vector<std::byte> back(data.size());
+  ASSERT_TRUE(memory.Read(1, data.data(), back.data(), back.size()));
+  EXPECT_TRUE(std::equal(from.begin(), from.end(), back.begin()));
+  EXPECT_EQ(back.back(), std::byte{1});
+  ASSERT_TRUE(memory.Write(0, from.data(), data.data(), from.size()));
+  EXPECT_EQ(data, back);
+  twin.Finish();
+  const auto gone = memory.Write(1, from.data(), data.data(), from.size());
+  ASSERT_FALSE(gone);
+  EXPECT_NE(gone.error().message.find("rank 1"), std::string::npos) << gone.error().message;
+}
+
 TEST(PeerMemory, KnowsAnotherProcessByItsWord) {
   PeerMemory memory;
   Twin twin;
@@ -90,6 +115,7 @@ TEST(PeerMemory, KnowsAnotherProcessByItsWord) {
   stranger.word ^= 1;
   memory.Meet({memory.owner(), stranger});
   EXPECT_FALSE(memory.ReadsAll());
+  EXPECT_FALSE(memory.WritesAll());
   MemoryOwner nobody = memory.owner();
   nobody.process = twin.process();
   nobody.place = nullptr;
@@ -112,16 +138,20 @@ class LongParts : public ::testing::TestWithParam<std::size_t> {
  protected:
   static constexpr int kRanks = 3;
 
+  // By the way that is chosen, and through the slots.
   void RunRanks(const std::function<void(Communicator&)>& body) {
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < kRanks; ++rank) {
-      threads.emplace_back([&, rank] {
-        auto group = Communicator::Join(store_, "g", rank, kRanks, {.medium = Medium::kShared});
-        ASSERT_TRUE(group) << group.error().message;
-        body(**group);
-      });
+    for (const std::string way : {"", "slots"}) {
+      std::vector<std::thread> threads;
+      for (int rank = 0; rank < kRanks; ++rank) {
+        threads.emplace_back([&, rank] {
+          auto group = Communicator::Join(store_, "g" + way, rank, kRanks,
+                                          {.medium = Medium::kShared, .algorithm = way});
+          ASSERT_TRUE(group) << group.error().message;
+          body(**group);
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
     }
-    for (std::thread& thread : threads) thread.join();
   }
 
   TemporaryFolder folder_;
@@ -158,6 +188,46 @@ TEST_P(LongParts, AreGathered) {
   });
 }
 
+TEST_P(LongParts, AreBroadcast) {
+  const std::size_t count = GetParam();
+  RunRanks([&](Communicator& group) {
+    for (int root = 0; root < kRanks; ++root) {
+      std::vector<float> data = ValuesOf(group.rank() == root ? root : -1, count);
+      const float guard = 99;
+      data.push_back(guard);
+      ASSERT_TRUE(group.Broadcast(data.data(), count, DataType::kF32, root));
+      EXPECT_EQ(data.back(), guard);
+      data.pop_back();
+      EXPECT_TRUE(data == ValuesOf(root, count)) << "rank " << group.rank() << " root " << root;
+    }
+  });
+}
+
+TEST_P(LongParts, AreReduced) {
+  const std::size_t count = GetParam();
+  RunRanks([&](Communicator& group) {
+    std::vector<float> expected(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      for (int rank = 0; rank < kRanks; ++rank) expected[i] += ValueAt(rank, i);
+    }
+    for (int root = 0; root < kRanks; ++root) {
+      const std::vector<float> input = ValuesOf(group.rank(), count);
+      std::vector<float> output(count + 1, 99);
+      ASSERT_TRUE(group.Reduce(input.data(), output.data(), count, DataType::kF32,
+                               reduce::ReduceOp::kSum, root));
+      EXPECT_EQ(output.back(), 99);
+      output.pop_back();
+      EXPECT_TRUE(output == (group.rank() == root ? expected : std::vector<float>(count, 99)));
+      EXPECT_TRUE(input == ValuesOf(group.rank(), count));
+      // In place, at the root.
+      std::vector<float> data = input;
+      ASSERT_TRUE(group.Reduce(data.data(), data.data(), count, DataType::kF32,
+                               reduce::ReduceOp::kSum, root));
+      EXPECT_TRUE(data == (group.rank() == root ? expected : input));
+    }
+  });
+}
+
 TEST_P(LongParts, AreExchanged) {
   const std::size_t count = GetParam();
   RunRanks([&](Communicator& group) {
@@ -178,7 +248,7 @@ TEST_P(LongParts, AreExchanged) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Elements, LongParts, ::testing::Values(1'001, 50'021, 300'007));
+INSTANTIATE_TEST_SUITE_P(Elements, LongParts, ::testing::Values(1'001, 50'021, 300'007, 1'300'003));
 
 }  // namespace
 }  // namespace espalier::runtime

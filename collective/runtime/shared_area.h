@@ -1,0 +1,63 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "collective/runtime/peer_memory.h"
+#include "collective/runtime/registered_memory.h"
+#include "collective/runtime/shared_collectives.h"
+#include "collective/runtime/shared_way.h"
+#include "collective/transport/shared_group.h"
+#include "collective/transport/transport.h"
+
+// Of SharedCollectives: what ranks have in the memory of all.
+namespace espalier::runtime {
+
+inline constexpr std::size_t kPage = 4096;
+inline constexpr std::size_t kLine = 64;
+// Outputs from here on would not stay in the caches anyway.
+inline constexpr std::size_t kStreamFrom = 4 << 20;
+// What is left of the line of a call.
+inline constexpr std::size_t kSmallestBytes = 16;
+
+// A small call is a line or two that others fetch, and one where the data has room behind the tag.
+struct alignas(2 * kLine) SharedCollectives::SharedCall {
+  transport::Counter arrived;
+  transport::MessageTag tag = {};
+  std::byte smallest[kSmallestBytes];
+  alignas(kLine) std::byte small[kMostSmallBytes];
+  RegisteredPlace input;
+  RegisteredPlace output;
+  // Where others may read the input in this rank's process; nowhere where that would go wrong.
+  const std::byte* readable;
+  std::byte* writable;  // where a broadcast's root may write
+  bool reads_all;
+  bool writes_all;
+
+  std::byte* PlaceFor(std::size_t bytes) { return bytes <= kSmallestBytes ? smallest : small; }
+};
+
+struct SharedCollectives::RankArea {
+  MemoryOwner owner;         // before the first call
+  std::size_t level2_bytes;  // as owner: of a core's own cache
+  SharedCall calls[2];       // by the parity of the call
+  transport::Signal met;
+  alignas(kPage) std::byte slots[2][kSlotBytes];  // by the parity of the piece
+  std::byte results[2][kSlotBytes];
+};
+
+// A vector of `count` elements in pieces of at most `length`; nothing is in those after its last.
+struct SharedCollectives::Pieces {
+  std::size_t count;
+  std::size_t length;
+  std::size_t element;
+
+  std::size_t size() const { return (count + length - 1) / length; }
+  std::size_t Offset(std::size_t piece) const { return piece * length * element; }
+  std::size_t Elements(std::size_t piece) const {
+    return std::min(length, count - std::min(count, piece * length));
+  }
+  std::size_t Bytes(std::size_t piece) const { return Elements(piece) * element; }
+};
+
+}  // namespace espalier::runtime

@@ -1,0 +1,153 @@
+// Of SharedCollectives: what is copied between the memories of processes.
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "collective/reduce/reduce.h"
+#include "collective/runtime/shared_area.h"
+#include "collective/runtime/shared_collectives.h"
+
+namespace espalier::runtime {
+namespace {
+
+using program::CollectiveKind;
+using reduce::Stores;
+
+// Parts from here on are read where they are: below, to ask the kernel costs more than a copy.
+constexpr std::size_t kReadFrom = 32 << 10;
+constexpr std::size_t kReduceReadFrom = 256 << 10;
+constexpr std::size_t kReduceChunk = 128 << 10;
+// The copy of what is a rank's own streams from here on: below, all of it stays in the shared
+// cache.
+constexpr std::size_t kStreamOwnFrom = 16 << 20;
+
+}  // namespace
+
+void SharedCollectives::MeetMemories() {
+  std::vector<MemoryOwner> owners;
+  for (int peer = 0; peer < size_; ++peer) owners.push_back(area(peer).owner);
+  memories_.Meet(std::move(owners));
+  level2_bytes_ = area(0).level2_bytes;  // the same for all
+}
+
+// From how many bytes of a part, or of what goes one way, on.
+std::size_t SharedCollectives::ReadFrom(CollectiveKind kind) const {
+  switch (kind) {
+    case CollectiveKind::kAllToAll:
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kBroadcast:
+      return kReadFrom;
+    case CollectiveKind::kReduce:
+      return costs_.lanes < size_ ? SIZE_MAX : kReduceReadFrom;
+    default:
+      return SIZE_MAX;
+  }
+}
+
+// All ranks see the same lines, so that they decide alike.
+bool SharedCollectives::IsRead(const Operands& operands, const CallSignature& call) const {
+  if (way_ == SharedWay::kSlots) return false;
+  const bool writes =
+      call.kind == CollectiveKind::kBroadcast || call.kind == CollectiveKind::kReduce;
+  const std::size_t count = writes ? operands.elements : LongestPart(operands, kSlotBytes).count;
+  const std::size_t bytes = count * reduce::SizeOf(operands.type);
+  if (bytes < ReadFrom(call.kind)) return false;
+  for (int peer = 0; peer < size_; ++peer) {
+    const SharedCall& theirs = call_of(peer);
+    if (!theirs.reads_all || theirs.readable == nullptr) return false;
+    if (writes && !theirs.writes_all) return false;
+  }
+  return true;
+}
+
+Result<void> SharedCollectives::RunByReading(const Operands& operands, const CallSignature& call) {
+  auto done = call.kind == CollectiveKind::kBroadcast ? Spread(operands, call.root)
+              : call.kind == CollectiveKind::kReduce  ? Collect(operands, call.root)
+                                                      : ReadParts(operands, call.kind);
+  return done ? Meet() : done;
+}
+
+// Allgather and alltoall, straight from the memory of each peer.
+Result<void> SharedCollectives::ReadParts(const Operands& operands, CollectiveKind kind) {
+  const std::size_t element = reduce::SizeOf(operands.type);
+  const bool gathers = kind == CollectiveKind::kAllGather;
+  const Stores stores =
+      LongestPart(operands, kSlotBytes).count * inputs_.size() * element >= kStreamOwnFrom
+          ? Stores::kStreaming
+          : Stores::kCached;
+  for (int step = 0; step < size_; ++step) {
+    const int peer = (rank_ + step) % size_;
+    const std::size_t bytes = operands.PartOf(gathers ? peer : rank_) * element;
+    const std::byte* from = peer == rank_ ? operands.input : call_of(peer).readable;
+    if (!gathers) from += operands.BeginOf(rank_) * element;
+    std::byte* to = operands.output + operands.BeginOf(peer) * element;
+    if (bytes == 0 || (peer == rank_ && from == to)) continue;
+    if (peer == rank_) {
+      reduce::Copy(from, to, bytes, stores);
+      continue;
+    }
+    auto read = memories_.Read(peer, from, to, bytes);
+    if (!read) return read;
+  }
+  return {};
+}
+
+// Each rank but the root reads what it is to have, less the last of as many parts as there are
+// ranks, which the root writes meanwhile: all copy as much.
+Result<void> SharedCollectives::Spread(const Operands& operands, int root) {
+  const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
+  const std::size_t begin = bytes - bytes / inputs_.size() / kLine * kLine;  // of the last part
+  if (rank_ != root) return memories_.Read(root, call_of(root).readable, operands.output, begin);
+  if (operands.output != operands.input) {
+    reduce::Copy(operands.input, operands.output, bytes,
+                 bytes >= kStreamFrom ? Stores::kStreaming : Stores::kCached);
+  }
+  for (int step = 1; step < size_; ++step) {
+    const int peer = (rank_ + step) % size_;
+    auto written = memories_.Write(peer, operands.input + begin, call_of(peer).writable + begin,
+                                   bytes - begin);
+    if (!written) return written;
+  }
+  return {};
+}
+
+// Each rank reads its share of all inputs, chunk by chunk, and reduces it; all but the root write
+// it to the root then, which has the larger share therefore.
+Result<void> SharedCollectives::Collect(const Operands& operands, int root) {
+  const std::size_t element = reduce::SizeOf(operands.type);
+  const std::size_t ranks = inputs_.size();
+  const std::size_t others = ranks - 1;
+  const std::size_t share = operands.elements * others / (ranks + others * others) / kLine * kLine;
+  const std::size_t roots = operands.elements - others * share;
+  const auto place = static_cast<std::size_t>((rank_ - root + size_) % size_);  // from the root
+  const std::size_t begin = place == 0 ? 0 : roots + (place - 1) * share;
+  const std::size_t end = begin + (place == 0 ? roots : share);
+  const Stores stores =
+      operands.elements * element >= kStreamFrom ? Stores::kStreaming : Stores::kCached;
+  const std::size_t chunk = std::min(kReduceChunk, kSlotBytes / ranks / kPage * kPage) / element;
+  for (std::size_t at = begin; at < end; at += chunk) {
+    const std::size_t count = std::min(chunk, end - at);
+    std::byte* scratch = slot(rank_, 0);
+    for (int peer = 0; peer < size_; ++peer) {
+      const std::byte*& input = inputs_[static_cast<std::size_t>(peer)];
+      input = operands.input + at * element;
+      if (peer == rank_) continue;
+      auto read =
+          memories_.Read(peer, call_of(peer).readable + at * element, scratch, count * element);
+      if (!read) return read;
+      input = scratch;
+      scratch += chunk * element;
+    }
+    std::byte* output = rank_ == root ? operands.output + at * element : result_slot(rank_, 0);
+    reduce::Reduce(reduction_, inputs_, {&output, 1}, count,
+                   rank_ == root ? stores : Stores::kCached);
+    if (rank_ == root) continue;
+    auto written =
+        memories_.Write(root, output, call_of(root).writable + at * element, count * element);
+    if (!written) return written;
+  }
+  return {};
+}
+
+}  // namespace espalier::runtime

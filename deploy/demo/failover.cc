@@ -139,13 +139,13 @@ Result<void> BreakLink(const lab::Lab& lab, const LabDaemons& daemons, Detection
     start = std::chrono::steady_clock::now();
     Result<io::JsonValue> outcome = daemons.Post("/api/v1/links/fail?id=" + link->id);
     if (!outcome) return Propagate(outcome);
-    failure.flows_moved = std::stoi(outcome->Find("moved")->text);
+    failure.moved_by_operator = std::stoi(outcome->Find("moved")->text);
   }
   Result<void> moved = AwaitMoved(daemons, link->id);
   if (!moved) return moved;
   failure.seconds_to_move =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (detection != Detection::kOperator) failure.flows_moved = failure.flows_on_link;
+  failure.flows_moved = failure.flows_on_link;
   return {};
 }
 
@@ -188,7 +188,7 @@ Result<FailureFigures> RunWithFailure(const lab::Lab& lab, const Experiment& exp
   if (!failure.link.empty()) {
     Result<bool> restored = lab::RestoreLink(lab, failure.link);
     if (!restored) return Propagate(restored);
-    if (detection == Detection::kOperator && failure.flows_moved > 0) {
+    if (failure.moved_by_operator) {
       Result<io::JsonValue> told = daemons.Post("/api/v1/links/restore?id=" + failure.link);
       if (!told) return Propagate(told);
     }

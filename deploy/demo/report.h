@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,7 +31,10 @@ struct IdealFigures {
 struct FailureFigures {
   std::string link;
   int flows_on_link = 0;
-  int flows_moved = 0;
+  int flows_moved = 0;  // that were waited for
+  // Of these, at the operator's command, where there was one: fewer where hosts had found the link
+  // before.
+  std::optional<int> moved_by_operator{};
   int dead_flows = 0;  // flows that did not end
   double seconds_to_move =
       0;  // from the operator's command (else: the failure) until agents have new ports

@@ -42,7 +42,7 @@ struct ControllerOptions {
   Algorithm algorithm = Algorithm::kOptimal;
   // How many live flows one start may move, at their next message, where the maximum load would
   // grow beyond its optimum otherwise; 0: only an operator or a dead path moves live flows.
-  std::size_t moves_per_start = 4;
+  std::size_t moves_per_start = 8;
   // And how many bytes these may have in flight in all.
   std::int64_t moved_bytes_per_start = std::numeric_limits<std::int64_t>::max();
   // Whether hosts are told the rate that each flow is to settle at (water-filling), as a limit.

@@ -114,8 +114,9 @@ class Placement {
   // A drawn port leads anywhere, also to where another flow is. Where flows that were redrawn some
   // time ago carry a link above an even share, others make room by at most `most_moves` for each:
   // rather those that were not redrawn, which have not just found a path that works. The time is
-  // for hosts to tell whether the path that was left, which looks free now, is dead for all. How
-  // many flows moved. To be called now and then; O(flows that were redrawn).
+  // for hosts to tell whether the path that was left, which looks free now, is dead for all: less
+  // where some link is known to be. How many flows moved. To be called now and then; O(flows that
+  // were redrawn).
   std::size_t MakeRoomForRedrawn(TimePoint now, std::size_t most_moves);
 
  private:

@@ -9,8 +9,10 @@ using wire::PathReason;
 
 namespace {
 
-// Hosts that are asked about a path answer within SuspectProbesOptions::answer_timeout.
+// Where no link is known to be dead, one may be that is not known yet: hosts are asked for as long
+// as SuspectProbesOptions::patience.
 constexpr Duration kUntilRoomIsMade = std::chrono::milliseconds(300);
+constexpr Duration kUntilDoubtsEnd = std::chrono::seconds(4);
 constexpr std::size_t kMostLeftPorts = 8;
 
 }  // namespace
@@ -57,9 +59,14 @@ void Placement::Hold(const Flow& flow, bool holds) {
 
 std::size_t Placement::MakeRoomForRedrawn(TimePoint now, std::size_t most_moves) {
   std::vector<FlowSlot> tight;
+  if (redrawn_.empty()) return 0;
+  const bool is_any_down = std::ranges::any_of(
+      state_.topology.links(),
+      [](const fabric::Link& link) { return link.state == fabric::LinkState::kDown; });
+  const Duration pause = is_any_down ? kUntilRoomIsMade : kUntilDoubtsEnd;
   for (auto& [slot, redrawn] : redrawn_) {
     const Flow& flow = state_.flows.At(slot);
-    const bool is_due = redrawn.since && now - *redrawn.since >= kUntilRoomIsMade;
+    const bool is_due = redrawn.since && now - *redrawn.since >= pause;
     if (!is_due || flow.status == FlowStatus::kAdopting) continue;
     redrawn.since.reset();
     if (IsTight(flow)) tight.push_back(slot);

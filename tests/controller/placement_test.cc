@@ -355,7 +355,7 @@ TEST_F(Redrawn, OthersMakeRoomForAFlowThatLeftItsPath) {
   const int met = SpineOf(1);
   const std::uint16_t port = Redraw(0, met);
   EXPECT_EQ(MaxLoad(), (Load{2, 1}));
-  cluster_.Advance(1s);
+  cluster_.Advance(5s);
   EXPECT_EQ(MaxLoad(), (Load{1, 1}));
   EXPECT_EQ(PortOf(0), port);  // it has found a path that works
   EXPECT_EQ(SpineOf(1), left);
@@ -372,9 +372,21 @@ TEST_F(Redrawn, OneMakesRoomWhereTwoOfThemMeet) {
   Redraw(0, *spines.begin());
   Redraw(1, *spines.begin());
   EXPECT_EQ(MaxLoad(), (Load{2, 1}));
-  cluster_.Advance(1s);
+  cluster_.Advance(5s);
   EXPECT_EQ(MaxLoad(), (Load{1, 1}));
   EXPECT_EQ(cluster_.CounterValue(kMoved), 1);
+}
+
+TEST_F(Redrawn, RoomIsMadeSoonOnlyWhereALinkIsKnownToBeDead) {
+  const int left = SpineOf(0);
+  Redraw(0, SpineOf(1));
+  cluster_.Advance(2s);
+  for (int host = 1; host < 4; ++host) EXPECT_NE(SpineOf(host), left);  // it may be dead
+  EXPECT_EQ(cluster_.CounterValue(kMoved), 0);
+  ASSERT_TRUE(cluster_.ChangeLink("leaf1--spine" + std::to_string(SpineOf(3)), IntentAction::kFail)
+                  .has_value());
+  cluster_.Advance(1s);
+  EXPECT_EQ(MaxLoad(), (Load{2, 1}));  // four flows, three spines
 }
 
 TEST_F(Redrawn, NobodyMakesRoomWhereNoneIsNeeded) {

@@ -126,6 +126,10 @@ TEST(LabCommands, RaiseUseBreakAndEndALab) {
   EXPECT_EQ(Espalier({"lab", "fail", "--name", name, "leaf0--spine9"}).exit_code, 1);
   EXPECT_EQ(Espalier({"lab", "restore", "--name", name, "leaf0--spine1"}).exit_code, 0);
   EXPECT_EQ(Espalier({"lab", "exec", "--name", name, "h9", "true"}).exit_code, 1);
+  const Outcome machine =
+      Espalier({"lab", "rdma", "--name", name, "--host", "leaf0", "--", "true"});
+  EXPECT_EQ(machine.exit_code, 1);
+  EXPECT_THAT(machine.err, HasSubstr("has no host 'leaf0'"));
 
   EXPECT_EQ(Espalier({"lab", "down", "--name", name}).exit_code, 0);
   EXPECT_EQ(Espalier({"lab", "down", "--name", name}).exit_code, 1);

@@ -365,6 +365,13 @@ void Controller::TakeFindings(const PathLearner::Findings& findings) {
                     state_.topology.node(mismatch.key.source).id,
                     state_.topology.node(mismatch.key.destination).id, mismatch.port));
   }
+  for (const PathLearner::GivenUp& given_up : findings.given_up) {
+    state_.history.Record(
+        loop_.Now(), "port_given_up",
+        fmt::format("source={} destination={} port={}",
+                    state_.topology.node(given_up.key.source).id,
+                    state_.topology.node(given_up.key.destination).id, given_up.port));
+  }
   for (const fabric::PortKey& key : findings.changed) placement_.Revisit(key);
   if (findings.changed.empty()) return;
   foresight_.HandleFindings();

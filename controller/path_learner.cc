@@ -15,6 +15,9 @@ using fabric::PortKey;
 using fabric::PortTrust;
 
 constexpr std::uint8_t kFirstTtl = 2;  // TTL 1 ends at the source's own leaf
+constexpr std::size_t kMostCompanions = 3;
+// A source of which so many orders in a row had no answer gets none: more questions are in vain.
+constexpr std::size_t kMostSilentOrders = 16;
 
 // The n-th port to try for a key: a walk through all RoCE ports from a start of the key's own, so
 // that two keys do not crowd the same ports. The step is odd, so no port comes twice.
@@ -98,7 +101,10 @@ PathLearner::PathLearner(const fabric::Topology& topology, fabric::PathTable& pa
                                              "Probe answers that nobody had asked for, or that "
                                              "came from an address on none of the paths")),
       mismatch_metric_(metrics.MakeCounter("espalier_controller_path_map_mismatches_total",
-                                           "Ports seen on another path than the map said")) {}
+                                           "Ports seen on another path than the map said")),
+      given_up_metric_(metrics.MakeCounter("espalier_controller_predicted_ports_given_up_total",
+                                           "Ports that only a model put on their path, and of "
+                                           "which no probe was answered while others were")) {}
 
 std::span<const Path> PathLearner::PathsOf(const PortKey& key) {
   const auto from = paths_.FindAttachment(key.source);
@@ -141,7 +147,7 @@ bool PathLearner::PredictPort(const PortKey& key, PathIndex path, KeyState& stat
   constexpr std::size_t kMostTried = 1'024;
   for (std::size_t tried = 0; tried < kMostTried; ++tried) {
     const std::uint16_t port = NthPort(key, state.cursor);
-    if (!map_.Find(key, port)) {
+    if (!map_.Find(key, port) && !state.doubts.HasGivenUp(port)) {
       const auto predicted = models_.Predict(key, port);
       if (!predicted) return false;
       map_.Predict(key, port, *predicted);
@@ -155,10 +161,21 @@ bool PathLearner::PredictPort(const PortKey& key, PathIndex path, KeyState& stat
 void PathLearner::Verify(const PortKey& key, std::uint16_t port) {
   if (key.protocol != wire::kProtocolUdp) return;
   KeyState& state = StateOf(key);
+  const auto known = map_.Find(key, port);
+  if (known && !known->was_seen) {
+    state.doubts.Add(port, known->path);
+  } else {
+    state.doubts.Renew(port);
+  }
   if (std::find(state.verify.begin(), state.verify.end(), port) == state.verify.end()) {
     state.verify.push_back(port);
   }
   Queue(key, state);
+}
+
+bool PathLearner::HasGivenUp(const PortKey& key, std::uint16_t port) const {
+  const auto state = keys_.find(key);
+  return state != keys_.end() && state->second.doubts.HasGivenUp(port);
 }
 
 bool PathLearner::VerifyOnce(const PortKey& key, std::uint16_t port) {
@@ -175,6 +192,7 @@ std::vector<std::uint16_t> PathLearner::NextPorts(const PortKey& key, KeyState& 
     ports.push_back(state.verify.front());
     state.verify.pop_front();
   }
+  AddCompanions(key, state, ports);
   if (!state.wanted) return ports;
   state.wanted = false;
   const std::size_t enough = ports.size() + 3 * PathsOf(key).size() + 4;
@@ -191,6 +209,32 @@ std::vector<std::uint16_t> PathLearner::NextPorts(const PortKey& key, KeyState& 
   std::sort(ports.begin(), ports.end());
   ports.erase(std::unique(ports.begin(), ports.end()), ports.end());
   return ports;
+}
+
+void PathLearner::AddCompanions(const PortKey& key, KeyState& state,
+                                std::vector<std::uint16_t>& ports) {
+  const auto doubted = std::ranges::find_if(
+      ports, [&](std::uint16_t port) { return state.doubts.WantsOthers(port); });
+  if (doubted == ports.end()) return;
+  const PathIndex path = *state.doubts.PathOf(*doubted);
+  const std::size_t enough =
+      std::min<std::size_t>(ports.size() + kMostCompanions, options_.max_ports_per_order);
+  const auto add_known = [&](bool verified) {
+    for (const PortEntry& entry : map_.Ports(key)) {
+      if (ports.size() >= enough) return;
+      const bool fits = entry.path == path && (entry.trust == PortTrust::kVerified) == verified;
+      if (fits && std::ranges::find(ports, entry.port) == ports.end()) ports.push_back(entry.port);
+    }
+  };
+  const std::size_t before = ports.size();
+  add_known(/*verified=*/true);
+  if (ports.size() == before) PredictPort(key, path, state);
+  add_known(/*verified=*/false);
+  // No model knows of others any more: some at random will do.
+  while (ports.size() < enough) {
+    const std::uint16_t port = NthPort(key, state.cursor++);
+    if (std::ranges::find(ports, port) == ports.end()) ports.push_back(port);
+  }
 }
 
 PathLearner::Order PathLearner::MakeOrder(const PortKey& key, KeyState& state, SourceState& source,
@@ -220,11 +264,16 @@ PathLearner::Order PathLearner::MakeOrder(const PortKey& key, KeyState& state, S
   orders_[wire_order.order] = {
       .key = key,
       .ports = {wire_order.source_ports.begin(), wire_order.source_ports.end()},
+      .expected = {},
       .ttls = ttls,
       .answers = {},
       .resolved = 0,
       .deadline = now + pacing * static_cast<int>(source.open_orders + 1) +
                   options_.answer_timeout + options_.order_grace};
+  for (const std::uint16_t port : wire_order.source_ports) {
+    const auto known = map_.Find(key, port);
+    if (known) orders_[wire_order.order].expected.emplace(port, known->path);
+  }
   state.ordered = true;
   ++source.open_orders;
   probes_ordered_ += probes;
@@ -272,6 +321,7 @@ void PathLearner::TakeAnswer(OpenOrder& order, const wire::ProbeAnswer& answer,
   }
   answers_metric_.Add();
   ++order.resolved;
+  StateOf(order.key).doubts.HandleAnswer(answer.source_port);
   const auto known = map_.Find(order.key, answer.source_port);
   if (!map_.Observe(order.key, answer.source_port, *path)) {
     ESPALIER_CHECK(known.has_value(), "a mismatch with nothing");
@@ -300,6 +350,39 @@ PathLearner::Findings PathLearner::HandleReport(const wire::ProbeReport& report,
   return findings;
 }
 
+// Whether switches on this path, or at least some where no model knows it any more, answer.
+bool PathLearner::IsAnsweredBeside(const OpenOrder& order, std::uint16_t port,
+                                   PathIndex path) const {
+  const bool has_model = map_.Find(order.key, port).has_value();
+  return std::ranges::any_of(order.answers, [&](const auto& answered) {
+    const auto seen = map_.Find(order.key, answered.first);
+    if (!seen || seen->trust != PortTrust::kVerified) return false;
+    const auto expected = order.expected.find(answered.first);
+    return !has_model || seen->path == path ||
+           (expected != order.expected.end() && expected->second == path);
+  });
+}
+
+void PathLearner::JudgeSilence(const OpenOrder& order, KeyState& state, bool may_ask_again,
+                               Findings& findings) {
+  for (const std::uint16_t port : order.ports) {
+    const auto path = state.doubts.PathOf(port);
+    if (!path || order.answers.contains(port)) continue;
+    switch (state.doubts.HandleSilence(port, IsAnsweredBeside(order, port, *path))) {
+      case PortDoubts::Verdict::kUnknown:
+        break;
+      case PortDoubts::Verdict::kAskAgain:
+        if (may_ask_again) state.verify.push_back(port);
+        break;
+      case PortDoubts::Verdict::kGivenUp:
+        map_.DropPrediction(order.key, port);
+        given_up_metric_.Add();
+        findings.given_up.push_back({order.key, port});
+        break;
+    }
+  }
+}
+
 void PathLearner::Finish(std::map<std::uint64_t, OpenOrder>::iterator order, Findings& findings) {
   const OpenOrder& open = order->second;
   SourceState& source = sources_.at(open.key.source);
@@ -310,9 +393,11 @@ void PathLearner::Finish(std::map<std::uint64_t, OpenOrder>::iterator order, Fin
   } else {
     source.pace = std::min(options_.max_probes_per_second, source.pace * 2);
   }
+  source.silent_orders = open.answers.empty() ? source.silent_orders + 1 : 0;
   models_.Learn(open.key);
   KeyState& state = StateOf(open.key);
   state.ordered = false;
+  JudgeSilence(open, state, source.silent_orders < kMostSilentOrders, findings);
   if (state.wanted || !state.verify.empty()) Queue(open.key, state);
   findings.changed.insert(open.key);
   orders_.erase(order);
@@ -375,6 +460,7 @@ void PathLearner::HandleLinkChange(std::span<const fabric::LinkId> links) {
     return has_one->second;
   };
   map_.MarkReverify(affected);
+  for (auto& [key, state] : keys_) state.doubts.StartOver();
   models_.HandleFabricChange();
 }
 

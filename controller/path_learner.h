@@ -14,6 +14,7 @@
 #include "common/base/metrics.h"
 #include "common/fabric/path_map.h"
 #include "common/fabric/paths.h"
+#include "controller/port_doubts.h"
 #include "controller/port_models.h"
 #include "proto/messages.h"
 
@@ -39,7 +40,9 @@ struct PathLearnerOptions {
 // A probe of TTL t is answered by the switch that hop t-2 of the path enters, with the address of
 // the interface it came in on (or any of that switch): enough TTLs are sent to tell the paths of
 // the pair apart. Silence is unknown, never down: unanswered ports are passed over, and the pace
-// of their source is halved, down to what ICMP limits let through.
+// of their source is halved, down to what ICMP limits let through. A port that was seen is never
+// given up for it; one that only a model put on its path is, where it stays silent while others
+// of that path are answered (PortDoubts).
 //
 // Thread safety: the controller's loop thread. The references must outlive it.
 class PathLearner {
@@ -50,11 +53,15 @@ class PathLearner {
   // A port of this key is needed that takes this path. True: a model has put one into the map
   // at once. Else probes are queued; the caller asks again when their answers leave it wanting.
   bool Want(const fabric::PortKey& key, fabric::PathIndex path);
-  // This port is in use or about to be: look whether it still takes its path.
+  // This port is in use or about to be: look whether it still takes its path. One that no probe
+  // has seen is asked about again if it stays silent.
   void Verify(const fabric::PortKey& key, std::uint16_t port);
   // As Verify, but once for ever, for a key of which nothing else is asked. Whether its answer
   // may still come.
   bool VerifyOnce(const fabric::PortKey& key, std::uint16_t port);
+
+  // This port was predicted and led nowhere, in the fabric as it is: it must not be used.
+  bool HasGivenUp(const fabric::PortKey& key, std::uint16_t port) const;
 
   struct Order {
     fabric::NodeId source;  // whose agent must probe
@@ -71,9 +78,14 @@ class PathLearner {
     fabric::PathIndex expected;
     fabric::PathIndex seen;
   };
+  struct GivenUp {
+    fabric::PortKey key;
+    std::uint16_t port = 0;
+  };
   struct Findings {
     std::set<fabric::PortKey> changed;  // keys with new ports, or an order that came to its end
     std::vector<Mismatch> mismatches;
+    std::vector<GivenUp> given_up;  // just now
   };
   // A report of the agent that owns `sources`. Answers to orders that are not its own, ports or
   // TTLs that were not asked, and addresses that are on none of the paths are counted and
@@ -99,6 +111,7 @@ class PathLearner {
   struct KeyState {
     bool wanted = false;
     std::deque<std::uint16_t> verify;
+    PortDoubts doubts;
     std::uint32_t cursor = 0;  // ports tried, round and round
     bool ordered = false;      // one order at a time
     bool queued = false;
@@ -106,6 +119,7 @@ class PathLearner {
   struct OpenOrder {
     fabric::PortKey key;
     std::set<std::uint16_t> ports;
+    std::map<std::uint16_t, fabric::PathIndex> expected;  // of those that the map knew
     std::vector<std::uint8_t> ttls;
     std::map<std::uint16_t, std::vector<wire::ProbeAnswer>> answers;
     std::size_t resolved = 0;
@@ -116,6 +130,7 @@ class PathLearner {
     std::vector<fabric::PortKey> keys;  // all that are in keys_, by when they came
     std::size_t used_keys = 0;          // of them, when they were last looked at
     std::size_t open_orders = 0;
+    std::size_t silent_orders = 0;  // in a row
     std::uint32_t pace;
   };
 
@@ -127,9 +142,15 @@ class PathLearner {
   bool PredictPort(const fabric::PortKey& key, fabric::PathIndex path, KeyState& state);
   std::vector<std::uint16_t> NextPorts(const fabric::PortKey& key, KeyState& state,
                                        std::size_t limit);
+  // Others for the path of a doubted port among these, whose answers tell what its silence means.
+  void AddCompanions(const fabric::PortKey& key, KeyState& state,
+                     std::vector<std::uint16_t>& ports);
   Order MakeOrder(const fabric::PortKey& key, KeyState& state, SourceState& source, TimePoint now);
   void TakeAnswer(OpenOrder& order, const wire::ProbeAnswer& answer, Findings& findings);
   void Finish(std::map<std::uint64_t, OpenOrder>::iterator order, Findings& findings);
+  void JudgeSilence(const OpenOrder& order, KeyState& state, bool may_ask_again,
+                    Findings& findings);
+  bool IsAnsweredBeside(const OpenOrder& order, std::uint16_t port, fabric::PathIndex path) const;
 
   const fabric::Topology& topology_;
   fabric::PathTable& paths_;
@@ -140,6 +161,7 @@ class PathLearner {
   Counter& answers_metric_;
   Counter& unexpected_metric_;
   Counter& mismatch_metric_;
+  Counter& given_up_metric_;
 
   std::unordered_map<fabric::PortKey, KeyState> keys_;
   std::map<fabric::NodeId, SourceState> sources_;

@@ -330,6 +330,16 @@ bool Placement::Adopt(FlowSlot slot) {
   return true;
 }
 
+bool Placement::LeavePortsGivenUp(Flow& flow) {
+  bool has_one = false;
+  for (FlowWay& way : flow.ways) {
+    if (way.port == 0 || !learner_.HasGivenUp(flow.key, way.port)) continue;
+    way.urgent = true;  // as good as dead
+    has_one = true;
+  }
+  return has_one;
+}
+
 void Placement::Revisit(const fabric::PortKey& key) {
   const auto found = state_.by_key.find(key);
   if (found == state_.by_key.end()) return;
@@ -338,9 +348,10 @@ void Placement::Revisit(const fabric::PortKey& key) {
     if (flow.status == FlowStatus::kAdopting) {
       Adopt(slot);
     } else if (flow.status == FlowStatus::kLearning) {
+      LeavePortsGivenUp(flow);
       ChoosePorts(slot, flow.reason);
     } else if (flow.status == FlowStatus::kRouted) {
-      bool leads_elsewhere = false;
+      bool leads_elsewhere = LeavePortsGivenUp(flow);
       for (FlowWay& way : flow.ways) {
         const auto entry = state_.path_map.Find(key, way.port);
         if (!entry || entry->path == way.port_path) continue;

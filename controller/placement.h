@@ -147,6 +147,8 @@ class Placement {
   // kRouted if the map knows a port for each of the flow's paths, else kLearning and a probe is
   // asked for.
   void ChoosePorts(FlowSlot slot, wire::PathReason reason);
+  // Has its ways look for other ports where theirs were given up; whether there are such.
+  bool LeavePortsGivenUp(Flow& flow);
   // A way that leaves a broken path takes this port, if that is free and is known to lead to its
   // path.
   bool TakePort(Flow& flow, FlowWay& way, std::uint16_t port);

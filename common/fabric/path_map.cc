@@ -18,11 +18,11 @@ bool PathMap::Observe(const PortKey& key, std::uint16_t port, PathIndex path) {
   auto& entries = entries_[key];
   const auto at = Position(entries, port);
   if (at == entries.end() || at->port != port) {
-    entries.insert(at, PortEntry{port, PortTrust::kVerified, path});
+    entries.insert(at, PortEntry{.port = port, .trust = PortTrust::kVerified, .path = path});
     return true;
   }
   const bool agrees = at->path == path || at->trust == PortTrust::kReverify;
-  *at = PortEntry{port, PortTrust::kVerified, path};
+  *at = PortEntry{.port = port, .trust = PortTrust::kVerified, .path = path};
   return agrees;
 }
 
@@ -30,9 +30,9 @@ void PathMap::Predict(const PortKey& key, std::uint16_t port, PathIndex path) {
   auto& entries = entries_[key];
   const auto at = Position(entries, port);
   if (at == entries.end() || at->port != port) {
-    entries.insert(at, PortEntry{port, PortTrust::kPredicted, path});
+    entries.insert(at, PortEntry{.port = port, .trust = PortTrust::kPredicted, .path = path});
   } else if (at->trust != PortTrust::kVerified) {
-    *at = PortEntry{port, PortTrust::kPredicted, path};
+    *at = PortEntry{.port = port, .trust = PortTrust::kPredicted, .path = path};
   }
 }
 
@@ -41,6 +41,14 @@ void PathMap::DropPredictions(const PortKey& key) {
   if (found == entries_.end()) return;
   std::erase_if(found->second,
                 [](const PortEntry& entry) { return entry.trust == PortTrust::kPredicted; });
+  if (found->second.empty()) entries_.erase(found);
+}
+
+void PathMap::DropPrediction(const PortKey& key, std::uint16_t port) {
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return;
+  std::erase_if(found->second,
+                [&](const PortEntry& entry) { return entry.port == port && !entry.was_seen; });
   if (found->second.empty()) entries_.erase(found);
 }
 

@@ -52,6 +52,8 @@ enum class PortTrust : std::uint8_t { kPredicted, kVerified, kReverify };
 struct PortEntry {
   std::uint16_t port = 0;
   PortTrust trust = PortTrust::kVerified;
+  // By a probe, in this fabric or (kReverify) an earlier one; else there is only a model's word.
+  bool was_seen = trust != PortTrust::kPredicted;
   PathIndex path;
   bool operator==(const PortEntry&) const = default;
 };
@@ -71,6 +73,8 @@ class PathMap {
   void Predict(const PortKey& key, std::uint16_t port, PathIndex path);
   // A mismatch shows that a model is wrong: forgets all that is predicted for the key.
   void DropPredictions(const PortKey& key);
+  // Forgets one port that was never seen; what was seen stays.
+  void DropPrediction(const PortKey& key, std::uint16_t port);
   void Forget(const PortKey& key);
 
   // The fabric changed: all entries of keys that `affected` accepts become kReverify.

@@ -156,7 +156,8 @@ bool TreeJobs::ChoosePort(JobPlan& plan, std::size_t number) {
   };
   std::uint16_t& port = plan.ports[number];
   const auto known = state_.path_map.Find(key, port);
-  if (port != 0 && known && known->path != edge.crossing->path) {  // a model was wrong
+  const bool leads_elsewhere = known && known->path != edge.crossing->path;
+  if (port != 0 && (leads_elsewhere || learner_.HasGivenUp(key, port))) {  // a model was wrong
     state_.ports.Release(key, port);
     port = 0;
   }
@@ -381,6 +382,7 @@ bool TreeJobs::LeadsElsewhere(const JobPlan& plan) const {
     const TreeEdge& edge = plan.edge(i);
     const auto entry = state_.path_map.Find(KeyOf(plan, edge), plan.ports[i]);
     if (entry && entry->path != edge.crossing->path) return true;
+    if (learner_.HasGivenUp(KeyOf(plan, edge), plan.ports[i])) return true;
   }
   return false;
 }

@@ -285,6 +285,7 @@ void Cluster::AnswerProbes(Host& host, const wire::ProbeOrder& order) {
       auto way = between.begin() + spine;
       if (begins_dead(*way)) way = std::find_if_not(between.begin(), between.end(), begins_dead);
       if (way == between.end()) continue;
+      if (dark_spines.contains(static_cast<int>(way - between.begin()))) continue;
       const auto& hops = way->hops;
       const auto last = hops.begin() + ttl - 2;
       if (std::any_of(hops.begin(), last + 1,

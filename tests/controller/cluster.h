@@ -81,6 +81,8 @@ class Cluster : private Bus {
   std::function<int(int from, int to, std::uint16_t port)> hash;
   // Links that drop all packets, of which nobody was told.
   std::set<fabric::LinkId> dead;
+  // Spines that drop all packets, and answer none, while all leaves hash onto them as before.
+  std::set<int> dark_spines;
   // The spines of all ports that the host has applied for a flow, in order.
   std::vector<int> AppliedSpines(int from, std::uint64_t flow, int to) const;
   // The spine of the port that the host has applied for a flow; -1: ECMP.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/fabric/ecmp_hash.h"
 #include "tests/controller/cluster.h"
 
 namespace espalier::controller {
@@ -457,6 +458,38 @@ TEST(Controller, StopsTrustingAModelThatAProbeContradicts) {
   OpenFourFlows(cluster);
   EXPECT_GE(cluster.CounterValue(kMismatches), 1);
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
+}
+
+// The topology file names the leaves' hash. The spine is failed for the controller, whose model has
+// the leaves leave it, but they go on hashing onto it: no probe of a port that leads there is ever
+// answered.
+TEST(Controller, FlowsLeavePredictedPortsThatLeadIntoADeadSpine) {
+  const fabric::EcmpSpec hash{.hash = "crc32", .seed = 7};
+  Cluster cluster(kShape, {}, hash);
+  const auto leaf = *fabric::MakeEcmpHash(hash);
+  cluster.hash = [&](int from, int to, std::uint16_t port) {
+    return static_cast<int>(leaf->Choose(
+        {.source = cluster.Address(from), .destination = cluster.Address(to), .source_port = port},
+        4));
+  };
+  cluster.ConnectAll();
+  ASSERT_TRUE(cluster.ChangeNode("spine1", IntentAction::kFail).has_value());
+  cluster.dark_spines = {1};
+  for (int i = 0; i < 4; ++i) {
+    cluster.Open(i, {{.id = 1, .to = 4 + i}, {.id = 2, .to = 8 + i}, {.id = 3, .to = 12 + i}});
+  }
+  cluster.Settle();
+  cluster.Advance(10s);
+  for (int i = 0; i < 4; ++i) {
+    for (std::uint64_t id = 1; id <= 3; ++id) {
+      const int to = i + 4 * static_cast<int>(id);
+      const Flow& flow = cluster.FlowOf(i, id);
+      EXPECT_EQ(flow.status, FlowStatus::kRouted);
+      EXPECT_EQ(cluster.AppliedSpine(i, id, to), cluster.state().PathOf(flow.ways[0])->value())
+          << "flow " << id << " of host " << i;
+    }
+  }
+  EXPECT_GE(cluster.CounterValue("espalier_controller_predicted_ports_given_up_total"), 1);
 }
 
 TEST(Controller, FollowsAnAgentThatLeftADeadPathByItself) {

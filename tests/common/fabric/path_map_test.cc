@@ -18,7 +18,8 @@ TEST(PathMap, IsVerifiedByAProbe) {
   EXPECT_EQ(map.Find(kKey, 0xC000), std::nullopt);
   EXPECT_TRUE(map.Observe(kKey, 0xC000, Path(3)));
   EXPECT_TRUE(map.Observe(kKey, 0xC000, Path(3)));
-  EXPECT_EQ(map.Find(kKey, 0xC000), (PortEntry{0xC000, PortTrust::kVerified, Path(3)}));
+  EXPECT_EQ(map.Find(kKey, 0xC000),
+            (PortEntry{.port = 0xC000, .trust = PortTrust::kVerified, .path = Path(3)}));
   EXPECT_EQ(map.Find(kOtherKey, 0xC000), std::nullopt);
   EXPECT_EQ(map.Find(kKey, 0xC001), std::nullopt);
 }
@@ -27,10 +28,12 @@ TEST(PathMap, KeepsTheNewTruthOfAMismatch) {
   PathMap map;
   map.Observe(kKey, 0xC000, Path(3));
   EXPECT_FALSE(map.Observe(kKey, 0xC000, Path(1)));
-  EXPECT_EQ(map.Find(kKey, 0xC000), (PortEntry{0xC000, PortTrust::kVerified, Path(1)}));
+  EXPECT_EQ(map.Find(kKey, 0xC000),
+            (PortEntry{.port = 0xC000, .trust = PortTrust::kVerified, .path = Path(1)}));
   map.Predict(kKey, 0xC001, Path(1));
   EXPECT_FALSE(map.Observe(kKey, 0xC001, Path(2)));
-  EXPECT_EQ(map.Find(kKey, 0xC001), (PortEntry{0xC001, PortTrust::kVerified, Path(2)}));
+  EXPECT_EQ(map.Find(kKey, 0xC001),
+            (PortEntry{.port = 0xC001, .trust = PortTrust::kVerified, .path = Path(2)}));
 }
 
 TEST(PathMap, NeverLetsAModelOverrideWhatWasSeen) {
@@ -40,7 +43,8 @@ TEST(PathMap, NeverLetsAModelOverrideWhatWasSeen) {
   EXPECT_EQ(map.Find(kKey, 0xC000)->path, Path(3));
   map.Predict(kKey, 0xC001, Path(1));
   map.Predict(kKey, 0xC001, Path(2));  // a better model
-  EXPECT_EQ(map.Find(kKey, 0xC001), (PortEntry{0xC001, PortTrust::kPredicted, Path(2)}));
+  EXPECT_EQ(map.Find(kKey, 0xC001),
+            (PortEntry{.port = 0xC001, .trust = PortTrust::kPredicted, .path = Path(2)}));
   EXPECT_TRUE(map.Observe(kKey, 0xC001, Path(2)));
   EXPECT_EQ(map.Find(kKey, 0xC001)->trust, PortTrust::kVerified);
 }
@@ -56,7 +60,8 @@ TEST(PathMap, DoubtsEverythingAfterAChangeUntilProbedAgain) {
   EXPECT_EQ(map.Find(kOtherKey, 0xC000)->trust, PortTrust::kVerified);
   // What moved because the fabric changed is no mismatch.
   EXPECT_TRUE(map.Observe(kKey, 0xC000, Path(1)));
-  EXPECT_EQ(map.Find(kKey, 0xC000), (PortEntry{0xC000, PortTrust::kVerified, Path(1)}));
+  EXPECT_EQ(map.Find(kKey, 0xC000),
+            (PortEntry{.port = 0xC000, .trust = PortTrust::kVerified, .path = Path(1)}));
   EXPECT_TRUE(map.Observe(kKey, 0xC001, Path(2)));
   EXPECT_EQ(map.Find(kKey, 0xC001)->trust, PortTrust::kVerified);
   // From here on it would be one.
@@ -68,7 +73,8 @@ TEST(PathMap, LetsAModelOfTheNewFabricReplaceDoubts) {
   map.Observe(kKey, 0xC000, Path(3));
   map.MarkReverify([](const PortKey&) { return true; });
   map.Predict(kKey, 0xC000, Path(1));
-  EXPECT_EQ(map.Find(kKey, 0xC000), (PortEntry{0xC000, PortTrust::kPredicted, Path(1)}));
+  EXPECT_EQ(map.Find(kKey, 0xC000),
+            (PortEntry{.port = 0xC000, .trust = PortTrust::kPredicted, .path = Path(1)}));
 }
 
 TEST(PathMap, DropsPredictionsButNotWhatWasSeen) {
@@ -86,6 +92,21 @@ TEST(PathMap, DropsPredictionsButNotWhatWasSeen) {
   map.Forget(kKey);
   EXPECT_EQ(map.KeyCount(), 0U);
   EXPECT_TRUE(map.Ports(kKey).empty());
+}
+
+TEST(PathMap, KnowsThroughAllChangesWhatOnlyAModelSaid) {
+  PathMap map;
+  map.Predict(kKey, 0xC000, Path(0));
+  map.Observe(kKey, 0xC001, Path(1));
+  map.MarkReverify([](const PortKey&) { return true; });
+  EXPECT_FALSE(map.Find(kKey, 0xC000)->was_seen);
+  EXPECT_TRUE(map.Find(kKey, 0xC001)->was_seen);
+  map.DropPrediction(kKey, 0xC001);
+  EXPECT_TRUE(map.Find(kKey, 0xC001).has_value());
+  map.DropPrediction(kKey, 0xC000);
+  EXPECT_FALSE(map.Find(kKey, 0xC000).has_value());
+  map.Observe(kKey, 0xC000, Path(0));
+  EXPECT_TRUE(map.Find(kKey, 0xC000)->was_seen);
 }
 
 TEST(PathMap, KeepsPortsSortedWhateverTheOrderOfArrival) {

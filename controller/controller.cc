@@ -58,6 +58,7 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       foresight_(state_, learner_, options_, metrics),
       failure_plans_(state_, learner_, metrics),
       suspect_probes_(state_, [this](fabric::NodeId nic) { return ProbeAgent(nic); }),
+      revival_probes_(state_, [this](fabric::NodeId nic) { return ProbeAgent(nic); }),
       placement_(state_, learner_, options_),
       rate_planner_(state_),
       publisher_(
@@ -135,6 +136,7 @@ Result<void> Controller::Start() {
   state_.intents = std::move(stored->intents);
   RestoreHistory(stored->events);
   ApplyPolicies();
+  RememberReports(stored->reported_down);
   const auto changed = ApplyIntents();
   state_.history.Record(
       loop_.Now(), "controller_started",
@@ -298,6 +300,8 @@ void Controller::Tick() {
   learner_.ForgetUnused([this](const fabric::PortKey& key) { return state_.by_key.contains(key); });
   foresight_.PassTime(now);
   SendQuestions(suspect_probes_.AskAgain(now));
+  SendQuestions(revival_probes_.Ask(link_monitor_.Remembered(), now));
+  StoreReports();
   UpdateLinkMonitor();
   MakeRoomForRedrawn();
   RequestForesight();

@@ -26,6 +26,7 @@
 #include "controller/placement.h"
 #include "controller/publisher.h"
 #include "controller/rate_planner.h"
+#include "controller/revival_probes.h"
 #include "controller/state.h"
 #include "controller/suspect_probes.h"
 #include "proto/convert.h"
@@ -156,6 +157,12 @@ class Controller {
   void SendQuestions(std::vector<SuspectProbes::Question> questions);
   void TakeWitnesses(AgentId id, const wire::FlowReport& report);
   void UpdateLinkMonitor();
+  // What an earlier controller heard of a feed holds on, until it is known better.
+  void RememberReports(const ReportedLinks& reported);
+  void ForgetReport(fabric::LinkId link);
+  // Brings what feeds have said into the store; again and again where that fails.
+  void StoreReports();
+  void TakeRevival(AgentId id, const wire::ProbeReport& report);
   // What other hosts found of links that one blames.
   void TakeSuspectAnswer(AgentId id, const wire::ProbeReport& report);
   void HandleProbeReport(AgentId id, const wire::ProbeReport& report);
@@ -248,6 +255,7 @@ class Controller {
   FailurePlans failure_plans_;
   LinkMonitor link_monitor_;
   SuspectProbes suspect_probes_;
+  RevivalProbes revival_probes_;
   Placement placement_;
   RatePlanner rate_planner_;
   Publisher publisher_;
@@ -279,6 +287,8 @@ class Controller {
   TimePoint refusals_told_;
   std::uint64_t stored_event_ = 0;  // the latest that was given to the store
   TimePoint next_expiry_check_;
+  bool reports_changed_ = false;  // State::feed_down, since it was last given to the store
+  bool storing_reports_ = false;
 
   Counter& messages_;
   Counter& bad_messages_;

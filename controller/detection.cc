@@ -1,6 +1,7 @@
 // What the controller makes of hosts' and feeds' word on links that it has no intent for.
 #include <fmt/format.h>
 
+#include "common/base/log.h"
 #include "controller/controller.h"
 
 namespace espalier::controller {
@@ -22,7 +23,59 @@ void Controller::HandleLinkReport(fabric::LinkId link, bool up, const std::strin
       loop_.Now(), up ? "link_reported_up" : "link_reported_down",
       fmt::format("link={} source=\"{}\"", state_.topology.link(link).id, source));
   link_monitor_.TakeReport(link, up, loop_.Now());
+  if (up) {
+    ForgetReport(link);
+  } else {
+    const ReportedLink report{source, WallNow()};
+    reports_changed_ |= state_.feed_down.try_emplace(state_.topology.link(link).id, report).second;
+  }
+  StoreReports();
   UpdateLinkMonitor();
+}
+
+void Controller::ForgetReport(fabric::LinkId link) {
+  reports_changed_ |= state_.feed_down.erase(state_.topology.link(link).id) > 0;
+}
+
+void Controller::RememberReports(const ReportedLinks& reported) {
+  for (const auto& [id, report] : reported) {
+    const auto link = state_.topology.FindLink(id);
+    if (!link) {  // the topology is another than it was
+      reports_changed_ = true;
+      continue;
+    }
+    state_.feed_down.emplace(id, report);
+    link_monitor_.Remember(*link, loop_.Now());
+    state_.detected_down.insert(*link);
+    state_.history.Record(loop_.Now(), "link_remembered_down",
+                          fmt::format("link={} source=\"{}\"", id, report.source));
+  }
+}
+
+void Controller::StoreReports() {
+  if (!reports_changed_ || storing_reports_) return;
+  reports_changed_ = false;
+  storing_reports_ = true;
+  StoreChange change;
+  change.reported_down = state_.feed_down;
+  store_.Commit(std::move(change), [this](const Result<Committed>& committed) {
+    storing_reports_ = false;
+    if (committed) return StoreReports();
+    reports_changed_ = true;  // the next tick tries again
+    Log(LogLevel::kWarning, "event=link_reports_not_stored error=\"{}\"",
+        committed.error().message);
+  });
+}
+
+void Controller::TakeRevival(AgentId id, const wire::ProbeReport& report) {
+  const auto link = revival_probes_.TakeAnswer(id, report);
+  if (!link) return;
+  state_.history.Record(
+      loop_.Now(), "link_carries_packets",
+      fmt::format("link={} seen_by={}", state_.topology.link(*link).id, state_.agents.At(id).name));
+  link_monitor_.TakeProof(*link, loop_.Now());
+  ForgetReport(*link);
+  StoreReports();
 }
 
 void Controller::TakeAccusation(AgentId id, const Flow& flow, std::uint32_t path) {

@@ -15,8 +15,32 @@ constexpr std::size_t kMostAccusations = 4'096;  // more in a window say nothing
 
 void LinkMonitor::TakeReport(LinkId link, bool up, TimePoint now) {
   Entry& entry = links_[link];
-  if (up && entry.feed_down) entry.until = now + Damped(options_.restore_after, entry);
+  if (up && (entry.feed_down || entry.is_remembered)) {
+    entry.until = now + Damped(options_.restore_after, entry);
+  }
   entry.feed_down = !up;
+  entry.is_remembered = false;
+}
+
+void LinkMonitor::Remember(LinkId link, TimePoint now) {
+  Entry& entry = links_[link];
+  entry.is_remembered = true;
+  GoDown(entry, now);
+}
+
+void LinkMonitor::TakeProof(LinkId link, TimePoint now) {
+  const auto found = links_.find(link);
+  if (found == links_.end() || !found->second.is_remembered) return;
+  found->second.is_remembered = false;
+  found->second.until = now + Damped(options_.restore_after, found->second);
+}
+
+std::vector<LinkId> LinkMonitor::Remembered() const {
+  std::vector<LinkId> links;
+  for (const auto& [link, entry] : links_) {
+    if (entry.is_remembered) links.push_back(link);
+  }
+  return links;
 }
 
 void LinkMonitor::TakeAccusation(Host host, std::span<const LinkId> links, TimePoint now) {
@@ -96,7 +120,7 @@ std::vector<LinkMonitor::Change> LinkMonitor::Update(TimePoint now) {
     if (!entry.is_down && (entry.feed_down || by_hosts)) {
       GoDown(entry, now);
       changes.push_back({link, true, entry.feed_down ? "feed" : "hosts"});
-    } else if (entry.is_down && !entry.feed_down && now >= entry.until) {
+    } else if (entry.is_down && !entry.feed_down && !entry.is_remembered && now >= entry.until) {
       entry.is_down = false;
       entry.last_change = now;
       // What was said before it is tried again is of no use after.

@@ -42,6 +42,13 @@ class LinkMonitor {
 
   // A feed says so. A link may be said to be down, or up, any number of times.
   void TakeReport(fabric::LinkId link, bool up, TimePoint now);
+  // A feed said to an earlier controller that the link is down. It is, until a feed says something
+  // again, or it is proven to carry packets.
+  void Remember(fabric::LinkId link, TimePoint now);
+  // A packet has passed the link: if it is only remembered to be down it is up again, once it has
+  // stayed so for a while.
+  void TakeProof(fabric::LinkId link, TimePoint now);
+  std::vector<fabric::LinkId> Remembered() const;  // ascending
   // A host found a path over these links dead.
   void TakeAccusation(Host host, std::span<const fabric::LinkId> links, TimePoint now);
   // Traffic passed these links then, or later.
@@ -61,6 +68,7 @@ class LinkMonitor {
  private:
   struct Entry {
     bool feed_down = false;
+    bool is_remembered = false;  // down, as a feed said before the controller started
     bool is_down = false;
     std::map<Host, TimePoint> accusers;
     TimePoint witnessed{};

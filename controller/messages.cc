@@ -349,6 +349,7 @@ void Controller::HandleProbeReport(AgentId id, const wire::ProbeReport& report) 
                                       report.order, report.error));
   }
   if (SuspectProbes::IsAnswer(report)) return TakeSuspectAnswer(id, report);
+  if (RevivalProbes::IsAnswer(report)) return TakeRevival(id, report);
   TakeFindings(learner_.HandleReport(report, is_own));
 }
 

@@ -63,6 +63,7 @@ struct State {
   Intents intents;
   std::set<fabric::LinkId> reported_down;  // by agents, of their own NICs
   std::set<fabric::LinkId> detected_down;  // by LinkMonitor
+  ReportedLinks feed_down;                 // what a feed said last, over restarts
   std::unordered_map<fabric::PortKey, std::vector<FlowSlot>> by_key;  // few each
   std::vector<FlowSlot> unplaced;  // became kNew since the last assignment
 

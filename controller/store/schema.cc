@@ -75,7 +75,15 @@ constexpr const char* kVersion3 = "";
 // The same tables: a job's detail has its listen ports from here on.
 constexpr const char* kVersion4 = "";
 
-constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3, kVersion4};
+// What a telemetry feed has said is down: not what anybody wants, so no intent.
+constexpr const char* kVersion5 = R"(
+CREATE TABLE reported_link(
+  link TEXT PRIMARY KEY,
+  source TEXT NOT NULL,
+  since_us INTEGER NOT NULL) WITHOUT ROWID;
+)";
+
+constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5};
 
 Result<bool> IsEmpty(Database& database) {
   Result<std::int64_t> tables = database.ReadInteger("SELECT count(*) FROM sqlite_schema");

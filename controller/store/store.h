@@ -83,6 +83,14 @@ struct StoredEvent {
   bool operator==(const StoredEvent&) const = default;
 };
 
+// A link that a telemetry feed has said is down, and not yet that it is up.
+struct ReportedLink {
+  std::string source;
+  WallTime since;
+  bool operator==(const ReportedLink&) const = default;
+};
+using ReportedLinks = std::map<std::string, ReportedLink>;  // by the topology's ids
+
 // What a controller begins with.
 struct StoredState {
   std::uint64_t epoch = 0;     // this controller's: above that of every one before it
@@ -90,15 +98,17 @@ struct StoredState {
   Intents intents;
   TopologyStamp topology;           // of the latest revision; no name: there is none
   std::vector<StoredEvent> events;  // the latest, oldest first
+  ReportedLinks reported_down;
 };
 
 // Changes that become durable together or not at all.
 struct StoreChange {
-  std::optional<std::uint64_t> epoch;  // to raise it to; a lower one changes nothing
-  std::optional<Intents> intents;      // the whole set
-  TopologyStamp topology;              // with intents
-  std::optional<AuditEntry> audit;     // kRefused or kUnfinished; the store sets its sequence and,
-                                       // with intents, its revision
+  std::optional<std::uint64_t> epoch;          // to raise it to; a lower one changes nothing
+  std::optional<Intents> intents;              // the whole set
+  TopologyStamp topology;                      // with intents
+  std::optional<ReportedLinks> reported_down;  // the whole set; makes no revision
+  std::optional<AuditEntry> audit;  // kRefused or kUnfinished; the store sets its sequence and,
+                                    // with intents, its revision
 };
 
 struct Committed {

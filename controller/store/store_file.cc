@@ -125,6 +125,9 @@ Result<StoredState> StoreFile::Begin(WallTime now) {
   Result<std::vector<StoredEvent>> events = ReadEvents();
   if (!events) return Propagate(events);
   state.events = std::move(*events);
+  Result<ReportedLinks> reported = ReadReported();
+  if (!reported) return Propagate(reported);
+  state.reported_down = std::move(*reported);
   return state;
 }
 
@@ -157,6 +160,9 @@ Result<Committed> StoreFile::Commit(const StoreChange& change, WallTime now) {
       if (written) written = WriteMeta("revision", committed.revision);
       if (!written) return written;
     }
+    if (change.reported_down) {
+      if (auto written = WriteReported(*change.reported_down); !written) return written;
+    }
     if (!change.audit) return {};
     Result<std::uint64_t> sequence =
         WriteAudit(*change.audit, change.intents ? committed.revision : 0);
@@ -167,6 +173,32 @@ Result<Committed> StoreFile::Commit(const StoreChange& change, WallTime now) {
   if (!changed) return Propagate(changed);
   revision_ = committed.revision;
   return committed;
+}
+
+Result<ReportedLinks> StoreFile::ReadReported() {
+  Result<Statement> select = database_.Prepare("SELECT link, source, since_us FROM reported_link");
+  if (!select) return Propagate(select);
+  ReportedLinks links;
+  Result<bool> row = select->Step();
+  for (; row && *row; row = select->Step()) {
+    links[select->Text(0)] = {select->Text(1), Time(select->Integer(2))};
+  }
+  if (!row) return Propagate(row);
+  return links;
+}
+
+Result<void> StoreFile::WriteReported(const ReportedLinks& links) {
+  if (auto cleared = database_.Execute("DELETE FROM reported_link"); !cleared) return cleared;
+  Result<Statement> insert = database_.Prepare("INSERT INTO reported_link VALUES (?, ?, ?)");
+  if (!insert) return Propagate(insert);
+  for (const auto& [link, report] : links) {
+    const auto written = insert
+                             ->Bind(std::string_view(link), std::string_view(report.source),
+                                    Microseconds(report.since))
+                             .Run();
+    if (!written) return written;
+  }
+  return {};
 }
 
 Result<void> StoreFile::WriteIntents(const Intents& intents, std::uint64_t revision) {

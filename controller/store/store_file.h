@@ -52,6 +52,8 @@ class StoreFile {
   Result<void> WriteMeta(std::string_view key, std::uint64_t value);
   Result<void> WriteIntents(const Intents& intents, std::uint64_t revision);
   Result<std::uint64_t> WriteAudit(const AuditEntry& entry, std::uint64_t revision);
+  Result<ReportedLinks> ReadReported();
+  Result<void> WriteReported(const ReportedLinks& links);
   Result<void> CheckClock(WallTime now);
   Result<std::vector<StoredEvent>> ReadEvents();
   Result<void> ReadMoves(AuditEntry& entry);

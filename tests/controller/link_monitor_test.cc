@@ -29,6 +29,39 @@ TEST(LinkMonitor, OneHostsSilenceIsNoDeath) {
   EXPECT_FALSE(monitor.HasAccusations());
 }
 
+TEST(LinkMonitor, ARememberedLinkIsDownUntilAWordOrAProof) {
+  for (const bool is_proof : {true, false}) {
+    LinkMonitor monitor;
+    monitor.TakeProof(kDown, kStart);  // of what nobody doubts
+    EXPECT_TRUE(monitor.Update(kStart).empty());
+    monitor.Remember(kDown, kStart);
+    EXPECT_TRUE(monitor.IsDown(kDown));
+    EXPECT_TRUE(monitor.Update(kStart + 24h).empty()) << "time alone changes nothing";
+    EXPECT_EQ(monitor.Remembered(), std::vector<LinkId>{kDown});
+    const TimePoint then = kStart + 24h;
+    if (is_proof) {
+      monitor.TakeProof(kDown, then);
+    } else {
+      monitor.TakeReport(kDown, /*up=*/true, then);
+    }
+    EXPECT_TRUE(monitor.Remembered().empty());
+    EXPECT_TRUE(monitor.Update(then + 1s).empty()) << "it must stay up first";
+    const auto changes = monitor.Update(then + 2s);
+    ASSERT_EQ(changes.size(), 1U);
+    EXPECT_FALSE(changes[0].down);
+  }
+}
+
+TEST(LinkMonitor, AFeedThatRepeatsItselfIsNoMemory) {
+  LinkMonitor monitor;
+  monitor.Remember(kDown, kStart);
+  monitor.TakeReport(kDown, /*up=*/false, kStart + 1s);
+  EXPECT_TRUE(monitor.Remembered().empty());
+  monitor.TakeProof(kDown, kStart + 2s);
+  EXPECT_TRUE(monitor.Update(kStart + 1h).empty());
+  EXPECT_TRUE(monitor.IsDown(kDown));
+}
+
 TEST(LinkMonitor, TheLinkThatAllBlameIsDown) {
   LinkMonitor monitor;
   monitor.TakeAccusation(1, Path(kUp0, kDown), kStart);

@@ -18,6 +18,7 @@ struct MemoryDisk {
   std::map<std::uint64_t, std::pair<Intents, TopologyStamp>> sets;
   std::vector<AuditEntry> audit;
   std::vector<StoredEvent> events;
+  ReportedLinks reported_down;
   bool is_full = false;  // every change fails
 
   Intents intents() const { return revision == 0 ? Intents{} : sets.at(revision).first; }
@@ -32,7 +33,12 @@ class MemoryStore : public Store {
     if (disk_.is_full) return Full();
     ++disk_.epoch;
     revision_ = disk_.revision;
-    StoredState state{disk_.epoch, disk_.revision, disk_.intents(), {}, disk_.events};
+    StoredState state{.epoch = disk_.epoch,
+                      .revision = disk_.revision,
+                      .intents = disk_.intents(),
+                      .topology = {},
+                      .events = disk_.events,
+                      .reported_down = disk_.reported_down};
     if (revision_ > 0) state.topology = disk_.sets.at(revision_).second;
     return state;
   }
@@ -44,6 +50,7 @@ class MemoryStore : public Store {
         return Fail(ErrorCode::kFailedPrecondition, "another controller has written");
       }
       if (change.epoch) disk_.epoch = std::max(disk_.epoch, *change.epoch);
+      if (change.reported_down) disk_.reported_down = *change.reported_down;
       if (change.intents) {
         disk_.sets[++disk_.revision] = {*change.intents, change.topology};
         revision_ = disk_.revision;

@@ -98,6 +98,26 @@ TEST_P(StoreContract, BeginsEmptyAndRaisesTheEpochEachTime) {
   EXPECT_EQ(begun_.epoch, 42U);
 }
 
+TEST_P(StoreContract, KeepsWhatFeedsHaveReportedBesideTheIntents) {
+  EXPECT_TRUE(begun_.reported_down.empty());
+  ASSERT_TRUE(Commit({.intents = SomeIntents(), .topology = {"lab", 7}}).has_value());
+  const WallTime then = SomeEntry("", AuditResult::kDone).time;
+  const ReportedLinks some{{"leaf0--spine1", {"gnmi", then}}, {"a--b#2", {"it's \"odd\"", then}}};
+  const auto committed = Commit({.reported_down = some});
+  ASSERT_TRUE(committed.has_value());
+  EXPECT_EQ(committed->revision, 1U) << "nobody has said what is to be";
+  Open();
+  EXPECT_EQ(begun_.reported_down, some);
+  EXPECT_EQ(begun_.intents, SomeIntents());
+  ASSERT_TRUE(Commit({.intents = Intents{}, .topology = {"lab", 8}}).has_value());
+  Open();
+  EXPECT_EQ(begun_.reported_down, some) << "no intent, no rollback";
+  ASSERT_TRUE(Commit({.reported_down = ReportedLinks{}}).has_value());
+  Open();
+  EXPECT_TRUE(begun_.reported_down.empty());
+  EXPECT_EQ(begun_.revision, 2U);
+}
+
 TEST_P(StoreContract, GivesBackWhatWasCommitted) {
   const auto first = Commit({.intents = SomeIntents(), .topology = {"lab", 7}});
   ASSERT_TRUE(first.has_value()) << first.error().message;

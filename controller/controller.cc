@@ -65,7 +65,7 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
           state_, options_,
           [this](AgentId id, wire::Body body) { return Send(id, std::move(body)); }, metrics),
       jobs_(
-          state_, learner_, options_, loop, [this] { RequestTurn(); }, metrics),
+          state_, learner_, failure_plans_, options_, loop, [this] { RequestTurn(); }, metrics),
       instance_(options_.instance != 0 ? options_.instance : RandomInstance()),
       hosts_(HostsOf(state_.topology)),
       messages_(metrics.MakeCounter("espalier_controller_messages_total",
@@ -294,6 +294,7 @@ void Controller::Tick() {
   if (options_.limit_rates) rate_planner_.Update();
   publisher_.ResendUnacknowledged(now);
   jobs_.ReleasePorts(now);
+  jobs_.PlanAhead();
   EndExpiredIntents();
   RecordRefusals();
   StoreEvents();

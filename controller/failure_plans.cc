@@ -272,6 +272,14 @@ std::optional<FailurePlans::Escape> FailurePlans::EscapeFor(Element element, Liv
   return Escape{found->to, found->port};
 }
 
+void FailurePlans::ForEachEscape(
+    Element element,
+    const std::function<void(LivePaths::Way way, std::int32_t from, std::int32_t to)>& visit) {
+  for (const Entry& entry : plans_[element].entries) {
+    if (EscapeFor(element, entry.way)) visit(entry.way, entry.from, entry.to);
+  }
+}
+
 std::size_t FailurePlans::loaded() const {
   std::size_t count = 0;
   for (Element element = 0; element < plans_.size(); ++element) {

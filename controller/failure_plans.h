@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -49,8 +50,15 @@ class FailurePlans {
   // None: nothing was planned for it on that path, or what was planned is not usable now.
   std::optional<Escape> EscapeFor(Element element, LivePaths::Way way);
 
+  // Calls visit(way, from, to) for all ways that an Escape is ready for, as they are now.
+  void ForEachEscape(
+      Element element,
+      const std::function<void(LivePaths::Way way, std::int32_t from, std::int32_t to)>& visit);
+
   std::size_t entries() const { return entries_; }
   std::size_t EntriesOf(Element element) const { return plans_[element].entries.size(); }
+  // Its plan is for the paths as they are.
+  bool IsFresh(Element element) const;
   // Elements that carry ways, and those of them with a plan for the paths as they are.
   std::size_t loaded() const;
   std::size_t fresh() const;
@@ -79,7 +87,6 @@ class FailurePlans {
 
   std::vector<LivePaths::Way> WaysOver(Element element) const;
   std::int64_t LoadOf(Element element) const;
-  bool IsFresh(Element element) const;
   void Clear(Element element);
   void PutInOrder();
   void Begin(Element element);

@@ -111,7 +111,7 @@ std::vector<FlowMove> Controller::FollowLinkChanges(const std::vector<LinkId>& c
   std::vector<FlowMove> moves = placement_.HandleLinkChange();
   failure_misses_.Add(static_cast<std::int64_t>(moves.size()));
   placement_.RetryUnroutable();
-  jobs_.HandleLinkChange();
+  jobs_.HandleLinkChange(changed);
   RequestVerification();
   return moves;
 }

@@ -19,6 +19,7 @@ void WriteForest(JsonWriter& json, const TreeJob& job) {
   const JobPlan* plan = job.in_force ? &*job.in_force : nullptr;
   const double algbw = plan != nullptr ? plan->forest->algbw_gbps : 0;
   json.Key("plan").String(std::to_string(plan != nullptr ? plan->version : 0));
+  json.Key("origin").String(PlanOriginName(plan != nullptr ? plan->origin : PlanOrigin::kReactive));
   json.Key("trees_per_rank").Integer(plan != nullptr ? plan->forest->trees : 0);
   json.Key("edges").Integer(plan != nullptr ? static_cast<std::int64_t>(plan->forest->edges.size())
                                             : 0);
@@ -28,6 +29,13 @@ void WriteForest(JsonWriter& json, const TreeJob& job) {
   json.Key("bound_gbps").Double(plan != nullptr ? plan->forest->bound_gbps : 0);
   json.Key("expected_seconds")
       .Double(algbw > 0 ? static_cast<double>(job.spec.bytes) * 8 / (algbw * 1e9) : 0);
+}
+
+// Links and switches that it goes over, and for the failure of which a forest is ready.
+void WriteReady(JsonWriter& json, const TreeJobs& jobs, const TreeJob& job) {
+  const ReadyForests::Coverage coverage = jobs.ReadyFor(job);
+  json.Key("failure_plans").Integer(static_cast<std::int64_t>(coverage.ready));
+  json.Key("failures_to_plan").Integer(static_cast<std::int64_t>(coverage.elements));
 }
 
 void WriteReports(JsonWriter& json, const TreeJob& job) {
@@ -52,6 +60,7 @@ void WriteJob(JsonWriter& json, const TreeJobs& jobs, const TreeJob& job) {
   for (const std::string& rank : job.spec.ranks) json.String(rank);
   json.EndArray();
   WriteForest(json, job);
+  WriteReady(json, jobs, job);
   json.Key("unacknowledged_ranks").BeginArray();
   for (const std::uint32_t rank : jobs.UnacknowledgedRanks(job)) json.Integer(rank);
   json.EndArray();

@@ -31,21 +31,34 @@ std::string_view JobStatusName(JobStatus status) {
   return "?";
 }
 
-TreeJobs::TreeJobs(State& state, PathLearner& learner, const ControllerOptions& options,
-                   EventLoop& loop, std::function<void()> request_turn, Metrics& metrics)
+TreeJobs::TreeJobs(State& state, PathLearner& learner, FailurePlans& failure_plans,
+                   const ControllerOptions& options, EventLoop& loop,
+                   std::function<void()> request_turn, Metrics& metrics)
     : state_(state),
       learner_(learner),
+      failure_plans_(failure_plans),
       options_(options),
       loop_(loop),
       request_turn_(std::move(request_turn)),
+      ready_(metrics),
       forests_(metrics.MakeCounter("espalier_controller_forests_total",
                                    "Forests that were made for jobs")),
       dropped_(metrics.MakeCounter("espalier_controller_forests_dropped_total",
                                    "Forests that a change overtook while they were made")),
       forest_seconds_(metrics.MakeLatency("espalier_controller_forest_seconds",
-                                          "Until a forest and its program were made")) {}
+                                          "Until a forest and its program were made")),
+      made_ahead_(metrics.MakeCounter("espalier_forest_failure_plans_made_total",
+                                      "Forests made ahead for the failure of a link or switch")),
+      ready_hits_(metrics.MakeCounter("espalier_forest_failure_plan_hits_total",
+                                      "Plans of jobs that broke when a forest was ready")),
+      ready_misses_(metrics.MakeCounter("espalier_forest_failure_plan_misses_total",
+                                        "Plans of jobs that broke when no forest was ready")),
+      repair_seconds_(metrics.MakeLatency(
+          "espalier_controller_forest_repair_seconds",
+          "From the failure under a job's plan until its new one was handed out")) {}
 
 TreeJobs::~TreeJobs() {
+  StopAhead();
   for (const auto& [name, job] : jobs_) {
     if (job.planning) job.planning->store(true);
   }
@@ -91,6 +104,7 @@ void TreeJobs::Run(std::function<void()> work, std::function<void()> done) {
 void TreeJobs::Prepare(const JobSpec& spec, std::function<void(Result<void>)> done) {
   auto ranks = ResolveRanks(state_.topology, spec);
   if (!ranks) return done(Propagate(ranks));
+  StopAhead();
   const auto request =
       std::make_shared<const ForestRequest>(MakeRequest(spec, std::move(*ranks), nullptr));
   const auto result = std::make_shared<std::optional<Result<JobForest>>>();
@@ -133,7 +147,7 @@ void TreeJobs::Apply(const IntentById& intents) {
     job.ranks = std::move(*ranks);
     if (prepared_ && prepared_->spec == job.spec &&
         prepared_->version == state_.topology.version()) {
-      Begin(job, prepared_->forest);
+      Begin(job, prepared_->forest, PlanOrigin::kReactive);
     } else {
       Plan(job);
     }
@@ -155,7 +169,8 @@ ForestRequest TreeJobs::MakeRequest(const JobSpec& spec, std::vector<fabric::Nod
 }
 
 // As if the job were one more flow on each link: what is there leaves it rate / (1 + load).
-std::vector<BitsPerSecond> TreeJobs::WhatOthersLeave(const TreeJob* job) const {
+std::vector<BitsPerSecond> TreeJobs::WhatOthersLeave(
+    const TreeJob* job, std::optional<FailurePlans::Element> failed) const {
   std::vector<std::int64_t> units(2 * state_.topology.links().size());
   for (const FlowSlot slot : state_.flows.All()) {
     const Flow& flow = state_.flows.At(slot);
@@ -178,6 +193,20 @@ std::vector<BitsPerSecond> TreeJobs::WhatOthersLeave(const TreeJob* job) const {
       }
     }
   }
+  if (failed) {
+    failure_plans_.ForEachEscape(
+        *failed, [&](LivePaths::Way way, std::int32_t from, std::int32_t to) {
+          const Flow& flow = state_.flows.At(state_.owners[way].slot);
+          const auto share = kLoadUnit / static_cast<std::int64_t>(flow.ways.size());
+          const auto paths = state_.PathsOf(flow);
+          for (const auto hop : paths[static_cast<std::size_t>(from)].hops) {
+            units[hop.Index()] -= share;
+          }
+          for (const auto hop : paths[static_cast<std::size_t>(to)].hops) {
+            units[hop.Index()] += share;
+          }
+        });
+  }
   if (std::all_of(units.begin(), units.end(), [](std::int64_t load) { return load == 0; })) {
     return {};
   }
@@ -194,6 +223,7 @@ std::vector<BitsPerSecond> TreeJobs::WhatOthersLeave(const TreeJob* job) const {
 }
 
 void TreeJobs::Plan(TreeJob& job) {
+  StopAhead();
   if (job.planning) job.planning->store(true);
   job.planning = std::make_shared<std::atomic<bool>>(false);
   const auto request =
@@ -234,7 +264,8 @@ void TreeJobs::TakeForest(const std::string& name,
     job.next.reset();
     return;
   }
-  Begin(job, std::make_shared<const JobForest>(std::move(*forest)));
+  if (job.next && *job.next->forest == *forest) return;  // it is learning its ports
+  Begin(job, std::make_shared<const JobForest>(std::move(*forest)), PlanOrigin::kReactive);
 }
 
 std::size_t TreeJobs::PlanAllAnew() {
@@ -242,18 +273,6 @@ std::size_t TreeJobs::PlanAllAnew() {
     if (!job.ranks.empty()) Plan(job);
   }
   return jobs_.size();
-}
-
-void TreeJobs::HandleLinkChange() {
-  for (auto& [name, job] : jobs_) {
-    const bool breaks =
-        (job.in_force && !IsUsable(*job.in_force)) || (job.next && !IsUsable(*job.next));
-    const bool may_help = !job.problem.empty() && !job.ranks.empty();
-    if (breaks || may_help || job.planning) Plan(job);
-    if (!job.in_force || job.in_force->verbs) continue;
-    job.in_force->asked_back.assign(job.in_force->ports.size(), false);
-    if (LookBack(job)) request_turn_();
-  }
 }
 
 const fabric::Path& TreeJobs::PathOf(const TreeEdge::Crossing& crossing) const {
@@ -278,7 +297,7 @@ void TreeJobs::HandleFindings() {
   for (auto& [name, job] : jobs_) {
     if (!job.next && job.in_force && LeadsElsewhere(*job.in_force)) {
       state_.history.Record(loop_.Now(), "job_port_remapped", fmt::format("job={}", name));
-      job.next = NewPlan(job, job.in_force->forest, job.in_force->listens);
+      job.next = NewPlan(job, job.in_force->forest, job.in_force->listens, job.in_force->origin);
     }
     if (job.in_force && !job.in_force->asked_back.empty()) asked = LookBack(job) || asked;
     if (!job.next) continue;

@@ -8,13 +8,16 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/metrics.h"
+#include "controller/failure_plans.h"
 #include "controller/forests/job_forest.h"
 #include "controller/forests/job_spec.h"
+#include "controller/forests/ready_forests.h"
 #include "controller/options.h"
 #include "controller/path_learner.h"
 #include "controller/state.h"
@@ -42,7 +45,8 @@ struct JobPlan {
   // nothing to ask), and whether one was found dead.
   std::vector<bool> asked_back;
   bool loses_answers = false;
-  bool verbs = false;  // over RDMA
+  bool verbs = false;                         // over RDMA
+  PlanOrigin origin = PlanOrigin::kReactive;  // kFailure: its forest was ready before the failure
   // Over RDMA: the ways back of edges whose connection has none, on the same path, for
   // acknowledgements: a port must be theirs, or a dead spine could take the edge down.
   std::vector<TreeEdge> answers;
@@ -64,8 +68,9 @@ struct TreeJob {
   std::vector<std::uint16_t> listens;  // as stored
   std::vector<fabric::NodeId> ranks;
   std::optional<JobPlan> in_force;
-  std::optional<JobPlan> next;  // in need of ports
-  std::string problem;          // why there is no newer plan; "": there is nothing to do
+  std::optional<JobPlan> next;            // in need of ports
+  std::optional<TimePoint> broken_since;  // its plan has a link that is not usable
+  std::string problem;                    // why there is no newer plan; "": there is nothing to do
   std::shared_ptr<std::atomic<bool>> planning;  // of the planning at hand: to cancel it
 
   // As ranks report.
@@ -86,6 +91,13 @@ struct TreeJob {
 // of one of its paths fails or is drained, when a port turns out to lead elsewhere, and on the
 // operator's word; the old one stays in force until the new one has all its ports. No plan takes a
 // port again that another had within the last minutes, so that connections of both can exist.
+//
+// Forests for the failure of each link and switch that the plans in force go over are made ahead,
+// one at a time, in a tenth of a processor (ReadyForests): when one fails, its forest is there, and
+// only its ports are to be chosen. It is the very forest that would be made then, as long as flows
+// go where their failure plans say; where other flows leave something else than was thought, one is
+// made for that, too, and takes over if it is another.
+//
 // What comes back on a connection (TCP's acknowledgements) goes by the fabric's own choice: while
 // links are dead, ports are taken only where a probe from the other end has found it to be alive.
 // When a link dies, probes look after all ways back of the plans in force, and a plan that has lost
@@ -95,8 +107,9 @@ struct TreeJob {
 class TreeJobs {
  public:
   // request_turn: there is something to push or to probe.
-  TreeJobs(State& state, PathLearner& learner, const ControllerOptions& options, EventLoop& loop,
-           std::function<void()> request_turn, Metrics& metrics);
+  TreeJobs(State& state, PathLearner& learner, FailurePlans& failure_plans,
+           const ControllerOptions& options, EventLoop& loop, std::function<void()> request_turn,
+           Metrics& metrics);
   ~TreeJobs();
 
   // Whether it could be started now. Errors: those of ResolveRanks; kAlreadyExists (the very job
@@ -111,8 +124,10 @@ class TreeJobs {
 
   // These jobs there are to be: starts and ends what differs.
   void Apply(const IntentById& intents);
-  // Links have changed their states.
-  void HandleLinkChange();
+  // These links have changed their states, and flows have followed.
+  void HandleLinkChange(std::span<const fabric::LinkId> changed);
+  // To be called now and then: goes on making forests for failures.
+  void PlanAhead();
   // The path map has learned something.
   void HandleFindings();
   // Makes all forests anew; how many. Jobs whose forest stays the same notice nothing.
@@ -123,6 +138,10 @@ class TreeJobs {
   void ReleasePorts(TimePoint now);
 
   const std::map<std::string, TreeJob>& all() const { return jobs_; }
+  const ReadyForests& ready() const { return ready_; }
+  ReadyForests::Coverage ReadyFor(const TreeJob& job) const {
+    return ready_.CoverageOf(job.spec.name, state_.topology.version());
+  }
   JobStatus StatusOf(const TreeJob& job) const;
   // Ranks whose agents have not acknowledged what is in force.
   std::vector<std::uint32_t> UnacknowledgedRanks(const TreeJob& job) const;
@@ -138,11 +157,13 @@ class TreeJobs {
   AgentId AgentOfRank(const TreeJob& job, std::size_t rank) const;
   ForestRequest MakeRequest(const JobSpec& spec, std::vector<fabric::NodeId> ranks,
                             const TreeJob* job) const;
-  std::vector<BitsPerSecond> WhatOthersLeave(const TreeJob* job) const;
+  // With `failed`: as if that had failed, and flows had followed their plans for that.
+  std::vector<BitsPerSecond> WhatOthersLeave(
+      const TreeJob* job, std::optional<FailurePlans::Element> failed = std::nullopt) const;
   void Plan(TreeJob& job);
   void TakeForest(const std::string& name, const std::shared_ptr<std::atomic<bool>>& planning,
                   Result<JobForest> forest);
-  void Begin(TreeJob& job, std::shared_ptr<const JobForest> forest);
+  void Begin(TreeJob& job, std::shared_ptr<const JobForest> forest, PlanOrigin origin);
   std::vector<std::uint16_t> ListenPortsOf(const TreeJob& job) const;
   // Puts the next plan in force once it has all ports.
   void ChoosePorts(TreeJob& job);
@@ -157,7 +178,7 @@ class TreeJobs {
   void End(TreeJob& job);
   const fabric::Path& PathOf(const TreeEdge::Crossing& crossing) const;
   JobPlan NewPlan(const TreeJob& job, std::shared_ptr<const JobForest> forest,
-                  std::vector<std::uint16_t> listens) const;
+                  std::vector<std::uint16_t> listens, PlanOrigin origin) const;
   std::vector<TreeEdge> AnswersOf(const JobForest& forest) const;
   bool IsUsable(const JobPlan& plan) const;  // all its links are UP
   bool IsAlive(const JobPlan& plan) const;   // none is DOWN
@@ -168,8 +189,20 @@ class TreeJobs {
   WayBack WayBackInForce(JobPlan& plan, std::size_t edge);
   void Run(std::function<void()> work, std::function<void()> done);
 
+  // Failures (controller/forests/tree_failures.cc).
+  std::vector<fabric::LinkId> LinksOf(FailurePlans::Element element) const;
+  std::map<FailurePlans::Element, double> LoadsOf(const JobPlan& plan) const;  // in Gbit/s
+  ForestRequest MakeRequestWithout(const TreeJob& job, FailurePlans::Element element) const;
+  void MakeAhead();
+  void TakeAhead(const ReadyForests::Target& target, ReadyForest ready, Result<JobForest> forest);
+  void StopAhead();
+  std::optional<FailurePlans::Element> FailedElement(std::span<const fabric::LinkId> changed) const;
+  const ReadyForest* FindReady(const std::string& job, std::span<const fabric::LinkId> changed,
+                               std::optional<FailurePlans::Element> failed) const;
+
   State& state_;
   PathLearner& learner_;
+  FailurePlans& failure_plans_;
   const ControllerOptions& options_;
   EventLoop& loop_;
   std::function<void()> request_turn_;
@@ -184,9 +217,18 @@ class TreeJobs {
   std::deque<OldPort> old_ports_;  // by free_at
   std::uint64_t plans_made_ = 0;
   std::uint64_t flows_made_ = 0;
+  ReadyForests ready_;
+  std::shared_ptr<std::atomic<bool>>
+      ahead_;  // of the forest that is being made ahead: to cancel it
+  TimerPtr ahead_timer_;
+  Duration ahead_pause_{};
   Counter& forests_;
   Counter& dropped_;
   LatencyHistogram& forest_seconds_;
+  Counter& made_ahead_;
+  Counter& ready_hits_;
+  Counter& ready_misses_;
+  LatencyHistogram& repair_seconds_;
 };
 
 }  // namespace espalier::controller

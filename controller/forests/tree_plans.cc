@@ -53,16 +53,16 @@ fabric::PortKey TreeJobs::KeyOf(const JobPlan& plan, const TreeEdge& edge) const
           .destination_qpn = 0};
 }
 
-void TreeJobs::Begin(TreeJob& job, std::shared_ptr<const JobForest> forest) {
+void TreeJobs::Begin(TreeJob& job, std::shared_ptr<const JobForest> forest, PlanOrigin origin) {
   if (job.next) DropPorts(*job.next);
   job.next.reset();
-  job.next = NewPlan(job, forest, ListenPortsOf(job));
+  job.next = NewPlan(job, std::move(forest), ListenPortsOf(job), origin);
   ChoosePorts(job);
   request_turn_();
 }
 
 JobPlan TreeJobs::NewPlan(const TreeJob& job, std::shared_ptr<const JobForest> forest,
-                          std::vector<std::uint16_t> listens) const {
+                          std::vector<std::uint16_t> listens, PlanOrigin origin) const {
   JobPlan plan{.version = 0,
                .forest = std::move(forest),
                .listens = std::move(listens),
@@ -72,6 +72,7 @@ JobPlan TreeJobs::NewPlan(const TreeJob& job, std::shared_ptr<const JobForest> f
                .asked_back = {},
                .loses_answers = false,
                .verbs = job.spec.verbs,
+               .origin = origin,
                .answers = {},
                .flows = {}};
   if (plan.verbs) plan.answers = AnswersOf(*plan.forest);
@@ -230,7 +231,7 @@ bool TreeJobs::LookBack(TreeJob& job) {
   plan.asked_back.clear();
   if (job.next || job.planning) return true;  // comes with other ports
   state_.history.Record(loop_.Now(), "job_answers_lost", fmt::format("job={}", job.spec.name));
-  job.next = NewPlan(job, plan.forest, plan.listens);
+  job.next = NewPlan(job, plan.forest, plan.listens, plan.origin);
   ChoosePorts(job);
   return true;
 }
@@ -244,11 +245,18 @@ void TreeJobs::PutInForce(TreeJob& job) {
   job.in_force->version = (state_.epoch << 32U) + ++plans_made_;
   OpenFlows(job);
   PushPlans(job);
+  ready_.SetElements(job.spec.name, LoadsOf(*job.in_force));
+  if (job.broken_since && IsUsable(*job.in_force)) {
+    repair_seconds_.ObserveSeconds(
+        std::chrono::duration<double>(loop_.Now() - *job.broken_since).count());
+    job.broken_since.reset();
+  }
   state_.history.Record(
       loop_.Now(), "job_planned",
-      fmt::format("job={} plan={} edges={} crossing={} algbw_gbps={:.6g}", job.spec.name,
-                  job.in_force->version, job.in_force->forest->edges.size(),
-                  job.in_force->flows.size(), job.in_force->forest->algbw_gbps));
+      fmt::format("job={} plan={} origin={} edges={} crossing={} algbw_gbps={:.6g}", job.spec.name,
+                  job.in_force->version, PlanOriginName(job.in_force->origin),
+                  job.in_force->forest->edges.size(), job.in_force->flows.size(),
+                  job.in_force->forest->algbw_gbps));
   request_turn_();
 }
 
@@ -267,6 +275,7 @@ void TreeJobs::OpenFlows(TreeJob& job) {
     flow.own_port = plan.ports[i];
     flow.protocol = plan.verbs ? wire::kProtocolUdp : wire::kProtocolTcp;
     flow.movable = false;
+    flow.origin = plan.origin;
     flow.started = loop_.Now();
     flow.status = FlowStatus::kRouted;
     flow.source_leaf = edge.crossing->source_leaf;
@@ -366,6 +375,7 @@ void TreeJobs::PushPlans(TreeJob& job) {
 }
 
 void TreeJobs::End(TreeJob& job) {
+  ready_.Forget(job.spec.name);
   if (job.planning) job.planning->store(true);
   if (job.next) DropPorts(*job.next);
   for (std::size_t rank = 0; job.in_force && rank < job.ranks.size(); ++rank) {

@@ -562,6 +562,7 @@ TEST(TreeJobsAside, AForestThatAChangeOvertookIsDropped) {
   Aside aside;
   ControllerOptions options;
   options.fabric_hashes_protocol = false;
+  options.plan_ahead = false;
   options.background = [&](auto work, auto done) {
     aside.waiting.emplace_back(std::move(work), std::move(done));
   };

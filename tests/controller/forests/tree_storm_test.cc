@@ -147,6 +147,7 @@ class Storm {
     ControllerOptions options;
     options.fabric_hashes_protocol = false;
     options.verify_interval = {};
+    options.plan_ahead = GetParam() % 2 == 0;  // forests that are ready for failures, or none
     return options;
   }
   int Draw(int below) { return std::uniform_int_distribution(0, below - 1)(random_); }

@@ -1,0 +1,85 @@
+// A link fails under a job on a forest: from the operator's word until all agents have put the new
+// plan in force, where its forest was ready (1) and where it has to be found (0). Controller and
+// agents are one process and one thread; probes are answered at once, so that the time is that of
+// the controller's work and of the agents' messages, the same in both.
+#include <benchmark/benchmark.h>
+
+#include <chrono>
+
+#include "common/base/check.h"
+#include "common/base/log.h"
+#include "tests/controller/cluster.h"
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+const TreeJob& JobIn(Cluster& cluster) { return cluster.controller().jobs().all().at("train"); }
+
+void AwaitReadyForests(Cluster& cluster) {
+  const TreeJobs& jobs = cluster.controller().jobs();
+  while (jobs.ready().Next(cluster.state().topology.version(), cluster.state().path_changes)) {
+    cluster.Advance(100ms);
+  }
+}
+
+void BM_AForestsLinkFails(benchmark::State& bench) {
+  SetLogLevel(LogLevel::kError);
+  const bool is_ready = bench.range(3) != 0;
+  ControllerOptions options;
+  options.fabric_hashes_protocol = false;
+  options.verify_interval = {};
+  options.plan_ahead = is_ready;
+  Cluster cluster({.spines = static_cast<int>(bench.range(0)),
+                   .leaves = static_cast<int>(bench.range(1)),
+                   .hosts_per_leaf = static_cast<int>(bench.range(2)),
+                   .host_rate = BitsPerSecond{800'000'000'000},
+                   .fabric_rate = BitsPerSecond{100'000'000'000}},
+                  options);
+  cluster.ConnectAll();
+  JobSpec spec{.name = "train", .ranks = {}};
+  for (int i = 0; i < cluster.hosts(); ++i) spec.ranks.push_back("h" + std::to_string(i));
+  ESPALIER_CHECK(cluster.StartJob(spec).has_value());
+  cluster.Settle();
+  int leaf = 0;
+  for (auto _ : bench) {
+    const std::string link = "leaf" + std::to_string(leaf++ % bench.range(1)) + "--spine0";
+    if (is_ready) {
+      const auto start = Clock::now();
+      AwaitReadyForests(cluster);
+      bench.counters["all_ready_s"] = SecondsSince(start);
+    }
+    const std::uint64_t before = JobIn(cluster).in_force->version;
+    const auto start = Clock::now();
+    ESPALIER_CHECK(cluster.ChangeLink(link, IntentAction::kFail).has_value());
+    cluster.Settle();
+    bench.SetIterationTime(SecondsSince(start));
+    ESPALIER_CHECK(JobIn(cluster).in_force->version > before);
+    ESPALIER_CHECK(cluster.controller().jobs().StatusOf(JobIn(cluster)) == JobStatus::kReady);
+    ESPALIER_CHECK(cluster.ChangeLink(link, IntentAction::kRestore).has_value());
+    cluster.Recompute();
+    cluster.Settle();
+  }
+  bench.counters["ready"] =
+      static_cast<double>(cluster.CounterValue("espalier_forest_failure_plan_hits_total"));
+  bench.counters["forests"] = static_cast<double>(cluster.controller().jobs().ready().size());
+  bench.counters["MB"] = static_cast<double>(cluster.controller().jobs().ready().bytes()) / 1e6;
+}
+BENCHMARK(BM_AForestsLinkFails)
+    ->ArgsProduct({{4}, {4}, {4}, {0, 1}})
+    ->ArgsProduct({{4}, {8}, {8}, {0, 1}})
+    ->ArgsProduct({{8}, {8}, {16}, {0, 1}})
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(5);
+
+}  // namespace
+}  // namespace espalier::controller
+
+BENCHMARK_MAIN();

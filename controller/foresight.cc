@@ -121,7 +121,6 @@ void Foresight::Learn(FlowSlot slot, TimePoint now) {
   known.key = known.pair + known.ordinal;
   ++job->open_flows;
 
-  Refresh(*job);
   const std::uint64_t remaining = state_.flows.ActivityOf(slot).remaining_bytes;
   const auto next = job->upcoming.empty() ? CycleLearner::Next{} : job->upcoming.front();
   const std::uint64_t starts = job->learner.StartsOf(next.set);
@@ -243,6 +242,7 @@ void Foresight::PassTime(TimePoint now) {
   int off = 0;
   for (const auto& job : jobs_) {
     job->learner.PassTime(now);
+    Refresh(*job);
     NoteSwitch(*job, now);
     off += job->learner.IsOn() ? 0 : 1;
   }
@@ -450,7 +450,7 @@ bool Foresight::PlanNext(TimePoint now) {
 std::vector<Foresight::JobView> Foresight::Jobs() const {
   std::vector<JobView> views;
   for (const auto& job : jobs_) {
-    const CycleLearner& learner = job->learner;
+    CycleLearner& learner = job->learner;
     JobView view{.job = state_.flows.JobName(job->name),
                  .is_on = learner.IsOn(),
                  .hit_rate = learner.HitRate(),

@@ -1,6 +1,7 @@
 #include "controller/prediction/cycle_learner.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace espalier::controller {
 namespace {
@@ -168,8 +169,14 @@ void CycleLearner::BeginStart(Set& set) {
   ++set.starts;
   set.times.push_back(now_);
   if (set.times.size() > kTimesKept) set.times.pop_front();
-  LearnGap(set);
+  set.has_new_gap = true;
   ++changes_;
+}
+
+void CycleLearner::LearnGaps() {
+  for (Set& set : sets_) {
+    if (std::exchange(set.has_new_gap, false)) LearnGap(set);
+  }
 }
 
 void CycleLearner::EndStart(Set& set) {
@@ -309,7 +316,8 @@ std::optional<CycleLearner::Forecast> CycleLearner::ForecastOf(const Set& set) c
   return by_offset && by_offset->deviation <= by_gap->deviation ? by_offset : by_gap;
 }
 
-std::vector<CycleLearner::Next> CycleLearner::Upcoming() const {
+std::vector<CycleLearner::Next> CycleLearner::Upcoming() {
+  LearnGaps();
   std::vector<Next> upcoming;
   for (const Set& set : sets_) {
     Next next{.set = set.id};
@@ -343,7 +351,8 @@ bool CycleLearner::IsUnderWay(SetId id) const {
   return set != nullptr && set->started > 0 && set->started < set->members.size() && !IsLate(*set);
 }
 
-std::optional<Duration> CycleLearner::Period() const {
+std::optional<Duration> CycleLearner::Period() {
+  LearnGaps();
   const Set* largest = nullptr;
   for (const Set& set : sets_) {
     if (set.times.size() < 2) continue;

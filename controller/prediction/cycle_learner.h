@@ -68,7 +68,7 @@ class CycleLearner {
     double confidence = 0;   // share of its latest gaps that were as predicted
   };
   // The sets that will start again, soonest first, those without a time last.
-  std::vector<Next> Upcoming() const;
+  std::vector<Next> Upcoming();
   // In the order in which they first came; empty where there is no such set.
   std::span<const Member> MembersOf(SetId set) const;
   // Grows with each start of the set.
@@ -81,7 +81,7 @@ class CycleLearner {
   // next start would find that out, too.)
   void PassTime(TimePoint now);
   // How long the job's iterations take: of the largest set the time between starts that are alike.
-  std::optional<Duration> Period() const;
+  std::optional<Duration> Period();
 
   bool IsOn() const { return is_on_; }
   // Of all starts that came when there was something to expect.
@@ -104,7 +104,9 @@ class CycleLearner {
     std::deque<TimePoint> times;  // of the latest starts
     std::optional<SetId> before;  // the set that started before it, last time
     std::deque<Duration> offsets;
-    // Of the gaps between `times`, where there is one:
+    // Of the gaps between `times`, where there is one; those of the last start are left to be
+    // learned where somebody asks for the next, as flows wait for what is done at their start.
+    bool has_new_gap = false;
     std::size_t lag = 1;
     std::optional<Duration> gap;  // that is expected next
     Duration deviation{};
@@ -131,6 +133,7 @@ class CycleLearner {
 
   // From the times of its starts.
   static void LearnGap(Set& set);
+  void LearnGaps();
   static std::optional<Forecast> ForecastByGap(const Set& set);
   std::optional<Forecast> ForecastByOffset(const Set& set) const;
   std::optional<Forecast> ForecastOf(const Set& set) const;

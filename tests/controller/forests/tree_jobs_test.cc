@@ -560,9 +560,7 @@ struct Aside {
 
 TEST(TreeJobsAside, AForestThatAChangeOvertookIsDropped) {
   Aside aside;
-  ControllerOptions options;
-  options.fabric_hashes_protocol = false;
-  options.plan_ahead = false;
+  ControllerOptions options{.fabric_hashes_protocol = false, .plan_ahead = false};
   options.background = [&](auto work, auto done) {
     aside.waiting.emplace_back(std::move(work), std::move(done));
   };

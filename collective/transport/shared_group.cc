@@ -103,10 +103,10 @@ bool SleepOn(Counter& signal, std::uint32_t seen, Deadline deadline) {
 }
 
 struct SharedGroup::Header {
+  Signal joined;  // how many
   std::uint32_t magic = 0;
   std::int32_t ranks = 0;
   std::uint64_t bytes = 0;
-  Signal joined;  // how many
   enum : std::uint32_t { kNone, kBeingWritten, kAborted };
   std::atomic<std::uint32_t> abort{kNone};
   std::int32_t abort_code = 0;

@@ -102,7 +102,7 @@ std::vector<TreeEdge> TreeJobs::AnswersOf(const JobForest& forest) const {
     });
     if (same == back.end()) continue;
     answer.crossing->path = fabric::PathIndex(static_cast<std::uint32_t>(same - back.begin()));
-    answers.push_back(std::move(answer));
+    answers.push_back(answer);
   }
   return answers;
 }

@@ -145,7 +145,7 @@ Result<Committed> StoreFile::Commit(const StoreChange& change, WallTime now) {
     if (change.epoch) {
       Result<std::uint64_t> epoch = ReadMeta("epoch");
       if (!epoch) return Propagate(epoch);
-      const auto raised = WriteMeta("epoch", std::max(*epoch, *change.epoch));
+      auto raised = WriteMeta("epoch", std::max(*epoch, *change.epoch));
       if (!raised) return raised;
     }
     if (change.intents) {
@@ -192,7 +192,7 @@ Result<void> StoreFile::WriteReported(const ReportedLinks& links) {
   Result<Statement> insert = database_.Prepare("INSERT INTO reported_link VALUES (?, ?, ?)");
   if (!insert) return Propagate(insert);
   for (const auto& [link, report] : links) {
-    const auto written = insert
+    auto written = insert
                              ->Bind(std::string_view(link), std::string_view(report.source),
                                     Microseconds(report.since))
                              .Run();
@@ -216,13 +216,13 @@ Result<void> StoreFile::WriteIntents(const Intents& intents, std::uint64_t revis
     for (const auto& [id, intent] : old) {
       const auto kept = now.find(id);
       if (kept != now.end() && kept->second == intent) continue;
-      const auto ended = end->Bind(Signed(revision), kind, std::string_view(id)).Run();
+      auto ended = end->Bind(Signed(revision), kind, std::string_view(id)).Run();
       if (!ended) return ended;
     }
     for (const auto& [id, intent] : now) {
       const auto known = old.find(id);
       if (known != old.end() && known->second == intent) continue;
-      const auto begun =
+      auto begun =
           begin
               ->Bind(kind, std::string_view(id), std::string_view(intent.reason),
                      std::string_view(intent.actor), Microseconds(intent.since),
@@ -257,7 +257,7 @@ Result<void> StoreFile::FinishAudit(std::uint64_t sequence, const std::vector<Au
     Result<Statement> insert = database_.Prepare("INSERT INTO audit_move VALUES (?, ?, ?, ?, ?)");
     if (!insert) return Propagate(insert);
     for (const AuditMove& move : moves) {
-      const auto written =
+      auto written =
           insert
               ->Bind(Signed(sequence), std::string_view(move.flow), std::string_view(move.job),
                      std::string_view(move.from), std::string_view(move.to))
@@ -277,7 +277,7 @@ Result<void> StoreFile::AppendEvents(const std::vector<StoredEvent>& events) {
         database_.Prepare("INSERT OR REPLACE INTO event VALUES (?, ?, ?, ?)");
     if (!insert) return Propagate(insert);
     for (const StoredEvent& event : events) {
-      const auto written = insert
+      auto written = insert
                                ->Bind(Signed(event.sequence), Microseconds(event.time),
                                       std::string_view(event.kind), std::string_view(event.text))
                                .Run();

@@ -193,9 +193,9 @@ Result<void> StoreFile::WriteReported(const ReportedLinks& links) {
   if (!insert) return Propagate(insert);
   for (const auto& [link, report] : links) {
     auto written = insert
-                             ->Bind(std::string_view(link), std::string_view(report.source),
-                                    Microseconds(report.since))
-                             .Run();
+                       ->Bind(std::string_view(link), std::string_view(report.source),
+                              Microseconds(report.since))
+                       .Run();
     if (!written) return written;
   }
   return {};
@@ -278,9 +278,9 @@ Result<void> StoreFile::AppendEvents(const std::vector<StoredEvent>& events) {
     if (!insert) return Propagate(insert);
     for (const StoredEvent& event : events) {
       auto written = insert
-                               ->Bind(Signed(event.sequence), Microseconds(event.time),
-                                      std::string_view(event.kind), std::string_view(event.text))
-                               .Run();
+                         ->Bind(Signed(event.sequence), Microseconds(event.time),
+                                std::string_view(event.kind), std::string_view(event.text))
+                         .Run();
       if (!written) return written;
     }
     Result<Statement> trim = database_.Prepare("DELETE FROM event WHERE sequence <= ?");

@@ -36,7 +36,7 @@ TEST_F(ConfigurationTest, HasDefaultsForAllButTheTopology) {
   EXPECT_EQ(config->options.lease, 10min);
   EXPECT_TRUE(config->options.fabric_hashes_protocol);
   EXPECT_EQ(config->options.algorithm, Algorithm::kOptimal);
-  EXPECT_EQ(config->options.moves_per_start, 4U);
+  EXPECT_EQ(config->options.moves_per_start, 8U);
   EXPECT_EQ(config->options.moved_bytes_per_start, std::numeric_limits<std::int64_t>::max());
   EXPECT_FALSE(config->options.limit_rates);
   EXPECT_TRUE(config->options.plan_ahead);

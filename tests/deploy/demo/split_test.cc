@@ -103,13 +103,19 @@ TEST_F(SplitTest, TwoPathsAFlowLoadBothUplinksEvenly) {
     EXPECT_EQ(status->Find("max_load")->text, paths == 1 ? "2" : "3/2");
     EXPECT_TRUE(status->Find("optimal")->boolean);
     const auto counts = lab::Difference(*before, *lab::ReadFlowCounts(*lab_));
+    // (How TCP divides a link among three connections is its own affair.)
+    std::map<std::string, double> of_all;
     for (const lab::FlowOutcome& flow : result->flows) {
       EXPECT_TRUE(flow.IsWhole()) << flow.plan.id;
       const auto shares = SharesOf(flow.plan, counts);
       if (paths == 1) continue;
       ASSERT_EQ(shares.size(), 2U) << flow.plan.id;
-      for (const auto& [spine, share] : shares) EXPECT_GT(share, 0.25) << flow.plan.id << spine;
+      for (const auto& [spine, share] : shares) {
+        EXPECT_GT(share, 0.05) << flow.plan.id << spine;
+        of_all[spine] += share / static_cast<double>(result->flows.size());
+      }
     }
+    for (const auto& [spine, share] : of_all) EXPECT_GT(share, 0.4) << spine;
     fmt::print("3 flows of 12 MB over 2 spines of 50 Mbit/s, {} path(s) each: slowest {:.2f} s\n",
                paths, result->SlowestFlowSeconds());
   }

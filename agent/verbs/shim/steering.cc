@@ -405,7 +405,12 @@ void Steering::ContinueDrain(Pair& pair) {
   ibv_qp_init_attr unused = {};
   const int queried = real_.query_qp(pair.pair, &now, IBV_QP_STATE | IBV_QP_AV, &unused);
   if (queried != 0 || now.qp_state != IBV_QPS_SQD) return EndChange(pair, ECANCELED);
-  if (now.sq_draining != 0) return;
+  ibv_send_wr* none = nullptr;
+  if (now.sq_draining != 0) {
+    // Soft RoCE may have completed all and not have looked: it looks when it is told to.
+    real_.ring_doorbell(pair.pair, nullptr, &none);
+    return;
+  }
   ibv_qp_attr moved = {};
   moved.qp_state = IBV_QPS_SQD;
   moved.ah_attr = now.ah_attr;
@@ -415,7 +420,6 @@ void Steering::ContinueDrain(Pair& pair) {
   sending.qp_state = IBV_QPS_RTS;
   real_.modify_qp(pair.pair, &sending, IBV_QP_STATE);
   // The device looks at what was posted meanwhile when it is told to.
-  ibv_send_wr* none = nullptr;
   real_.ring_doorbell(pair.pair, nullptr, &none);
   EndChange(pair, error);
 }

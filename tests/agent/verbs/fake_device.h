@@ -54,6 +54,7 @@ class FakeDevice {
   std::atomic<std::uint32_t> rate_limit_kbps{0};
   std::atomic<int> rate_limits{0};  // how often it was asked
   std::atomic<int> doorbells{0};
+  std::atomic<int> doorbells_to_send{0};  // of them, in RTS
   std::atomic<int> acknowledged{0};
 
   ibv_context& context() { return context_.context; }
@@ -67,6 +68,7 @@ class FakeDevice {
     real.get_async_event = &GetEvent;
     real.ack_async_event = [](ibv_async_event*) { ++current_->acknowledged; };
     real.ring_doorbell = [](ibv_qp*, ibv_send_wr*, ibv_send_wr**) {
+      if (current_->state == IBV_QPS_RTS) ++current_->doorbells_to_send;
       return ++current_->doorbells, 0;
     };
     real.set_udp_port = [](ibv_qp*, std::uint16_t port) {

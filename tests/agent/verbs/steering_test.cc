@@ -167,6 +167,7 @@ TEST_F(SteeringTest, MovesAQueuePairThatCanDrain) {
   Await([&] { return Flow()->source_port == 0xD002; });
   EXPECT_EQ(device_.label, FlowLabelOf(0xD002));
   EXPECT_EQ(device_.state, IBV_QPS_RTS);
+  EXPECT_EQ(device_.doorbells_to_send, 2);  // one a move
 
   // Its events are ours; others, and more of them, are the program's.
   ibv_async_event drained = {};

@@ -35,9 +35,12 @@ class Pass {
     constexpr std::size_t kBytes = Lanes::kBytes;
     const std::size_t bytes = call_.count * Lanes::kElementBytes;
     std::size_t at = 0;
-    if (call_.streaming && CanStream()) {
-      at = std::min(bytes, DistanceToAligned());
+    const bool aligns = bytes >= kAlignFrom && CanAlign();
+    if (aligns) {
+      at = DistanceToAligned();
       Partial(0, at);
+    }
+    if (call_.streaming && aligns) {
       at = Blocks<4, true>(at, bytes);
       at = Blocks<1, true>(at, bytes);
       EndStream();
@@ -52,13 +55,15 @@ class Pass {
  private:
   using Packed = typename Lanes::Packed;
   using Wide = typename Lanes::Wide;
+  // Stores that cross lines cost more than what comes before the first whole line.
+  static constexpr std::size_t kAlignFrom = 1024;
 
   static std::uintptr_t Misalignment(const std::byte* address) {
     return reinterpret_cast<std::uintptr_t>(address) % Lanes::kBytes;
   }
 
   // All outputs are aligned at the same elements.
-  bool CanStream() const {
+  bool CanAlign() const {
     if (call_.output_count == 0) return false;
     const std::uintptr_t first = Misalignment(call_.outputs[0]);
     if (first % Lanes::kElementBytes != 0) return false;

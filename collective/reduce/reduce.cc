@@ -65,18 +65,20 @@ void Reduce(const Reduction& reduction, std::span<const std::byte* const> inputs
   ReduceAt(BestSimdLevel(), reduction, inputs, outputs, count, stores);
 }
 
-// The C library copies more than some KiB with `rep movsb`, which some processors (Zen 3) do at a
-// thirtieth of their speed where the destination lies up to 63 bytes behind the source, modulo a
-// page: as a large block of malloc's does behind the beginning of a page.
+// The C library copies more than some KiB with `rep movsb`, which takes up to a third longer where
+// data comes from memory or another core, and which some processors (Zen 3) do at a thirtieth of
+// their speed where the destination lies up to 63 bytes behind the source, modulo a page: as a
+// large block of malloc's does behind the beginning of a page.
 void Copy(const std::byte* source, std::byte* destination, std::size_t bytes, Stores stores) {
   if (bytes == 0) return;
   constexpr std::uintptr_t kPage = 4096;
   constexpr std::uintptr_t kLine = 64;
+  constexpr std::size_t kLibraryCopies = 16 << 10;
   const std::uintptr_t behind =
       (reinterpret_cast<std::uintptr_t>(destination) - reinterpret_cast<std::uintptr_t>(source)) %
       kPage;
   const bool is_slow = behind > 0 && behind < kLine;
-  if (stores == Stores::kCached && !is_slow) {
+  if (stores == Stores::kCached && !is_slow && bytes <= kLibraryCopies) {
     std::memcpy(destination, source, bytes);
     return;
   }

@@ -38,7 +38,8 @@ struct CommunicatorOptions {
   // calls; empty: costs of a usual machine.
   std::string costs_file;
   // Does the calls of its collective, whatever their size, and wherever it can: an algorithm's name
-  // over a transport; "small" or "slots" in shared memory. Empty: chosen by size.
+  // over a transport; "small", "slots", "streamed" or "read" in shared memory. Empty: chosen by
+  // size, and what is only copied by what takes least time.
   std::string algorithm;
 };
 

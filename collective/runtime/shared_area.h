@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "collective/program/collective_spec.h"
 #include "collective/runtime/peer_memory.h"
 #include "collective/runtime/registered_memory.h"
 #include "collective/runtime/shared_collectives.h"
@@ -17,8 +18,19 @@ inline constexpr std::size_t kPage = 4096;
 inline constexpr std::size_t kLine = 64;
 // Outputs from here on would not stay in the caches anyway.
 inline constexpr std::size_t kStreamFrom = 4 << 20;
+// Calls are told apart by their kind and the number of bits of their length.
+inline constexpr std::size_t kSizeClasses = 65;
+inline constexpr std::size_t kCallClasses =
+    (static_cast<std::size_t>(program::CollectiveKind::kCustom) + 1) * kSizeClasses;
 // What is left of the line of a call.
 inline constexpr std::size_t kSmallestBytes = 16;
+
+// Element ranges are cut at lines, so that ranks do not write to one line, and streams stay
+// aligned.
+inline std::size_t RoundToLines(std::size_t elements, std::size_t element) {
+  const std::size_t per_line = kLine / element;
+  return (elements + per_line - 1) / per_line * per_line;
+}
 
 // A small call is a line or two that others fetch, and one where the data has room behind the tag.
 struct alignas(2 * kLine) SharedCollectives::SharedCall {
@@ -33,6 +45,7 @@ struct alignas(2 * kLine) SharedCollectives::SharedCall {
   std::byte* writable;  // where a broadcast's root may write
   bool reads_all;
   bool writes_all;
+  SharedWay way;  // of a long call, if this rank chooses
 
   std::byte* PlaceFor(std::size_t bytes) { return bytes <= kSmallestBytes ? smallest : small; }
 };
@@ -42,8 +55,17 @@ struct SharedCollectives::RankArea {
   std::size_t level2_bytes;  // as owner: of a core's own cache
   SharedCall calls[2];       // by the parity of the call
   transport::Signal met;
-  alignas(kPage) std::byte slots[2][kSlotBytes];  // by the parity of the piece
-  std::byte results[2][kSlotBytes];
+  transport::Signal published;  // pieces, of all calls
+  transport::Signal consumed;
+  alignas(kPage) std::byte slots[2 * kSlotBytes];
+  std::byte results[2][kSlotBytes];  // by the parity of the piece
+};
+
+// How pieces of the parts of a call go around in a rank's slots.
+struct SharedCollectives::Ring {
+  std::size_t piece;   // bytes of each part
+  std::size_t stride;  // between places, which have a piece of each
+  std::size_t depth;   // places
 };
 
 // A vector of `count` elements in pieces of at most `length`; nothing is in those after its last.

@@ -10,6 +10,7 @@
 #include "collective/runtime/peer_memory.h"
 #include "collective/runtime/registered_memory.h"
 #include "collective/runtime/shared_way.h"
+#include "collective/runtime/timed_choice.h"
 #include "collective/transport/shared_group.h"
 
 namespace espalier::runtime {
@@ -18,16 +19,18 @@ namespace espalier::runtime {
 //   small: each rank writes its vector and a flag, and reduces all of them. One step.
 //   slots: data goes through slots that stay in the caches, piece by piece. Each rank copies into
 //     its slot what others need, reduces its share of every rank's piece, and copies out the other
-//     shares: memory sees each input and each output once. One barrier a piece; copying in,
-//     reducing and copying out work on successive pieces at the same time.
-//   read, for allgathers and alltoalls of long parts and long broadcasts: each rank reads its
-//   peers'
-//     memory where it is (peer_memory.h), if all ranks may; one barrier. A broadcast's root writes
-//     meanwhile the last part of each. Not for an alltoall in place.
+//     shares: memory sees each input and each output once. Copying in, reducing and copying out
+//     work on successive pieces at the same time.
+//   streamed: the same, with stores past the caches into the slots.
+//   read: each rank reads its peers' memory where it is (peer_memory.h), if all ranks may; one
+//     barrier. A broadcast's root writes meanwhile the last part of each. Not for an alltoall in
+//     place, nor for what all reduce.
 //   direct, for an allreduce between registered buffers: each rank reads its share of all inputs
 //     and streams the sums to all outputs. No copies; one barrier.
 // Inputs are reduced in the order of the ranks, in one pass (16-bit floats are rounded once), so
 // that results are the same bits on every rank, in every run and whichever way is taken.
+// Long calls of ranks that have a core each go by the faster of two of slots, streamed and read,
+// which one of them finds out in the calls (timed_choice.h).
 // Memory beyond the caller's: 4 slots of 1 MiB a rank and 2 small ones, as far as they are used.
 // Waiting: spins for some microseconds if every rank has a core, gives way, then sleeps.
 class SharedCollectives : public Backend {
@@ -50,6 +53,13 @@ class SharedCollectives : public Backend {
   struct SharedCall;
   struct RankArea;
   struct Pieces;
+  struct Ring;
+  static constexpr int kAll = -1;
+  // One rank, or all.
+  struct Roles {
+    int writer = kAll;
+    int reader = kAll;
+  };
 
   RankArea& area(int rank) const;
   // What a rank says of the call under way.
@@ -58,28 +68,35 @@ class SharedCollectives : public Backend {
   std::byte* result_slot(int rank, std::size_t piece) const;
 
   Result<void> Enter(const Operands& operands, const CallSignature& call, bool is_small);
+  void FetchPeers(std::size_t bytes) const;
   Result<void> AwaitPeer(transport::Counter& counter, std::uint32_t value, int peer);
   Result<void> Meet();
   void MeetMemories();
   bool IsSmall(const Operands& operands, const CallSignature& call) const;
-  bool IsRead(const Operands& operands, const CallSignature& call) const;
   bool IsDirect(const CallSignature& call) const;
   Result<void> RunCall(const Operands& operands, const CallSignature& call);
   void ReduceSmall(const Operands& operands);
   Result<void> AllReduceDirect(const Operands& operands);
   Result<void> AllReduceBySlots(const Operands& operands);
-  // Publishes and consumes piece after piece; publish(i) fills this rank's slot, consume(i) reads
-  // all ranks'.
+  // Writers publish and readers consume piece after piece: publish(i) fills a place of this rank's,
+  // consume(i) reads those of the writers.
   template <typename Publish, typename Consume>
-  Result<void> Exchange(std::size_t pieces, const Publish& publish, const Consume& consume);
+  Result<void> Exchange(std::size_t pieces, std::size_t depth, Roles roles, const Publish& publish,
+                        const Consume& consume);
   // The longest of the ranks' parts, in pieces that fit so many bytes.
   Pieces LongestPart(const Operands& operands, std::size_t slot_bytes) const;
-  std::size_t ReadFrom(program::CollectiveKind kind) const;
+  reduce::Stores SlotStores() const;
+  Ring RingFor(std::size_t part_bytes, std::size_t parts) const;
+  std::byte* place(int rank, const Ring& ring, std::size_t piece) const;
+  Result<void> RunLong(const Operands& operands, const CallSignature& call);
+  // The rank whose choice of a way all follow, and what it chooses.
+  int ChooserOf(const CallSignature& call) const;
+  SharedWay ChooseWay(const Operands& operands, const CallSignature& call);
+  SharedWay WayOfAll(const CallSignature& call) const;
   Result<void> RunByReading(const Operands& operands, const CallSignature& call);
   Result<void> Collect(const Operands& operands, int root);
   Result<void> ReadParts(const Operands& operands, program::CollectiveKind kind);
   Result<void> Spread(const Operands& operands, int root);
-  std::size_t OneWayPiece(const Operands& operands) const;
   Result<void> AllGather(const Operands& operands);
   Result<void> Scatter(const Operands& operands, bool reduces);
   Result<void> Broadcast(const Operands& operands, int root);
@@ -95,6 +112,10 @@ class SharedCollectives : public Backend {
   std::size_t level2_bytes_ = 0;  // of rank 0's core
   std::uint32_t calls_ = 0;       // entered
   std::uint32_t meetings_ = 0;
+  std::uint32_t exchanged_ = 0;  // pieces
+  TimedChoice choice_;
+  bool is_timed_ = false;  // this call is
+  SharedWay long_way_ = SharedWay::kSlots;
   transport::Patience patience_{transport::Deadline()};
   CallSignature call_;
   reduce::Reduction reduction_;

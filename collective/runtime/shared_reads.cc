@@ -1,5 +1,6 @@
 // Of SharedCollectives: what is copied between the memories of processes.
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -16,7 +17,7 @@ using reduce::Stores;
 
 // Parts from here on are read where they are: below, to ask the kernel costs more than a copy.
 constexpr std::size_t kReadFrom = 32 << 10;
-constexpr std::size_t kReduceReadFrom = 256 << 10;
+constexpr std::size_t kStreamSlotsFrom = 256 << 10;
 constexpr std::size_t kReduceChunk = 128 << 10;
 // The copy of what is a rank's own streams from here on: below, all of it stays in the shared
 // cache.
@@ -31,34 +32,64 @@ void SharedCollectives::MeetMemories() {
   level2_bytes_ = area(0).level2_bytes;  // the same for all
 }
 
-// From how many bytes of a part, or of what goes one way, on.
-std::size_t SharedCollectives::ReadFrom(CollectiveKind kind) const {
-  switch (kind) {
-    case CollectiveKind::kAllToAll:
+// Who sees most of a call: of a broadcast one that reads.
+int SharedCollectives::ChooserOf(const CallSignature& call) const {
+  if (call.kind == CollectiveKind::kReduce) return call.root;
+  return call.kind == CollectiveKind::kBroadcast ? (call.root + 1) % size_ : 0;
+}
+
+// Ranks that have a core each take what is faster of two ways, those that do not the second.
+SharedWay SharedCollectives::ChooseWay(const Operands& operands, const CallSignature& call) {
+  is_timed_ = false;
+  if (way_ && *way_ != SharedWay::kSmall) return *way_;
+  const bool have_cores = group_->has_cores();
+  const std::size_t element = reduce::SizeOf(operands.type);
+  SharedWay second = SharedWay::kRead;
+  std::size_t bytes = operands.elements * element;
+  std::size_t least = kReadFrom;
+  switch (call.kind) {
     case CollectiveKind::kAllGather:
+    case CollectiveKind::kAllToAll:
+      bytes = LongestPart(operands, kSlotBytes).count * element;
+      break;
     case CollectiveKind::kBroadcast:
-      return kReadFrom;
+      break;
     case CollectiveKind::kReduce:
-      return costs_.lanes < size_ ? SIZE_MAX : kReduceReadFrom;
+      if (size_ == 2 || !have_cores) second = SharedWay::kStreamed;
+      least = kStreamSlotsFrom;
+      break;
+    case CollectiveKind::kAllReduce:
+    case CollectiveKind::kReduceScatter:
+      second = SharedWay::kStreamed;
+      least = kStreamSlotsFrom;
+      break;
     default:
-      return SIZE_MAX;
+      return SharedWay::kSlots;
   }
+  if (bytes < least) return SharedWay::kSlots;
+  if (!have_cores) return second == SharedWay::kRead ? second : SharedWay::kSlots;
+  if (rank_ != ChooserOf(call)) return SharedWay::kSlots;  // nobody asks
+  is_timed_ = true;
+  const std::size_t call_class = static_cast<std::size_t>(call.kind) * kSizeClasses +
+                                 static_cast<std::size_t>(std::bit_width(bytes));
+  return choice_.Next(call_class) == TimedChoice::Way::kFirst ? SharedWay::kSlots : second;
 }
 
 // All ranks see the same lines, so that they decide alike.
-bool SharedCollectives::IsRead(const Operands& operands, const CallSignature& call) const {
-  if (way_ == SharedWay::kSlots) return false;
+SharedWay SharedCollectives::WayOfAll(const CallSignature& call) const {
+  const SharedWay way = call_of(ChooserOf(call)).way;
+  if (way != SharedWay::kRead) return way;
   const bool writes =
       call.kind == CollectiveKind::kBroadcast || call.kind == CollectiveKind::kReduce;
-  const std::size_t count = writes ? operands.elements : LongestPart(operands, kSlotBytes).count;
-  const std::size_t bytes = count * reduce::SizeOf(operands.type);
-  if (bytes < ReadFrom(call.kind)) return false;
   for (int peer = 0; peer < size_; ++peer) {
     const SharedCall& theirs = call_of(peer);
-    if (!theirs.reads_all || theirs.readable == nullptr) return false;
-    if (writes && !theirs.writes_all) return false;
+    if (!theirs.reads_all || theirs.readable == nullptr || (writes && !theirs.writes_all)) {
+      return !group_->has_cores() ? SharedWay::kSlots : SharedWay::kStreamed;
+    }
   }
-  return true;
+  const bool can =
+      writes || call.kind == CollectiveKind::kAllGather || call.kind == CollectiveKind::kAllToAll;
+  return can ? way : SharedWay::kSlots;
 }
 
 Result<void> SharedCollectives::RunByReading(const Operands& operands, const CallSignature& call) {

@@ -5,11 +5,13 @@
 namespace espalier::runtime {
 
 std::string_view SharedWayName(SharedWay way) {
-  return way == SharedWay::kSmall ? "small" : "slots";
+  constexpr std::string_view kNames[] = {"small", "slots", "streamed", "read"};
+  return kNames[static_cast<std::size_t>(way)];
 }
 
 std::optional<SharedWay> FindSharedWay(std::string_view name) {
-  for (const SharedWay way : {SharedWay::kSmall, SharedWay::kSlots}) {
+  for (const SharedWay way :
+       {SharedWay::kSmall, SharedWay::kSlots, SharedWay::kStreamed, SharedWay::kRead}) {
     if (SharedWayName(way) == name) return way;
   }
   return std::nullopt;

@@ -9,16 +9,16 @@
 
 namespace espalier::runtime {
 
-// How an allreduce between private buffers goes through shared memory (shared_collectives.h).
-enum class SharedWay : std::uint8_t { kSmall, kSlots };
+// How a call between private buffers goes through shared memory (shared_collectives.h).
+enum class SharedWay : std::uint8_t { kSmall, kSlots, kStreamed, kRead };
 
 constexpr std::size_t kMostSmallBytes = 256 << 10;
 constexpr std::size_t kSlotBytes = 1 << 20;
 
-// "small", "slots".
+// "small", "slots", "streamed", "read".
 std::string_view SharedWayName(SharedWay way);
 std::optional<SharedWay> FindSharedWay(std::string_view name);
-// What an allreduce of so many bytes asks that way.
+// What an allreduce of so many bytes asks that way; small or slots.
 Work SharedWork(SharedWay way, int ranks, std::size_t bytes, int lanes);
 
 }  // namespace espalier::runtime

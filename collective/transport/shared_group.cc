@@ -9,10 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
+#include <numeric>
 
 #include "common/base/check.h"
 
@@ -28,6 +31,8 @@ constexpr std::uint32_t kMagic = 0x45535032;
 constexpr int kMaxRanks = 1024;
 // Spinning pays only while every rank has a core of its own; some 5 us.
 constexpr int kSpins = 200;
+// Of some 20 to 40 ns each.
+constexpr int kPausesForALine = 2;
 // The first looks follow one another at once: a pause is as long as a line takes between two cores.
 constexpr int kLooks = 40;
 // Giving way costs nothing on an idle core; on a busy one it may cost many times this.
@@ -58,10 +63,8 @@ void Sleep(std::atomic<std::uint32_t>& word, std::uint32_t seen, nanoseconds lon
 // From 1; 0 where it is not known.
 std::uint32_t CurrentCore() { return static_cast<std::uint32_t>(::sched_getcpu() + 1); }
 
-int CountCores() {
-  cpu_set_t cores;
-  return ::sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
-}
+// Of the cores that a rank may run on, 64 in a word.
+constexpr std::size_t kCoreWords = CPU_SETSIZE / 64;
 
 struct flock LockOf(int rank) {
   struct flock lock = {};
@@ -90,6 +93,10 @@ void Counter::Add() {
   Wake();
 }
 
+void PauseForALine() {
+  for (int i = 0; i < kPausesForALine; ++i) PauseCore();
+}
+
 bool SleepOn(Counter& signal, std::uint32_t seen, Deadline deadline) {
   const auto changed = [&] { return signal.value.load(std::memory_order_acquire) != seen; };
   while (!changed()) {
@@ -113,6 +120,21 @@ struct SharedGroup::Header {
   char abort_text[512] = {};
   enum : std::uint8_t { kAbsent, kPresent, kLeft };
   std::atomic<std::uint8_t> presence[kMaxRanks] = {};
+  std::atomic<std::uint64_t> cores[kCoreWords] = {};  // of all ranks
+
+  void AddOwnCores() {
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    if (::sched_getaffinity(0, sizeof(own), &own) != 0) CPU_SET(0, &own);
+    for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &own)) cores[core / 64] |= std::uint64_t{1} << core % 64;
+    }
+  }
+  int CountCores() const {
+    return std::accumulate(std::begin(cores), std::end(cores), 0, [](int count, const auto& word) {
+      return count + std::popcount(word.load());
+    });
+  }
 };
 
 Result<UniqueFd> OpenFileOfProcess(std::int64_t process, int file) {
@@ -136,12 +158,12 @@ Result<std::unique_ptr<SharedGroup>> SharedGroup::Join(Store& store, const std::
                 fmt::format("rank {} of {}: there are 1 to {} ranks", rank, size, kMaxRanks));
   }
   std::unique_ptr<SharedGroup> group(new SharedGroup(rank, size));
-  group->spins_ = size <= CountCores() ? kSpins : 1;
   const std::string key = name + "/memory";
   auto ready =
       rank == 0 ? group->Create(store, key, bytes) : group->Open(store, key, bytes, deadline);
   if (ready) ready = group->AwaitAll(deadline);
   if (!ready) return Propagate(ready);
+  group->has_cores_ = size <= group->header().CountCores();
   return group;
 }
 
@@ -224,6 +246,7 @@ Result<void> SharedGroup::Open(Store& store, const std::string& key, std::size_t
 }
 
 Result<void> SharedGroup::AwaitAll(Deadline deadline) {
+  header().AddOwnCores();
   header().presence[rank_] = Header::kPresent;
   header().joined.Add();
   while (true) {
@@ -241,12 +264,13 @@ Result<void> SharedGroup::AwaitAll(Deadline deadline) {
 }
 
 bool SharedGroup::IsCrowded(const Counter& counter) const {
-  return spins_ > 1 && counter.core.load(std::memory_order_relaxed) == CurrentCore();
+  return has_cores_ && counter.core.load(std::memory_order_relaxed) == CurrentCore();
 }
 
 bool SharedGroup::Spin(const Counter& counter, std::uint32_t seen) {
   const bool helps = !IsCrowded(counter);
-  for (int i = 0; i < spins_; ++i) {
+  const int spins = has_cores_ ? kSpins : 1;
+  for (int i = 0; i < spins; ++i) {
     if (counter.value.load(std::memory_order_acquire) != seen) return true;
     if (!helps) return false;
     if (i >= kLooks) PauseCore();

@@ -30,6 +30,11 @@ struct Counter {
 
 struct alignas(64) Signal : Counter {};
 
+// Passes the time that a line of memory takes from one core to another. Between writing a line that
+// others look at and looking at theirs, when all do so at about the same time: who looks too early
+// takes the line away from who is about to write it, and waits for two more ways.
+void PauseForALine();
+
 // Sleeps until the signal's value is not `seen` any more (true), or the deadline. Of a signal that
 // may be written to by anybody.
 bool SleepOn(Counter& signal, std::uint32_t seen, Deadline deadline);
@@ -54,6 +59,8 @@ class SharedGroup {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  // Whether the cores that all ranks together may run on are as many as they.
+  bool has_cores() const { return has_cores_; }
   // The memory, aligned to pages.
   std::byte* memory() const;
 
@@ -89,7 +96,7 @@ class SharedGroup {
   UniqueFd file_;
   std::byte* mapping_ = nullptr;
   std::size_t mapped_bytes_ = 0;
-  int spins_ = 0;
+  bool has_cores_ = false;
   std::uint32_t crowded_waits_ = 0;  // for a writer on this rank's core
 };
 

@@ -239,7 +239,7 @@ void AddBenchCommands(CLI::App& app, int& exit_code) {
     command->add_flag("--bind", arguments->request.binds, "Each rank to one core");
     command->add_option("--costs", arguments->request.costs_file, "What `bench fit` has measured");
     command->add_option("--algorithm", arguments->request.algorithm,
-                        "Instead of what is chosen by size (shm: small or slots)");
+                        "Instead of what is chosen by size (shm: small, slots, streamed or read)");
     command->add_flag("--explain", arguments->explain,
                       "Every candidate for every size: predicted, measured, chosen");
     command->add_flag("--json", arguments->json, "The result as JSON");

@@ -136,22 +136,25 @@ std::vector<float> ValuesOf(int rank, std::size_t count) {
 // What is read where it is, what is not because it may not be, and what is too short for it.
 class LongParts : public ::testing::TestWithParam<std::size_t> {
  protected:
-  static constexpr int kRanks = 3;
-
-  // By the way that is chosen, and through the slots.
+  // By each way, and by those that are chosen in one call after another.
   void RunRanks(const std::function<void(Communicator&)>& body) {
-    for (const std::string way : {"", "slots"}) {
-      std::vector<std::thread> threads;
-      for (int rank = 0; rank < kRanks; ++rank) {
-        threads.emplace_back([&, rank] {
-          auto group = Communicator::Join(store_, "g" + way, rank, kRanks,
-                                          {.medium = Medium::kShared, .algorithm = way});
-          ASSERT_TRUE(group) << group.error().message;
-          body(**group);
-        });
-      }
-      for (std::thread& thread : threads) thread.join();
+    for (const std::string way : {"", "slots", "streamed", "read"}) {
+      for (const int ranks : {2, 3}) RunGroup(way, ranks, body);
     }
+  }
+
+  void RunGroup(const std::string& way, int ranks, const std::function<void(Communicator&)>& body) {
+    constexpr int kCallsForAChoice = 4;
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        auto group = Communicator::Join(store_, "g" + way + std::to_string(ranks), rank, ranks,
+                                        {.medium = Medium::kShared, .algorithm = way});
+        ASSERT_TRUE(group) << group.error().message;
+        for (int i = 0; i < (way.empty() ? kCallsForAChoice : 1); ++i) body(**group);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
   }
 
   TemporaryFolder folder_;
@@ -163,11 +166,11 @@ TEST_P(LongParts, AreGathered) {
   RunRanks([&](Communicator& group) {
     const std::vector<float> input = ValuesOf(group.rank(), count);
     std::vector<float> expected;
-    for (int rank = 0; rank < kRanks; ++rank) {
+    for (int rank = 0; rank < group.size(); ++rank) {
       const std::vector<float> part = ValuesOf(rank, count);
       expected.insert(expected.end(), part.begin(), part.end());
     }
-    std::vector<float> output(count * kRanks);
+    std::vector<float> output(count * static_cast<std::size_t>(group.size()));
     ASSERT_TRUE(group.AllGather(input.data(), output.data(), count, DataType::kF32));
     EXPECT_TRUE(output == expected);
     // In place.
@@ -177,10 +180,11 @@ TEST_P(LongParts, AreGathered) {
     ASSERT_TRUE(group.AllGather(own, output.data(), count, DataType::kF32));
     EXPECT_TRUE(output == expected);
     // Rank 1 gives nothing.
-    const std::vector<std::size_t> counts = {count, 0, count};
+    std::vector<std::size_t> counts(static_cast<std::size_t>(group.size()), count);
+    counts[1] = 0;
     expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(count),
                    expected.begin() + static_cast<std::ptrdiff_t>(2 * count));
-    output.assign(2 * count, -1);
+    output.assign(expected.size(), -1);
     const float* given = group.rank() == 1 ? nullptr : input.data();
     ASSERT_TRUE(group.RunUnequal(program::CollectiveKind::kAllGather, given, output.data(), counts,
                                  DataType::kF32, reduce::ReduceOp::kSum));
@@ -191,7 +195,7 @@ TEST_P(LongParts, AreGathered) {
 TEST_P(LongParts, AreBroadcast) {
   const std::size_t count = GetParam();
   RunRanks([&](Communicator& group) {
-    for (int root = 0; root < kRanks; ++root) {
+    for (int root = 0; root < group.size(); ++root) {
       std::vector<float> data = ValuesOf(group.rank() == root ? root : -1, count);
       const float guard = 99;
       data.push_back(guard);
@@ -208,9 +212,9 @@ TEST_P(LongParts, AreReduced) {
   RunRanks([&](Communicator& group) {
     std::vector<float> expected(count);
     for (std::size_t i = 0; i < count; ++i) {
-      for (int rank = 0; rank < kRanks; ++rank) expected[i] += ValueAt(rank, i);
+      for (int rank = 0; rank < group.size(); ++rank) expected[i] += ValueAt(rank, i);
     }
-    for (int root = 0; root < kRanks; ++root) {
+    for (int root = 0; root < group.size(); ++root) {
       const std::vector<float> input = ValuesOf(group.rank(), count);
       std::vector<float> output(count + 1, 99);
       ASSERT_TRUE(group.Reduce(input.data(), output.data(), count, DataType::kF32,
@@ -232,9 +236,10 @@ TEST_P(LongParts, AreExchanged) {
   const std::size_t count = GetParam();
   RunRanks([&](Communicator& group) {
     const auto own = static_cast<std::size_t>(group.rank());
-    const std::vector<float> input = ValuesOf(group.rank(), count * kRanks);
+    const std::vector<float> input =
+        ValuesOf(group.rank(), count * static_cast<std::size_t>(group.size()));
     std::vector<float> expected;
-    for (int rank = 0; rank < kRanks; ++rank) {
+    for (int rank = 0; rank < group.size(); ++rank) {
       for (std::size_t i = 0; i < count; ++i) expected.push_back(ValueAt(rank, own * count + i));
     }
     std::vector<float> output(input.size());

@@ -81,6 +81,36 @@ TEST(SharedGroup, RanksOnOneCoreWaitForOneAnother) {
   other.join();
 }
 
+// However few of them each may run on.
+TEST(SharedGroup, CountsTheCoresOfAllRanksTogether) {
+  cpu_set_t allowed;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  std::vector<std::size_t> cores;
+  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &allowed)) cores.push_back(core);
+  }
+  if (cores.size() < 2) GTEST_SKIP() << "one core";
+  TemporaryFolder folder;
+  FileStore store(folder.path());
+  const auto join = [&](const std::string& name, int rank, std::size_t core, bool expected) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof(one), &one), 0);
+    auto group = SharedGroup::Join(store, name, rank, 2, sizeof(Signal), InAWhile());
+    ASSERT_TRUE(group) << group.error().message;
+    EXPECT_EQ((*group)->has_cores(), expected) << name;
+  };
+  for (const std::size_t second : {cores[1], cores[0]}) {
+    const std::string name = "g" + std::to_string(second);
+    const bool expected = second != cores[0];
+    std::thread one([&] { join(name, 0, cores[0], expected); });
+    std::thread other([&] { join(name, 1, second, expected); });
+    one.join();
+    other.join();
+  }
+}
+
 TEST(TcpTransport, SaysThatAPeerIsOfAnotherVersion) {
   for (const char* const place : {"127.0.0.1 1 5", "127.0.0.1 1 5 999", "something else", ""}) {
     TemporaryFolder folder;

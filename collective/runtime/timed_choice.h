@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace espalier::runtime {
+
+// Which of two ways to do calls is the faster one, found out in the calls themselves, as it may
+// change within minutes (how fast lines pass between cores does). Calls are of classes; in each
+// class both ways are tried, then the faster one is taken, and the other tried again now and then,
+// or as soon as it takes longer than the other did.
+// Thread safety: none. Complexity: O(1).
+class TimedChoice {
+ public:
+  enum class Way : std::uint8_t { kFirst, kSecond };
+  explicit TimedChoice(std::size_t classes) : classes_(classes) {}
+
+  // For a call of that class, which comes next.
+  Way Next(std::size_t call_class);
+  // How long that call took. The first time in a class is none: its memory may be new.
+  void Record(double seconds);
+
+ private:
+  struct Candidate {
+    std::uint32_t calls = 0;
+    double seconds = 0;  // what to expect
+  };
+  struct Class {
+    Candidate candidates[2];
+    std::uint32_t calls = 0;
+  };
+  static Way FasterOf(const Class& tried);
+
+  std::vector<Class> classes_;
+  std::size_t last_class_ = 0;
+  Way last_way_ = Way::kFirst;
+};
+
+}  // namespace espalier::runtime

@@ -1,0 +1,62 @@
+#include "collective/runtime/timed_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace espalier::runtime {
+namespace {
+
+using Way = TimedChoice::Way;
+
+// How often the second way was taken in so many calls, where the ways take so long.
+int CountSeconds(TimedChoice& choice, std::size_t call_class, int calls, double first,
+                 double second) {
+  int seconds = 0;
+  for (int i = 0; i < calls; ++i) {
+    const Way way = choice.Next(call_class);
+    seconds += way == Way::kSecond ? 1 : 0;
+    choice.Record(way == Way::kFirst ? first : second);
+  }
+  return seconds;
+}
+
+TEST(TimedChoice, TriesBothAndTakesTheFaster) {
+  TimedChoice choice(2);
+  EXPECT_EQ(CountSeconds(choice, 0, 100, 2.0, 1.0), 98);
+  EXPECT_EQ(CountSeconds(choice, 1, 100, 1.0, 2.0), 1);
+}
+
+TEST(TimedChoice, LeavesOutTheFirstTime) {
+  TimedChoice choice(1);
+  EXPECT_EQ(choice.Next(0), Way::kFirst);
+  choice.Record(100);
+  EXPECT_EQ(CountSeconds(choice, 0, 99, 1.0, 2.0), 1);
+}
+
+TEST(TimedChoice, IsNotMisledByOneDisturbedCall) {
+  TimedChoice choice(1);
+  CountSeconds(choice, 0, 10, 1.0, 2.0);
+  EXPECT_EQ(choice.Next(0), Way::kFirst);
+  choice.Record(50);
+  EXPECT_EQ(CountSeconds(choice, 0, 50, 1.0, 2.0), 0);
+}
+
+TEST(TimedChoice, ChangesOverSoonWhenTheFasterOneGetsSlow) {
+  TimedChoice choice(1);
+  CountSeconds(choice, 0, 10, 1.0, 2.0);
+  EXPECT_GE(CountSeconds(choice, 0, 60, 8.0, 2.0), 50);
+}
+
+TEST(TimedChoice, FindsThatTheOtherHasBecomeFaster) {
+  TimedChoice choice(1);
+  CountSeconds(choice, 0, 10, 3.0, 2.0);
+  // It is looked at again now and then, and seldom.
+  EXPECT_GE(CountSeconds(choice, 0, 1000, 3.0, 2.0), 980);
+  const int seconds = CountSeconds(choice, 0, 1000, 1.0, 2.0);
+  EXPECT_GT(seconds, 0);
+  EXPECT_LT(seconds, 200);
+}
+
+}  // namespace
+}  // namespace espalier::runtime

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/event_loop.h"
-#include "common/sim/random.h"
+#include "common/base/random.h"
 
 namespace espalier::sim {
 

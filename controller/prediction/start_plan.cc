@@ -3,17 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "common/base/random.h"
+
 namespace espalier::controller {
-namespace {
-
-std::uint64_t Mix(std::uint64_t value) {  // the finaliser of SplitMix64
-  value += 0x9e37'79b9'7f4a'7c15;
-  value = (value ^ (value >> 30U)) * 0xbf58'476d'1ce4'e5b9;
-  value = (value ^ (value >> 27U)) * 0x94d0'49bb'1331'11eb;
-  return value ^ (value >> 31U);
-}
-
-}  // namespace
 
 StartPlan PlanStarts(LivePaths& live, std::span<const ExpectedStart> starts,
                      std::span<const LivePaths::Way> ending, const LivePaths::Options& options) {
@@ -49,7 +41,7 @@ StartPlan PlanStarts(LivePaths& live, std::span<const ExpectedStart> starts,
 std::uint64_t PathFingerprint(std::uint32_t source, std::uint32_t destination, std::int32_t path,
                               std::size_t ways) {
   const std::uint64_t pair = (std::uint64_t{source} << 32U) | destination;
-  return Mix(Mix(pair) ^ ((std::uint64_t{ways} << 32U) | static_cast<std::uint32_t>(path)));
+  return Mix64(Mix64(pair) ^ ((std::uint64_t{ways} << 32U) | static_cast<std::uint32_t>(path)));
 }
 
 }  // namespace espalier::controller

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/base/metrics.h"
+#include "common/base/random.h"
 #include "controller/load_summary.h"
 #include "controller/placement.h"
 #include "controller/simulation/fluid_network.h"
@@ -55,13 +56,6 @@ struct Sending {
 
 // What chance decides.
 enum class Purpose : std::uint8_t { kOffset, kCompute, kLater, kLateness, kStraggles, kBy, kPath };
-
-std::uint64_t Mix(std::uint64_t value) {  // the finaliser of SplitMix64
-  value += 0x9e37'79b9'7f4a'7c15;
-  value = (value ^ (value >> 30U)) * 0xbf58'476d'1ce4'e5b9;
-  value = (value ^ (value >> 27U)) * 0x94d0'49bb'1331'11eb;
-  return value ^ (value >> 31U);
-}
 
 std::vector<double> Capacities(const fabric::Topology& topology) {
   std::vector<double> capacities;
@@ -150,7 +144,7 @@ class Player {
     for (const std::uint64_t part :
          {std::uint64_t{job}, static_cast<std::uint64_t>(jobs_[job].iteration),
           static_cast<std::uint64_t>(purpose), std::uint64_t{subject}}) {
-      value = Mix(value ^ part);
+      value = Random(value ^ part).Next();
     }
     return static_cast<double>(value >> 11U) * 0x1p-53;
   }

@@ -15,12 +15,12 @@
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/metrics.h"
+#include "common/base/random.h"
 #include "common/fabric/builders.h"
 #include "common/io/asio_event_loop.h"
 #include "common/io/json.h"
 #include "common/io/topology_file.h"
 #include "common/io/zmq_bus.h"
-#include "common/sim/random.h"
 #include "common/sim/sim_fabric.h"
 #include "common/sim/sim_host.h"
 
@@ -135,7 +135,7 @@ class World {
 
   const Options options_;
   io::AsioEventLoop& loop_;
-  sim::Random random_{1};
+  Random random_{1};
   std::unique_ptr<sim::SimFabric> fabric_;
   std::vector<std::unique_ptr<Host>> hosts_;
   std::deque<Job> jobs_;

@@ -298,7 +298,7 @@ TEST(Cluster, ANetworkThatLosesAndRepeatsMessagesOnlyDelays) {
 std::uint64_t RunStorm(std::uint64_t seed) {
   SimCluster cluster({.seed = seed, .faults = {.jitter = 2ms, .loss = 0.02, .duplication = 0.02}});
   cluster.StartAll();
-  sim::Random random(seed);
+  Random random(seed);
   const auto flows = cluster.StartPermutation(1 + static_cast<int>(seed % 3), kEndless);
   std::set<int> dead_agents;
   bool controller_lives = true;

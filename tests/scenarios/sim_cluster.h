@@ -88,7 +88,7 @@ class SimCluster {
 
   const ClusterOptions options_;
   sim::SimWorld world_;
-  sim::Random random_;
+  Random random_;
   sim::SimNetwork network_;
   std::unique_ptr<EventLoop> hardware_loop_;
   std::unique_ptr<sim::SimFabric> fabric_;

@@ -8,19 +8,12 @@
 #include <vector>
 
 #include "collective/program/memory_map.h"
+#include "common/base/random.h"
 
 namespace espalier::program {
 namespace {
 
 std::size_t At(std::int32_t id) { return static_cast<std::size_t>(id); }
-
-std::uint64_t Mix(std::uint64_t x) {
-  x ^= x >> 31;
-  x *= 0x9e3779b97f4a7c15U;
-  x ^= x >> 29;
-  x *= 0xbf58476d1ce4e5b9U;
-  return x ^ (x >> 32);
-}
 
 // What a chunk holds: nothing, or the reduction of a set of input chunks.
 struct Value {
@@ -56,7 +49,7 @@ class Dataflow {
       for (int chunk = 0; spec_.HasInput(rank) && chunk < spec_.InputChunks(rank); ++chunk) {
         const std::int64_t id = spec_.Id({rank, chunk});
         memory[At(map.Cell({Buffer::kInput, chunk}))] = {ChunkSet::Of(id),
-                                                         Mix(static_cast<std::uint64_t>(id) + 1)};
+                                                         Mix64(static_cast<std::uint64_t>(id) + 1)};
       }
     }
   }
@@ -126,7 +119,8 @@ class Dataflow {
           fmt::format("adds {} to {}", DescribeSet(spec_, a.chunks), DescribeSet(spec_, b.chunks)));
       return {};
     }
-    return {std::move(*sum), Mix(a.expression + b.expression) ^ Mix(a.expression ^ b.expression)};
+    return {std::move(*sum),
+            Mix64(a.expression + b.expression) ^ Mix64(a.expression ^ b.expression)};
   }
 
   void Write(std::int32_t node, std::int32_t rank, const Step& step, std::int32_t i,

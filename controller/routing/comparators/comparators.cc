@@ -9,17 +9,11 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/random.h"
 #include "controller/routing/load_bounds.h"
 
 namespace espalier::controller {
 namespace {
-
-// SplitMix64's finaliser: every bit of the input moves half of the output's.
-std::uint64_t Mix(std::uint64_t value) {
-  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9;
-  value = (value ^ (value >> 27)) * 0x94D049BB133111EB;
-  return value ^ (value >> 31);
-}
 
 std::pair<std::uint32_t, std::uint32_t> Leaves(const Commodity& commodity) {
   return {commodity.source, commodity.destination};
@@ -219,7 +213,7 @@ Assignment AssignByHash(FabricView& view, std::span<const Commodity> commodities
   for (std::size_t i = 0; i < commodities.size(); ++i) {
     const std::vector<std::int32_t>& paths = usable.Of(commodities[i]);
     for (std::uint32_t way = 0; way < commodities[i].ways && !paths.empty(); ++way) {
-      const std::uint64_t hash = Mix(Mix(Mix(seed + 1) ^ keys[i]) + way);
+      const std::uint64_t hash = Mix64(Mix64(Mix64(seed + 1) ^ keys[i]) + way);
       assignment.paths[assignment.first[i] + way] = paths[hash % paths.size()];
     }
   }

@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 #include <linux/capability.h>
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <random>
 
 #include "agent/agent.h"
@@ -21,17 +21,13 @@
 #include "common/base/log.h"
 #include "common/base/metrics.h"
 #include "common/io/asio_event_loop.h"
+#include "common/io/daemon.h"
 #include "common/io/http.h"
 #include "common/io/privileges.h"
 #include "common/io/zmq_bus.h"
 
 namespace espalier::agent {
 namespace {
-
-int Complain(const Error& error) {
-  fmt::print(stderr, "espalier-agent: {}\n", error.message);
-  return error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kNotFound ? 2 : 1;
-}
 
 std::uint64_t RandomInstance() {
   std::random_device random;
@@ -58,26 +54,26 @@ io::HttpResponse Answer(const io::HttpRequest& request, const Agent& agent,
   return {.status = 404, .body = "{\"error\": \"there are /metrics and /healthz\"}\n"};
 }
 
-int Run(const std::string& config_file, Configuration config, std::optional<io::CurveClient> keys) {
+int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveClient> keys) {
   io::AsioEventLoop loop;
   Metrics metrics;
   const Probing probing = OpenProbing(loop, config.probing);
   // For probes from each address, and to read a flow's job in another user's environment.
   const std::vector<int> needed = {CAP_NET_RAW, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH};
   const Result<void> gave_up = io::KeepOnlyCapabilities(needed);
-  if (!gave_up) return Complain(gave_up.error());
+  if (!gave_up) return daemon.Complain(gave_up.error());
   const auto nics = NicWatch::Open(config.nics);
-  if (!nics) return Complain(nics.error());
+  if (!nics) return daemon.Complain(nics.error());
   const auto local = LocalServer::Listen(loop, {.path = config.local_socket}, metrics);
-  if (!local) return Complain(local.error());
+  if (!local) return daemon.Complain(local.error());
   const auto plans = PlanServer::Listen(config.local_socket + kPlanSocketSuffix, metrics);
-  if (!plans) return Complain(plans.error());
+  if (!plans) return daemon.Complain(plans.error());
   const auto engine = runtime::OffloadEngine::Listen(config.local_socket + kOffloadSocketSuffix,
                                                      {.costs_file = config.collective_costs});
-  if (!engine) return Complain(engine.error());
+  if (!engine) return daemon.Complain(engine.error());
   const auto bus =
       io::ZmqDealerBus::Connect(loop, {.endpoint = config.controller, .curve = std::move(keys)});
-  if (!bus) return Complain(bus.error());
+  if (!bus) return daemon.Complain(bus.error());
 
   config.options.instance = RandomInstance();
   config.options.nics = (*nics)->nics();
@@ -88,7 +84,7 @@ int Run(const std::string& config_file, Configuration config, std::optional<io::
   const auto http = io::HttpServer::Listen(loop, config.http, [&](const io::HttpRequest& request) {
     return Answer(request, agent, metrics);
   });
-  if (!http) return Complain(http.error());
+  if (!http) return daemon.Complain(http.error());
   agent.OnPlan([&plans](const wire::RankPlan& plan) { (*plans)->SetPlan(plan); });
   (*plans)->OnReport([&agent](const wire::CollectiveReport& report) { agent.SendReport(report); });
   const TimerPtr plan_watch =
@@ -99,7 +95,7 @@ int Run(const std::string& config_file, Configuration config, std::optional<io::
   const TimerPtr nic_watch = loop.WatchReadable((*nics)->fd(), [&nics] { (*nics)->HandleReady(); });
   const std::array<int, 3> signals = {SIGINT, SIGTERM, SIGHUP};
   const TimerPtr signal_watch = loop.WatchSignals(signals, [&](int signal) {
-    return signal == SIGHUP ? Reload(config_file, **bus) : loop.Stop();
+    return signal == SIGHUP ? Reload(daemon.config_file(), **bus) : loop.Stop();
   });
 
   LogDevices();
@@ -115,28 +111,23 @@ int Run(const std::string& config_file, Configuration config, std::optional<io::
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("The Espalier agent: reports a host's elephant flows and hands them their paths.");
-  std::string config_file;
-  bool check = false;
-  app.add_option("--config", config_file, "Configuration file (protobuf text format)")->required();
-  app.add_flag("--check", check, "Check the configuration, then exit");
-  app.set_version_flag("--version", ESPALIER_VERSION);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  Result<Configuration> config = ReadConfiguration(config_file);
-  if (!config) return Complain(config.error());
+  io::Daemon daemon(
+      "espalier-agent",
+      "The Espalier agent: reports a host's elephant flows and hands them their paths.",
+      "Check the configuration, then exit");
+  if (const std::optional<int> exit = daemon.Parse(argc, argv)) return *exit;
+  Result<Configuration> config = ReadConfiguration(daemon.config_file());
+  if (!config) return daemon.Complain(config.error());
   Result<std::optional<io::CurveClient>> keys = ReadKeys(*config);
-  if (!keys) return Complain(keys.error());
-  if (check) {
-    fmt::print("{}: ok, agent {} of {}\n", config_file, config->options.name, config->controller);
+  if (!keys) return daemon.Complain(keys.error());
+  if (daemon.is_check()) {
+    fmt::print("{}: ok, agent {} of {}\n", daemon.config_file(), config->options.name,
+               config->controller);
     return 0;
   }
   SetLogLevel(config->log_level);
   if (!*keys) Log(LogLevel::kWarning, "event=insecure_plaintext");
-  return Run(config_file, std::move(*config), std::move(*keys));
+  return Run(daemon, std::move(*config), std::move(*keys));
 }
 
 }  // namespace

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 #include <linux/capability.h>
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +15,7 @@
 #include "common/base/metrics.h"
 #include "common/io/asio_event_loop.h"
 #include "common/io/background.h"
+#include "common/io/daemon.h"
 #include "common/io/http.h"
 #include "common/io/privileges.h"
 #include "common/io/topology_file.h"
@@ -31,11 +32,6 @@ namespace {
 
 constexpr Duration kRecheckKeysInterval = std::chrono::seconds(10);
 
-int Complain(const Error& error) {
-  fmt::print(stderr, "espalier-controller: {}\n", error.message);
-  return error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kNotFound ? 2 : 1;
-}
-
 io::ZmqRouterOptions BusOptions(const Configuration& config, const Keys& keys) {
   io::ZmqRouterOptions options{.endpoint = config.listen, .limits = config.limits};
   if (config.insecure_plaintext) {
@@ -49,16 +45,16 @@ io::ZmqRouterOptions BusOptions(const Configuration& config, const Keys& keys) {
   return options;
 }
 
-int Run(const std::string& config_file, const Configuration& config, Keys keys,
+int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
         fabric::Topology topology) {
   const std::vector<int> needed = {CAP_NET_BIND_SERVICE};
   if (const Result<void> gave_up = io::KeepOnlyCapabilities(needed); !gave_up) {
-    return Complain(gave_up.error());
+    return daemon.Complain(gave_up.error());
   }
   io::AsioEventLoop loop;
   Metrics metrics;
   const auto bus = io::ZmqRouterBus::Bind(loop, BusOptions(config, keys));
-  if (!bus) return Complain(bus.error());
+  if (!bus) return daemon.Complain(bus.error());
   HttpGuard* guard = nullptr;  // set before the loop runs, and anybody asks
   std::vector<std::unique_ptr<io::HttpServer>> servers;
   for (const std::string& address : config.http) {
@@ -68,11 +64,11 @@ int Run(const std::string& config_file, const Configuration& config, Keys keys,
           guard->Handle(request, std::move(respond));
         },
         config.http_options);
-    if (!server) return Complain(server.error());
+    if (!server) return daemon.Complain(server.error());
     servers.push_back(std::move(*server));
   }
   const auto store = OpenSqliteStore(config.state_file, loop, config.options.wall_clock);
-  if (!store) return Complain(store.error());
+  if (!store) return daemon.Complain(store.error());
   io::Background background(loop);
   ControllerOptions options = config.options;
   options.background = [&background](std::function<void()> work, std::function<void()> done) {
@@ -83,9 +79,9 @@ int Run(const std::string& config_file, const Configuration& config, Keys keys,
     controller.HandleRefusal(refusal.who, io::PeerRefusalText(refusal.cause));
   });
   const Result<void> started = controller.Start();
-  if (!started) return Complain(started.error());
+  if (!started) return daemon.Complain(started.error());
 
-  Reloader reloader(config_file, config, keys, **bus, controller);
+  Reloader reloader(daemon.config_file(), config, keys, **bus, controller);
   OperatorApi api(controller, metrics, [&] { return reloader.Answer(); });
   HttpGuard the_guard(
       keys.tokens, config.options.wall_clock,
@@ -114,30 +110,23 @@ int Run(const std::string& config_file, const Configuration& config, Keys keys,
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("The Espalier controller: assigns paths to the elephant flows of a cluster.");
-  std::string config_file;
-  bool check = false;
-  app.add_option("--config", config_file, "Configuration file (protobuf text format)")->required();
-  app.add_flag("--check", check, "Check configuration and topology, then exit");
-  app.set_version_flag("--version", ESPALIER_VERSION);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  const Result<Configuration> config = ReadConfiguration(config_file);
-  if (!config) return Complain(config.error());
+  io::Daemon daemon("espalier-controller",
+                    "The Espalier controller: assigns paths to the elephant flows of a cluster.",
+                    "Check configuration and topology, then exit");
+  if (const std::optional<int> exit = daemon.Parse(argc, argv)) return *exit;
+  const Result<Configuration> config = ReadConfiguration(daemon.config_file());
+  if (!config) return daemon.Complain(config.error());
   Result<fabric::Topology> topology = io::ReadTopologyFile(config->topology_file);
-  if (!topology) return Complain(topology.error());
+  if (!topology) return daemon.Complain(topology.error());
   Result<Keys> keys = ReadKeys(*config);
-  if (!keys) return Complain(keys.error());
-  if (check) {
-    fmt::print("{}: ok, {} nodes, {} links\n", config_file, topology->nodes().size(),
+  if (!keys) return daemon.Complain(keys.error());
+  if (daemon.is_check()) {
+    fmt::print("{}: ok, {} nodes, {} links\n", daemon.config_file(), topology->nodes().size(),
                topology->links().size());
     return 0;
   }
   SetLogLevel(config->log_level);
-  return Run(config_file, *config, std::move(*keys), std::move(*topology));
+  return Run(daemon, *config, std::move(*keys), std::move(*topology));
 }
 
 }  // namespace

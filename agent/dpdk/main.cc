@@ -1,10 +1,10 @@
 // espalier-dpdk: steers RoCEv2 packets between a host and its fabric, as the host's agent says.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <optional>
 
 #include "agent/dpdk/configuration.h"
 #include "agent/dpdk/datapath.h"
@@ -13,6 +13,7 @@
 #include "common/base/log.h"
 #include "common/base/metrics.h"
 #include "common/io/asio_event_loop.h"
+#include "common/io/daemon.h"
 #include "common/io/http.h"
 
 namespace espalier::dpdk {
@@ -20,11 +21,6 @@ namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(2);
 constexpr Duration kLook = std::chrono::milliseconds(500);
-
-int Complain(const Error& error) {
-  fmt::print(stderr, "espalier-dpdk: {}\n", error.message);
-  return error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kNotFound ? 2 : 1;
-}
 
 io::HttpResponse Answer(const io::HttpRequest& request, const Metrics& metrics) {
   if (request.path == "/metrics") {
@@ -85,24 +81,24 @@ std::unique_ptr<DeviceRules> OpenRules(const Configuration& config, const Datapa
   return nullptr;
 }
 
-int Run(const Configuration& config) {
+int Run(const io::Daemon& daemon, const Configuration& config) {
   const Result<void> started = StartEnvironment(config.eal);
-  if (!started) return Complain(started.error());
+  if (!started) return daemon.Complain(started.error());
   io::AsioEventLoop loop;
   Metrics metrics;
   const Result<std::unique_ptr<Datapath>> datapath = Datapath::Open(config.datapath, metrics);
-  if (!datapath) return Complain(datapath.error());
+  if (!datapath) return daemon.Complain(datapath.error());
   const std::unique_ptr<DeviceRules> rules = OpenRules(config, **datapath);
   FlowControl flows((*datapath)->table(), config.control, rules.get(), metrics);
   const auto http = io::HttpServer::Listen(loop, config.http, [&](const io::HttpRequest& request) {
     (*datapath)->UpdateMetrics();
     return Answer(request, metrics);
   });
-  if (!http) return Complain(http.error());
+  if (!http) return daemon.Complain(http.error());
   const std::array<int, 2> signals = {SIGINT, SIGTERM};
   const TimerPtr signal_watch = loop.WatchSignals(signals, [&](int) { loop.Stop(); });
   const Result<void> running = (*datapath)->Start();
-  if (!running) return Complain(running.error());
+  if (!running) return daemon.Complain(running.error());
   Control control(loop, **datapath, flows);
   control.Tick();
   control.Look();
@@ -116,26 +112,19 @@ int Run(const Configuration& config) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Steers the RoCEv2 packets of a host on their way to the fabric.");
-  std::string config_file;
-  bool check = false;
-  app.add_option("--config", config_file, "Configuration file (protobuf text format)")->required();
-  app.add_flag("--check", check, "Check the configuration, then exit");
-  app.set_version_flag("--version", ESPALIER_VERSION);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  const Result<Configuration> config = ReadConfiguration(config_file);
-  if (!config) return Complain(config.error());
-  if (check) {
-    fmt::print("{}: ok, {} to {}\n", config_file, config->datapath.host_port,
+  io::Daemon daemon("espalier-dpdk",
+                    "Steers the RoCEv2 packets of a host on their way to the fabric.",
+                    "Check the configuration, then exit");
+  if (const std::optional<int> exit = daemon.Parse(argc, argv)) return *exit;
+  const Result<Configuration> config = ReadConfiguration(daemon.config_file());
+  if (!config) return daemon.Complain(config.error());
+  if (daemon.is_check()) {
+    fmt::print("{}: ok, {} to {}\n", daemon.config_file(), config->datapath.host_port,
                config->datapath.fabric_port);
     return 0;
   }
   SetLogLevel(config->log_level);
-  return Run(*config);
+  return Run(daemon, *config);
 }
 
 }  // namespace

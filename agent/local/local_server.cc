@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +15,7 @@
 #include "agent/local/process_job.h"
 #include "common/base/check.h"
 #include "common/base/log.h"
+#include "common/base/message_socket.h"
 
 namespace espalier::agent {
 namespace {
@@ -25,27 +24,6 @@ constexpr int kEventsPerTurn = 64;
 constexpr int kMessagesPerTurn = 64;
 constexpr Duration kWarningInterval = std::chrono::seconds(1);
 constexpr std::uint64_t kListenerTag = 0;  // clients are numbered from 1
-
-sockaddr_un SocketAddress(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  return address;
-}
-
-bool Answers(const sockaddr_un& address) {
-  const UniqueFd probe(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
-         errno == EAGAIN;
-}
-
-Error SystemError(const std::string& path, std::string_view what) {
-  const int error = errno;
-  const ErrorCode code = error == EACCES || error == EPERM ? ErrorCode::kPermissionDenied
-                         : error == ENOENT                 ? ErrorCode::kNotFound
-                                                           : ErrorCode::kInternal;
-  return {code, fmt::format("{}: {}: {}", path, what, std::strerror(error))};
-}
 
 bool Watch(int epoll, int fd, std::uint64_t tag) {
   epoll_event event{};
@@ -63,22 +41,8 @@ std::string JobOfPeer(int socket) {
 }
 
 void SendWelcome(int socket, const espalier_local_welcome& welcome, std::optional<int> memory) {
-  iovec part{const_cast<espalier_local_welcome*>(&welcome), sizeof(welcome)};
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (memory) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* const rights = CMSG_FIRSTHDR(&message);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(rights), &*memory, sizeof(int));
-  }
   // A client that is not there to read it is noticed by its hang-up.
-  (void)sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  (void)SendMessage(socket, &welcome, sizeof(welcome), memory.value_or(-1));
 }
 
 void Refuse(int socket, int status) {
@@ -122,33 +86,14 @@ Result<std::unique_ptr<LocalServer>> LocalServer::Listen(EventLoop& loop,
 }
 
 Result<void> LocalServer::Open() {
-  const std::string& path = options_.path;
-  if (path.empty() || path.size() >= sizeof(sockaddr_un::sun_path)) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("\"{}\": the path of a socket has 1 to {} characters", path,
-                            sizeof(sockaddr_un::sun_path) - 1));
-  }
-  const sockaddr_un address = SocketAddress(path);
-  if (Answers(address)) {
-    return Fail(ErrorCode::kUnavailable,
-                fmt::format("{}: another agent answers there (stop it first)", path));
-  }
-  UniqueFd listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Result<UniqueFd> listener = ListenOnPath(options_.path);
+  if (!listener) return Propagate(listener);
+  listener_ = std::move(*listener);
   epoll_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
-  if (!listener || !epoll_) return tl::unexpected<Error>(SystemError(path, "socket"));
-  struct stat file {};
-  if (lstat(path.c_str(), &file) == 0 && S_ISSOCK(file.st_mode)) unlink(path.c_str());
-  if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return tl::unexpected<Error>(SystemError(path, "bind"));
+  if (!epoll_ || !Watch(epoll_.get(), listener_.get(), kListenerTag)) {
+    return Fail(ErrorCode::kInternal,
+                fmt::format("{}: epoll: {}", options_.path, std::strerror(errno)));
   }
-  // Programs of all users may speak to the agent; the folder's mode is the operator's to choose.
-  if (chmod(path.c_str(), 0666) != 0 || listen(listener.get(), SOMAXCONN) != 0 ||
-      !Watch(epoll_.get(), listener.get(), kListenerTag)) {
-    Error error = SystemError(path, "listen");
-    unlink(path.c_str());
-    return tl::unexpected<Error>(std::move(error));
-  }
-  listener_ = std::move(listener);
   return {};
 }
 

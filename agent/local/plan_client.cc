@@ -4,12 +4,9 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -17,6 +14,7 @@
 
 #include "agent/local/espalier_agent.h"
 #include "agent/local/plan_protocol.h"
+#include "common/base/message_socket.h"
 
 namespace espalier::agent {
 namespace {
@@ -25,18 +23,6 @@ constexpr std::uint64_t kMostBytes = 16 << 20;
 
 tl::unexpected<Error> Gone(const std::string& why) {
   return Fail(ErrorCode::kUnavailable, "the agent " + why);
-}
-
-// The file that came with a message.
-UniqueFd FileOf(msghdr& message) {
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
-       part = CMSG_NXTHDR(&message, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-    int number = -1;
-    std::memcpy(&number, CMSG_DATA(part), sizeof(number));
-    return UniqueFd(number);
-  }
-  return {};
 }
 
 Result<std::string> ReadAll(int file, std::uint64_t bytes) {
@@ -106,51 +92,35 @@ Result<std::unique_ptr<PlanClient>> PlanClient::Connect(const std::string& socke
                                                         const std::string& job, int rank) {
   const std::string path = AgentSocket(socket) + kPlanSocketSuffix;
   PlanRequest request;
-  sockaddr_un address{};
-  if (job.empty() || job.size() >= sizeof(request.job) || rank < 0 ||
-      path.size() >= sizeof(address.sun_path)) {
+  if (job.empty() || job.size() >= sizeof(request.job) || rank < 0) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("rank {} of job \"{}\" at {}: no rank, no name, or one too long", rank,
-                            job, path));
+                fmt::format("rank {} of job \"{}\": no rank, no name, or one too long", rank, job));
   }
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   std::memcpy(request.job, job.data(), job.size());
   request.rank = static_cast<std::uint32_t>(rank);
-  UniqueFd connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
-          0 ||
-      send(connection.get(), &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request)) {
-    return Fail(ErrorCode::kUnavailable,
-                fmt::format("{}: {} (is the agent running?)", path, std::strerror(errno)));
-  }
-  return std::unique_ptr<PlanClient>(new PlanClient(std::move(connection)));
+  Result<UniqueFd> connection = ConnectToPath(path);
+  if (!connection) return Propagate(connection);
+  if (!SendMessage(connection->get(), &request, sizeof(request))) return Gone("has gone");
+  return std::unique_ptr<PlanClient>(new PlanClient(std::move(*connection)));
 }
 
 Result<std::optional<LocalPlan>> PlanClient::Wait(std::chrono::milliseconds patience) {
   pollfd ready{.fd = socket_.get(), .events = POLLIN, .revents = 0};
   if (poll(&ready, 1, static_cast<int>(patience.count())) <= 0) return std::nullopt;
   PlanNotice notice;
-  iovec part{&notice, sizeof(notice)};
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  const ssize_t size = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
-  if (size <= 0) return Gone("has gone");
-  const UniqueFd file = FileOf(message);
-  if (size != sizeof(notice) || notice.magic != kPlanMagic || notice.version != kPlanVersion) {
+  const auto message = ReceiveMessage(socket_.get(), &notice, sizeof(notice), true);
+  if (!message || message->bytes == 0) return Gone("has gone");
+  if (message->bytes != sizeof(notice) || notice.magic != kPlanMagic ||
+      notice.version != kPlanVersion) {
     return Fail(ErrorCode::kFailedPrecondition, "the agent is of another version");
   }
   if (notice.bytes == 0) return Gone("says that the job has ended");
   struct stat status {};
-  if (!file || notice.bytes > kMostBytes || fstat(file.get(), &status) != 0 ||
+  if (!message->file || notice.bytes > kMostBytes || fstat(message->file.get(), &status) != 0 ||
       static_cast<std::uint64_t>(status.st_size) != notice.bytes) {
     return Gone("sent no plan");
   }
-  auto bytes = ReadAll(file.get(), notice.bytes);
+  auto bytes = ReadAll(message->file.get(), notice.bytes);
   if (!bytes) return Propagate(bytes);
   auto plan = ParsePlanFile(*bytes);
   if (!plan) return Propagate(plan);

@@ -5,8 +5,6 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +13,7 @@
 #include <cstring>
 
 #include "agent/local/plan_protocol.h"
+#include "common/base/message_socket.h"
 
 namespace espalier::agent {
 namespace {
@@ -105,27 +104,11 @@ Result<std::unique_ptr<PlanServer>> PlanServer::Listen(const std::string& path, 
 }
 
 Result<void> PlanServer::Open() {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path_.empty() || path_.size() >= sizeof(address.sun_path)) {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("\"{}\" is no path of a socket", path_));
-  }
-  std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
-  const auto* const raw = reinterpret_cast<const sockaddr*>(&address);
-  const UniqueFd probe(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (connect(probe.get(), raw, sizeof(address)) == 0) {
-    return Fail(ErrorCode::kUnavailable, path_ + ": another agent answers there (stop it first)");
-  }
-  struct stat file {};
-  if (lstat(path_.c_str(), &file) == 0 && S_ISSOCK(file.st_mode)) unlink(path_.c_str());
-  UniqueFd listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Result<UniqueFd> listener = ListenOnPath(path_);
+  if (!listener) return Propagate(listener);
+  listener_ = std::move(*listener);
   epoll_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
-  if (!listener || !epoll_ || bind(listener.get(), raw, sizeof(address)) != 0) {
-    return tl::unexpected<Error>(SystemError(path_));
-  }
-  listener_ = std::move(listener);
-  if (chmod(path_.c_str(), 0666) != 0 || listen(listener_.get(), SOMAXCONN) != 0 ||
-      !Watch(epoll_.get(), listener_.get(), 0)) {
+  if (!epoll_ || !Watch(epoll_.get(), listener_.get(), 0)) {
     return tl::unexpected<Error>(SystemError(path_));
   }
   return {};
@@ -220,22 +203,8 @@ void PlanServer::SetPlan(const wire::RankPlan& plan) {
 bool PlanServer::Notify(const Client& client, const PlanFile* file) {
   PlanNotice notice;
   notice.bytes = file != nullptr ? file->bytes : 0;
-  iovec part{&notice, sizeof(notice)};
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (file != nullptr) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* const rights = CMSG_FIRSTHDR(&message);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int));
-    const int number = file->file.get();
-    std::memcpy(CMSG_DATA(rights), &number, sizeof(number));
-  }
-  return sendmsg(client.socket.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(notice);
+  return SendMessage(client.socket.get(), &notice, sizeof(notice),
+                     file != nullptr ? file->file.get() : -1);
 }
 
 }  // namespace espalier::agent

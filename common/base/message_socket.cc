@@ -1,4 +1,4 @@
-#include "collective/runtime/offload/offload_socket.h"
+#include "common/base/message_socket.h"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -9,8 +9,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
-namespace espalier::runtime {
+namespace espalier {
 namespace {
 
 constexpr std::size_t kMostFiles = 8;
@@ -20,49 +22,65 @@ Result<sockaddr_un> AddressOf(const std::string& path) {
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof(address.sun_path)) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("\"{}\" is no path of a socket: 1 to {} bytes", path,
+                fmt::format("\"{}\": the path of a socket has 1 to {} characters", path,
                             sizeof(address.sun_path) - 1));
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;
 }
 
-Result<UniqueFd> Open(const std::string& path) {
-  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (socket) return socket;
-  return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", path, std::strerror(errno)));
+Error SystemError(const std::string& path, std::string_view what) {
+  const int error = errno;
+  const ErrorCode code = error == EACCES || error == EPERM ? ErrorCode::kPermissionDenied
+                         : error == ENOENT                 ? ErrorCode::kNotFound
+                                                           : ErrorCode::kUnavailable;
+  return {code, fmt::format("{}: {}: {}", path, what, std::strerror(error))};
+}
+
+UniqueFd Open(int flags) {
+  return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
+}
+
+bool Connect(const UniqueFd& socket, const sockaddr_un& address) {
+  return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+}
+
+// Also where its queue is full.
+bool Answers(const sockaddr_un& address) {
+  return Connect(Open(SOCK_NONBLOCK), address) || errno == EAGAIN;
 }
 
 }  // namespace
 
-Result<UniqueFd> ConnectToPath(const std::string& path) {
-  const auto address = AddressOf(path);
-  if (!address) return tl::unexpected(address.error());
-  auto socket = Open(path);
-  if (!socket) return socket;
-  if (::connect(socket->get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) !=
-      0) {
-    return Fail(ErrorCode::kUnavailable,
-                fmt::format("no engine at {}: {}", path, std::strerror(errno)));
-  }
-  return socket;
-}
-
 Result<UniqueFd> ListenOnPath(const std::string& path) {
   const auto address = AddressOf(path);
-  if (!address) return tl::unexpected(address.error());
-  if (ConnectToPath(path)) {
-    return Fail(ErrorCode::kAlreadyExists, fmt::format("{}: another engine listens there", path));
+  if (!address) return tl::unexpected<Error>(address.error());
+  if (Answers(*address)) {
+    return Fail(ErrorCode::kAlreadyExists,
+                fmt::format("{}: another process answers there (stop it first)", path));
   }
-  auto socket = Open(path);
-  if (!socket) return socket;
+  UniqueFd listener = Open(SOCK_NONBLOCK);
+  if (!listener) return tl::unexpected<Error>(SystemError(path, "socket"));
   struct stat status = {};
   if (::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) ::unlink(path.c_str());
-  if (::bind(socket->get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0 ||
-      ::chmod(path.c_str(), 0666) != 0 || ::listen(socket->get(), SOMAXCONN) != 0) {
-    return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", path, std::strerror(errno)));
+  if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
+    return tl::unexpected<Error>(SystemError(path, "bind"));
   }
-  return socket;
+  if (::chmod(path.c_str(), 0666) != 0 || ::listen(listener.get(), SOMAXCONN) != 0) {
+    Error error = SystemError(path, "listen");
+    ::unlink(path.c_str());
+    return tl::unexpected<Error>(std::move(error));
+  }
+  return listener;
+}
+
+Result<UniqueFd> ConnectToPath(const std::string& path) {
+  const auto address = AddressOf(path);
+  if (!address) return tl::unexpected<Error>(address.error());
+  UniqueFd socket = Open(0);
+  if (socket && Connect(socket, *address)) return socket;
+  return Fail(ErrorCode::kUnavailable,
+              fmt::format("{}: {} (is the agent running?)", path, std::strerror(errno)));
 }
 
 bool SendMessage(int socket, const void* data, std::size_t bytes, int file) {
@@ -117,4 +135,4 @@ std::optional<ReceivedMessage> ReceiveMessage(int socket, void* data, std::size_
   return result;
 }
 
-}  // namespace espalier::runtime
+}  // namespace espalier

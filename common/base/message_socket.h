@@ -7,17 +7,21 @@
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 
-namespace espalier::runtime {
+namespace espalier {
 
-// SEQPACKET unix sockets: a message is one piece, with at most one file.
+// SEQPACKET unix sockets between programs of a host: a message is one piece, with at most one file.
 
-// Errors: kInvalidArgument for a path that is too long, kUnavailable, kAlreadyExists where somebody
-// listens there. What a dead process left behind is replaced.
+// Programs of all users may connect: the mode of the folder is the operator's to choose. What a
+// dead process left behind is replaced. Accepting does not block. Errors: kInvalidArgument for a
+// path that is no socket's, kAlreadyExists where somebody answers there, kNotFound and
+// kPermissionDenied for its folder, else kUnavailable.
 Result<UniqueFd> ListenOnPath(const std::string& path);
+
+// Errors: kInvalidArgument as above, kUnavailable where nobody listens.
 Result<UniqueFd> ConnectToPath(const std::string& path);
 
 // Whether the whole message went. `file`: -1 for none.
-bool SendMessage(int socket, const void* data, std::size_t bytes, int file);
+bool SendMessage(int socket, const void* data, std::size_t bytes, int file = -1);
 
 struct ReceivedMessage {
   std::size_t bytes = 0;  // of all that came, also of what did not fit; 0: the other side has gone
@@ -26,4 +30,4 @@ struct ReceivedMessage {
 // None where nothing is there yet and wait is false. Files beyond the first are closed.
 std::optional<ReceivedMessage> ReceiveMessage(int socket, void* data, std::size_t bytes, bool wait);
 
-}  // namespace espalier::runtime
+}  // namespace espalier

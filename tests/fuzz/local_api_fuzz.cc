@@ -2,22 +2,22 @@
 // is left of it goes into the shared memory, and the agent looks at all of it.
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <span>
+#include <utility>
 
 #include "agent/local/local_protocol.h"
 #include "agent/local/local_server.h"
 #include "agent/local/process_job.h"
 #include "common/base/check.h"
 #include "common/base/log.h"
+#include "common/base/message_socket.h"
 
 namespace espalier::agent {
 namespace {
@@ -45,13 +45,9 @@ struct Fixture {
     std::filesystem::remove_all(std::filesystem::path(path).parent_path());
   }
   UniqueFd Connect() const {
-    UniqueFd client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-    ESPALIER_CHECK(
-        connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
-    return client;
+    Result<UniqueFd> client = ConnectToPath(path);
+    ESPALIER_CHECK(client.has_value());
+    return std::move(*client);
   }
 
   ImmediateLoop loop;
@@ -62,18 +58,8 @@ struct Fixture {
 
 UniqueFd ReceiveMemory(int client) {
   espalier_local_welcome welcome{};
-  iovec part{&welcome, sizeof(welcome)};
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  int memory = -1;
-  if (recvmsg(client, &message, 0) > 0 && CMSG_FIRSTHDR(&message) != nullptr) {
-    std::memcpy(&memory, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(memory));
-  }
-  return UniqueFd(memory);
+  auto message = ReceiveMessage(client, &welcome, sizeof(welcome), false);
+  return message ? std::move(message->file) : UniqueFd();
 }
 
 void Scribble(int file, std::span<const std::uint8_t> bytes) {

@@ -21,8 +21,8 @@
 #include "collective/runtime/offload/mapped_file.h"
 #include "collective/runtime/offload/offload_engine.h"
 #include "collective/runtime/offload/offload_protocol.h"
-#include "collective/runtime/offload/offload_socket.h"
 #include "common/base/check.h"
+#include "common/base/message_socket.h"
 
 namespace espalier::runtime {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "collective/runtime/cost_table.h"
 #include "collective/runtime/offload/offload_session.h"
-#include "collective/runtime/offload/offload_socket.h"
+#include "common/base/message_socket.h"
 
 namespace espalier::runtime {
 namespace {

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "collective/program/program_bytes.h"
-#include "collective/runtime/offload/offload_socket.h"
 #include "collective/transport/patience.h"
 #include "collective/transport/tcp_store.h"
+#include "common/base/message_socket.h"
 
 namespace espalier::runtime {
 namespace {
@@ -149,7 +149,7 @@ bool OffloadSession::HandleRequest(bool wait) {
       reply.code = CodeOf(done.error());
       SetText(reply.words, done.error().message);
     }
-    if (!SendMessage(socket_.get(), &reply, sizeof(reply), -1)) return false;
+    if (!SendMessage(socket_.get(), &reply, sizeof(reply))) return false;
     wait = false;
   }
 }

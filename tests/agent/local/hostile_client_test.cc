@@ -1,7 +1,6 @@
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <random>
 
 #include "agent/local/local_protocol.h"
+#include "common/base/message_socket.h"
 #include "tests/agent/local/local_api_fixture.h"
 
 // Clients that do not use the library.
@@ -21,13 +21,7 @@ using ::testing::SizeIs;
 
 class HostileClient {
  public:
-  explicit HostileClient(const std::string& path)
-      : socket_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strcpy(address.sun_path, path.c_str());
-    EXPECT_EQ(connect(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  }
+  explicit HostileClient(const std::string& path) : socket_(std::move(*ConnectToPath(path))) {}
   void Send(const void* bytes, std::size_t size) {
     EXPECT_EQ(send(socket_.get(), bytes, size, MSG_NOSIGNAL), static_cast<ssize_t>(size));
   }
@@ -38,19 +32,9 @@ class HostileClient {
   }
   espalier_local_welcome ReceiveWelcome() {
     espalier_local_welcome welcome{};
-    iovec part{&welcome, sizeof(welcome)};
-    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    EXPECT_EQ(recvmsg(socket_.get(), &message, 0), static_cast<ssize_t>(sizeof(welcome)));
-    if (const cmsghdr* rights = CMSG_FIRSTHDR(&message)) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(rights), sizeof(fd));
-      file_ = UniqueFd(fd);
-    }
+    auto message = ReceiveMessage(socket_.get(), &welcome, sizeof(welcome), false);
+    EXPECT_TRUE(message && message->bytes == sizeof(welcome));
+    if (message) file_ = std::move(message->file);
     return welcome;
   }
   espalier_local_memory& Map() {

@@ -256,7 +256,7 @@ TEST_F(LocalApi, RefusesPathsThatItCannotExpress) {
 
 TEST_F(LocalApi, SecondAgentOnOnePathIsRefusedAndADeadOnesFileReplaced) {
   EXPECT_EQ(LocalServer::Listen(loop_, {.path = path_}, metrics_).error().code,
-            ErrorCode::kUnavailable);
+            ErrorCode::kAlreadyExists);
   EXPECT_EQ(LocalServer::Listen(loop_, {.path = folder_ + "/no/such"}, metrics_).error().code,
             ErrorCode::kNotFound);
   EXPECT_EQ(LocalServer::Listen(loop_, {.path = std::string(200, 'x')}, metrics_).error().code,

@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <random>
 
 #include "agent/local/plan_client.h"
 #include "agent/local/plan_protocol.h"
+#include "common/base/message_socket.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier::agent {
@@ -117,22 +117,17 @@ TEST_F(PlanServerTest, TakesReportsOfTheRankThatSpeaks) {
 TEST_F(PlanServerTest, ClientsThatSpeakNonsenseAreDropped) {
   std::mt19937 random(3);
   for (int i = 0; i < 200; ++i) {
-    const UniqueFd client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    const std::string path = socket_ + kPlanSocketSuffix;
-    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-    ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
-              0);
+    const Result<UniqueFd> client = ConnectToPath(socket_ + kPlanSocketSuffix);
+    ASSERT_TRUE(client);
     PlanRequest request;
     for (char& c : request.job) c = 'x';  // without an end
     std::string bytes(reinterpret_cast<const char*>(&request), sizeof(request));
     if (i % 2 == 0) bytes.resize(1 + random() % 900);
     if (i % 3 == 0) bytes[random() % bytes.size()] = static_cast<char>(random());
-    send(client.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    send(client->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     Settle();
     char byte = 0;
-    EXPECT_EQ(recv(client.get(), &byte, 1, MSG_DONTWAIT), 0);
+    EXPECT_EQ(recv(client->get(), &byte, 1, MSG_DONTWAIT), 0);
   }
   EXPECT_EQ(Refused(), 200);
 }
@@ -156,7 +151,7 @@ TEST_F(PlanServerTest, WithoutAnAgentTheErrorSaysSo) {
   EXPECT_FALSE(PlanClient::Connect(socket_, "", 0).has_value());
   EXPECT_FALSE(PlanClient::Connect(socket_, std::string(300, 'j'), 0).has_value());
   EXPECT_EQ(PlanServer::Listen(socket_ + kPlanSocketSuffix, metrics_).error().code,
-            ErrorCode::kUnavailable);
+            ErrorCode::kAlreadyExists);
 }
 
 }  // namespace

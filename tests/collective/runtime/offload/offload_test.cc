@@ -21,9 +21,9 @@
 #include "collective/runtime/cost_table.h"
 #include "collective/runtime/offload/offload_engine.h"
 #include "collective/runtime/offload/offload_protocol.h"
-#include "collective/runtime/offload/offload_socket.h"
 #include "collective/runtime/offload/offloaded_group.h"
 #include "collective/transport/tcp_transport.h"
+#include "common/base/message_socket.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier::runtime {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -100,6 +101,12 @@ Result<std::unique_ptr<Interpreter>> Interpreter::Prepare(
       block.inbox = &transport.inbox({code.receive_peer, code.channel});
     }
   }
+  // Peers are kept waiting for as little as can be.
+  for (const bool sends : {true, false}) {
+    for (std::size_t i = 0; i < made->blocks_.size(); ++i) {
+      if ((made->blocks_[i].outbox != nullptr) == sends) made->turns_.push_back(i);
+    }
+  }
   return made;
 }
 
@@ -111,49 +118,51 @@ bool Interpreter::IsReady(const program::Step& step, std::int64_t tile) const {
   });
 }
 
-void Interpreter::Execute(const program::Step& step, const Tile& tile, const std::byte* message,
+void Interpreter::Execute(const program::Step& step, const Tile& tile, const Part& part,
                           std::byte* slot) const {
   const bool stores = program::WritesDestination(step.op);
   std::size_t bytes = 0;  // of this chunk
   std::size_t at = 0;     // in the messages
-  for (std::int32_t i = 0; i < step.count; ++i, at += bytes) {
+  for (std::int32_t i = 0; i < step.count && at < part.end; ++i, at += bytes) {
     program::Location sized = stores ? step.destination : step.source;
     sized.index += i;
     bytes = BytesOf(tile, sized);
-    if (bytes == 0) continue;
+    const std::size_t skipped = part.begin - std::min(part.begin, at);  // of this chunk
+    if (skipped >= bytes) continue;
+    const std::size_t done = std::min(bytes, part.end - at) - skipped;
     const auto find = [&](program::Location location) {
       location.index += i;
-      return Find(tile, location);
+      return Find(tile, location) + skipped;
     };
     // A message first, then what it is added to.
     std::array<const std::byte*, 2> inputs = {};
     std::array<std::byte*, 2> outputs = {};
     std::size_t input_count = 0;
     std::size_t output_count = 0;
-    if (message != nullptr) inputs[input_count++] = message + at;
+    if (part.message != nullptr) inputs[input_count++] = part.message + (at + skipped - part.begin);
     if (program::ReadsDestination(step.op)) inputs[input_count++] = find(step.destination);
     if (program::ReadsSource(step.op)) inputs[input_count++] = find(step.source);
     if (program::WritesDestination(step.op)) outputs[output_count++] = find(step.destination);
-    if (slot != nullptr) outputs[output_count++] = slot + at;
+    if (slot != nullptr) outputs[output_count++] = slot + at + skipped;
     if (input_count == 1 && output_count == 1) {
-      if (inputs[0] != outputs[0]) reduce::Copy(inputs[0], outputs[0], bytes);
+      if (inputs[0] != outputs[0]) reduce::Copy(inputs[0], outputs[0], done);
       continue;
     }
     reduce::Reduce(reduction_, {inputs.data(), input_count}, {outputs.data(), output_count},
-                   bytes / reduce::SizeOf(reduction_.type));
+                   done / reduce::SizeOf(reduction_.type));
   }
 }
 
-Result<void> Interpreter::CheckMessage(const transport::Message& message, int peer,
+Result<void> Interpreter::CheckMessage(const transport::MessageTag& tag, std::size_t size, int peer,
                                        std::size_t bytes) const {
-  const CallSignature theirs = FromTag(message.tag);
+  const CallSignature theirs = FromTag(tag);
   if (!(theirs == call_)) {
     return tl::unexpected(MismatchError(peer, theirs, transport_.rank(), call_));
   }
-  if (message.bytes.size() == bytes) return {};
+  if (size == bytes) return {};
   return Fail(ErrorCode::kFailedPrecondition,
               fmt::format("rank {} sent {} bytes where rank {} expects {} (other sizes of slots?)",
-                          peer, message.bytes.size(), transport_.rank(), bytes));
+                          peer, size, transport_.rank(), bytes));
 }
 
 // Whether the step leaves alone what the block's outbox still borrows.
@@ -170,18 +179,33 @@ bool Interpreter::MayWrite(const Block& block, const program::Step& step, const 
   return true;
 }
 
-// Null while none is there. What the step stores unchanged is received in its place.
-Result<const transport::Message*> Interpreter::TakeMessage(Block& block, const program::Step& step,
-                                                           const Tile& tile) const {
+// Whether the message has come and the step is done with it. What the step stores unchanged is
+// received in its place; what it reduces, piece by piece as it comes.
+Result<bool> Interpreter::TakeMessage(Block& block, const program::Step& step, const Tile& tile,
+                                      std::byte* slot) const {
   const std::size_t bytes = BytesOf(tile, step);
+  const int peer = block.code->receive_peer;
   const bool stores = step.op == OpCode::kReceive || step.op == OpCode::kReceiveCopySend;
   std::byte* place = stores ? Whole(tile, step.destination, step.count) : nullptr;
-  const transport::Message* message =
-      place != nullptr ? block.inbox->TryReceive(place, bytes) : block.inbox->TryPeek();
-  if (message == nullptr) return nullptr;
-  auto checked = CheckMessage(*message, block.code->receive_peer, bytes);
-  if (!checked) return Propagate(checked);
-  return message;
+  if (place == nullptr) {
+    const auto take = [&](const transport::Piece& piece) -> Result<void> {
+      auto checked = CheckMessage(piece.tag, piece.whole, peer, bytes);
+      if (!checked) return checked;
+      Execute(step, tile, {piece.bytes.data(), piece.offset, piece.offset + piece.bytes.size()},
+              slot);
+      return {};
+    };
+    auto taken = block.inbox->TryTake(bytes, std::cref(take));
+    if (!taken || !*taken) return taken;
+  } else {
+    const transport::Message* message = block.inbox->TryReceive(place, bytes);
+    if (message == nullptr) return false;
+    auto checked = CheckMessage(message->tag, message->bytes.size(), peer, bytes);
+    if (!checked) return Propagate(checked);
+    Execute(step, tile, {message->bytes.data(), 0, bytes}, slot);
+  }
+  block.inbox->Release();
+  return true;
 }
 
 // Whether the block got one step further.
@@ -199,22 +223,17 @@ Result<bool> Interpreter::TryStep(Block& block) {
     piece = Whole(tile, stores ? step.destination : step.source, step.count);
     if (piece != nullptr && !block.outbox->CanLend()) return false;
   }
-  const transport::Message* message = nullptr;
-  if (program::Receives(step.op)) {
-    auto taken = TakeMessage(block, step, tile);
-    if (!taken) return Propagate(taken);
-    if (*taken == nullptr) return false;
-    message = *taken;
-  }
   std::byte* slot = nullptr;
   if (program::Sends(step.op) && piece == nullptr) {
     slot = block.outbox->TryAcquire();
     if (slot == nullptr) return false;
   }
-  if (tile.bytes > 0 && (stores || slot != nullptr)) {
-    Execute(step, tile, message != nullptr ? message->bytes.data() : nullptr, slot);
+  if (program::Receives(step.op)) {
+    auto taken = TakeMessage(block, step, tile, slot);
+    if (!taken || !*taken) return taken;
+  } else if (stores || slot != nullptr) {
+    Execute(step, tile, {nullptr, 0, bytes}, slot);
   }
-  if (message != nullptr) block.inbox->Release();
   if (slot != nullptr) block.outbox->Commit(bytes, ToTag(call_));
   if (piece != nullptr) {
     block.lent = {piece, bytes};
@@ -227,7 +246,8 @@ Result<bool> Interpreter::TryStep(Block& block) {
 
 Result<bool> Interpreter::Advance() {
   bool moved = false;
-  for (Block& block : blocks_) {
+  for (const std::size_t turn : turns_) {
+    Block& block = blocks_[turn];
     const auto end = static_cast<std::int64_t>(block.code->steps.size() * tiles_.size());
     while (block.done < end) {
       auto stepped = TryStep(block);

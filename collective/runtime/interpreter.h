@@ -121,15 +121,22 @@ class Interpreter {
   Result<bool> TryStep(Block& block);
   std::byte* Whole(const Tile& tile, program::Location location, std::int32_t count) const;
   bool MayWrite(const Block& block, const program::Step& step, const Tile& tile) const;
-  Result<const transport::Message*> TakeMessage(Block& block, const program::Step& step,
-                                                const Tile& tile) const;
+  // What a step does with a message: all of it, or the bytes from one on.
+  struct Part {
+    const std::byte* message = nullptr;  // at `begin`
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
+  Result<bool> TakeMessage(Block& block, const program::Step& step, const Tile& tile,
+                           std::byte* slot) const;
   bool IsReady(const program::Step& step, std::int64_t tile) const;
-  void Execute(const program::Step& step, const Tile& tile, const std::byte* message,
+  void Execute(const program::Step& step, const Tile& tile, const Part& part,
                std::byte* slot) const;
   static std::byte* Find(const Tile& tile, program::Location location);
   static std::size_t BytesOf(const Tile& tile, program::Location location);
   static std::size_t BytesOf(const Tile& tile, const program::Step& step);
-  Result<void> CheckMessage(const transport::Message& message, int peer, std::size_t bytes) const;
+  Result<void> CheckMessage(const transport::MessageTag& tag, std::size_t size, int peer,
+                            std::size_t bytes) const;
   std::string DescribeWaits() const;
   Result<void> RunTiles(const transport::Patience& patience);
   Result<void> RunUnequalParts(const Operands& operands, const transport::Patience& patience);
@@ -139,6 +146,7 @@ class Interpreter {
   std::uint64_t fingerprint_ = 0;
   std::size_t tile_bytes_ = 0;  // of each chunk, at most
   std::vector<Block> blocks_;
+  std::vector<std::size_t> turns_;  // of blocks: those that send are first
   std::vector<Tile> tiles_;
   std::vector<std::byte> scratch_;
   std::vector<std::byte> tail_;

@@ -1,6 +1,7 @@
 #include "collective/transport/tcp_connection.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -20,6 +21,10 @@ enum : std::uint32_t {
   kNoticeFrame = 0x45534e31
 };
 constexpr std::size_t kLongestReason = 500;
+// What is received at a time of a large message.
+constexpr std::size_t kPieceBytes = 64 << 10;
+// Less is not worth waiting for.
+constexpr std::size_t kLeastWait = 16 << 10;
 
 }  // namespace
 
@@ -67,7 +72,7 @@ void TcpConnection::Lend(std::span<const std::byte> data, const MessageTag& tag)
 
 bool TcpConnection::Send() {
   bool moved = false;
-  while (WantsToSend()) {
+  while (WantsToSend() && !is_full_) {
     Outgoing& leaving = At(out_, sent_);
     const std::size_t whole = sizeof(Header) + leaving.header.bytes;
     iovec parts[2];
@@ -87,12 +92,14 @@ bool TcpConnection::Send() {
     const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
       if (errno == EINTR) continue;
-      if (errno != EAGAIN) Break(std::strerror(errno));
+      is_full_ = errno == EAGAIN;
+      if (!is_full_) Break(std::strerror(errno));
       return moved;
     }
     moved = true;
     sent_bytes_ += static_cast<std::size_t>(sent);
-    if (sent_bytes_ < whole) continue;
+    is_full_ = sent_bytes_ < whole;
+    if (is_full_) continue;
     if (leaving.slot != nullptr) pool_.Give(std::exchange(leaving.slot, nullptr));
     sent_bytes_ = 0;
     ++sent_;
@@ -113,12 +120,13 @@ bool TcpConnection::AcceptHeader(Incoming& message) {
     Break("it sends something else than messages");
     return false;
   }
-  const bool is_awaited = received_ == released_ && place_.data() != nullptr;
-  if (header.kind == kMessageFrame && is_awaited && header.bytes == place_.size()) {
-    message.data = place_.data();
-  } else {
-    message.data = message.slot = pool_.Take();
-  }
+  const bool is_large = header.bytes > kPieceBytes;
+  const bool is_awaited = header.kind == kMessageFrame && received_ == released_ &&
+                          header.bytes == awaited_.bytes && header.bytes > 0;
+  message.data = is_awaited ? awaited_.place : nullptr;
+  message.in_pieces = is_awaited && is_large;
+  const bool is_placed = message.data != nullptr || (message.in_pieces && awaited_.is_taken);
+  if (!is_placed) message.data = message.slot = pool_.Take();
   return true;
 }
 
@@ -139,49 +147,145 @@ bool TcpConnection::AcceptMessage(Incoming& message) {
   return false;
 }
 
+// As many of the bytes as are there.
+std::size_t TcpConnection::Read(std::byte* to, std::size_t bytes) {
+  if (ahead_.empty()) {
+    if (is_dry_) return 0;
+    // What follows few bytes comes along with them.
+    const bool at_once = bytes >= kAheadBytes;
+    const std::span<std::byte> into = at_once ? std::span(to, bytes) : std::span(ahead_memory_);
+    ssize_t received = -1;
+    do {
+      received = ::recv(socket_.get(), into.data(), into.size(), MSG_DONTWAIT);
+    } while (received < 0 && errno == EINTR);
+    is_dry_ = received < static_cast<ssize_t>(into.size());
+    if (received <= 0) {
+      if (received == 0) Break("it closed the connection");
+      if (received < 0 && errno != EAGAIN) Break(std::strerror(errno));
+      return 0;
+    }
+    if (at_once) return static_cast<std::size_t>(received);
+    ahead_ = into.first(static_cast<std::size_t>(received));
+  }
+  const std::size_t taken = std::min(bytes, ahead_.size());
+  std::memcpy(to, ahead_.data(), taken);
+  ahead_ = ahead_.subspan(taken);
+  return taken;
+}
+
+bool TcpConnection::ReceiveHeader(Incoming& message) {
+  const std::size_t read = Read(reinterpret_cast<std::byte*>(&message.header) + received_bytes_,
+                                sizeof(Header) - received_bytes_);
+  received_bytes_ += read;
+  return read > 0 && (received_bytes_ < sizeof(Header) || AcceptHeader(message));
+}
+
+// What can be had of the data, one piece at most; false where that is nothing.
+bool TcpConnection::ReceiveData(Incoming& message) {
+  const std::size_t begin = received_bytes_ - sizeof(Header);
+  const std::size_t left = message.header.bytes - begin;
+  if (!message.in_pieces) {
+    const std::size_t read = Read(message.data + begin, left);
+    received_bytes_ += read;
+    return read > 0;
+  }
+  if (message.data == nullptr && taker_ == nullptr) return false;
+  if (landing_ == nullptr) landing_ = pool_.Take();
+  const std::size_t piece = std::min(kPieceBytes, landed_ + left);
+  const std::size_t read = Read(landing_ + landed_, piece - landed_);
+  received_bytes_ += read;
+  landed_ += read;
+  if (landed_ == piece) PassOn(message);
+  return read > 0 && !take_error_;
+}
+
+void TcpConnection::PassOn(const Incoming& message) {
+  const std::size_t begin = received_bytes_ - sizeof(Header) - landed_;
+  if (message.data != nullptr) {
+    std::memcpy(message.data + begin, landing_, landed_);
+  } else {
+    auto taken = (*taker_)({.bytes = {landing_, landed_},
+                            .offset = begin,
+                            .whole = message.header.bytes,
+                            .tag = message.header.tag});
+    if (!taken) take_error_ = taken.error();
+  }
+  pool_.Give(std::exchange(landing_, nullptr));
+  landed_ = 0;
+}
+
 bool TcpConnection::Receive() {
   bool moved = false;
-  while (WantsToReceive()) {
+  while (WantsToReceive() && !(is_dry_ && ahead_.empty())) {
     Incoming& coming = At(in_, received_);
-    const bool in_header = received_bytes_ < sizeof(Header);
-    std::byte* to = in_header ? reinterpret_cast<std::byte*>(&coming.header) + received_bytes_
-                              : coming.data + (received_bytes_ - sizeof(Header));
-    const std::size_t whole = sizeof(Header) + (in_header ? 0 : coming.header.bytes);
-    const ssize_t received = ::recv(socket_.get(), to, whole - received_bytes_, MSG_DONTWAIT);
-    if (received < 0) {
-      if (errno == EINTR) continue;
-      if (errno != EAGAIN) Break(std::strerror(errno));
-      return moved;
-    }
-    if (received == 0) {
-      Break("it closed the connection");
+    if (received_bytes_ < sizeof(Header)) {
+      if (!ReceiveHeader(coming)) return moved;
+    } else if (!ReceiveData(coming)) {
       return moved;
     }
     moved = true;
-    received_bytes_ += static_cast<std::size_t>(received);
-    if (received_bytes_ < sizeof(Header)) continue;
-    if (in_header && !AcceptHeader(coming)) return moved;
-    const bool is_whole = received_bytes_ == sizeof(Header) + coming.header.bytes;
+    const bool is_whole = received_bytes_ >= sizeof(Header) &&
+                          received_bytes_ == sizeof(Header) + coming.header.bytes;
     if (is_whole && AcceptMessage(coming)) return moved;
   }
   return moved;
 }
 
-const Message* TcpConnection::TryPeek() {
+short TcpConnection::PrepareToPoll() {
+  const bool receives = WantsToReceive();
+  if (receives) {
+    std::size_t wanted = 0;
+    if (received_bytes_ >= sizeof(Header)) {
+      const Header& header = At(in_, received_).header;
+      wanted = std::min(kPieceBytes - landed_, header.bytes + sizeof(Header) - received_bytes_);
+    }
+    const int least = wanted < kLeastWait ? 1 : static_cast<int>(wanted);
+    if (least != least_) {
+      ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least));
+      least_ = least;
+    }
+  }
+  return static_cast<short>((receives ? POLLIN : 0) | (WantsToSend() ? POLLOUT : 0));
+}
+
+void TcpConnection::MarkReady(short events) {
+  const bool has_ended = (events & (POLLERR | POLLHUP | POLLNVAL)) != 0;
+  if (has_ended || (events & POLLIN) != 0) is_dry_ = false;
+  if (has_ended || (events & POLLOUT) != 0) is_full_ = false;
+}
+
+const Message* TcpConnection::Peek() {
   if (received_ == released_) Receive();
   if (received_ == released_) {
     needs_message_ = true;
     return nullptr;
   }
-  place_ = {};
+  awaited_ = {};
   const Incoming& first = At(in_, released_);
   message_ = {.bytes = {first.data, first.header.bytes}, .tag = first.header.tag};
   return &message_;
 }
 
+const Message* TcpConnection::TryPeek() { return Peek(); }
+
 const Message* TcpConnection::TryReceive(std::byte* place, std::size_t bytes) {
-  place_ = {place, bytes};
-  return TryPeek();
+  awaited_ = {.place = place, .bytes = bytes};
+  return Peek();
+}
+
+Result<bool> TcpConnection::TryTake(std::size_t bytes, const Taker& taker) {
+  awaited_ = {.bytes = bytes, .is_taken = true};
+  taker_ = &taker;
+  const Message* message = Peek();
+  taker_ = nullptr;
+  if (take_error_) return tl::unexpected(*take_error_);
+  if (message == nullptr) return false;
+  const Incoming& first = At(in_, released_);
+  if (first.in_pieces && first.data == nullptr) return true;
+  auto taken =
+      taker({.bytes = message->bytes, .whole = message->bytes.size(), .tag = message->tag});
+  if (!taken) return Propagate(taken);
+  return true;
 }
 
 void TcpConnection::Release() {

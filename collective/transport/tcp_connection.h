@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,8 +16,10 @@ namespace espalier::transport {
 
 // One TCP connection, with as many slots in each direction: a stream of frames, each a header and a
 // message, or a last one with the reason for giving up. Messages that are lent are sent from where
-// they are, and those that are awaited in a place are received there; what waits is in slots of the
-// pool, which outlives the connection.
+// they are. Large ones that are awaited in a place or taken in pieces come through a small piece of
+// memory that stays in the caches: to copy out of it is cheaper than to have the kernel write to
+// memory, and the sender goes on meanwhile (measured in docs/benchmarks.md). What waits is in slots
+// of the pool, which outlives the connection.
 class TcpConnection : public Outbox, public Inbox {
  public:
   TcpConnection(UniqueFd socket, int peer, int slots, SlotPool& pool);
@@ -29,14 +32,21 @@ class TcpConnection : public Outbox, public Inbox {
   bool IsLending() const override { return lent_ > sent_; }
   const Message* TryPeek() override;
   const Message* TryReceive(std::byte* place, std::size_t bytes) override;
+  Result<bool> TryTake(std::size_t bytes, const Taker& taker) override;
   void Release() override;
 
   int socket() const { return socket_.get(); }
   bool WantsToSend() const { return sent_ != committed_ && !broken_; }
   bool WantsToReceive() const;
   // Send what the socket takes; receive what it has, one message at most. Whether anything moved.
+  // A socket that has taken or given all it can is not asked again before MarkReady.
   bool Send();
   bool Receive();
+  // What poll is to wait for; has the socket wait for as much as is worth to be received at once.
+  short PrepareToPoll();
+  void MarkReady(short events);
+  // What has been received with the message before.
+  bool HasMore() const { return !ahead_.empty() && WantsToReceive(); }
   // Why this connection is of no more use: the peer's reason for giving up at once; a cut only
   // where something is asked of it in vain.
   std::optional<std::string> Failure() const;
@@ -64,15 +74,28 @@ class TcpConnection : public Outbox, public Inbox {
   };
   struct Incoming {
     Header header;
-    std::byte* slot = nullptr;  // null: received in place
-    std::byte* data = nullptr;
+    std::byte* slot = nullptr;  // null: received in place, or taken
+    std::byte* data = nullptr;  // null: taken
+    bool in_pieces = false;
   };
+  // How the next message is wanted, if it is of so many bytes.
+  struct Awaited {
+    std::byte* place = nullptr;
+    std::size_t bytes = 0;
+    bool is_taken = false;
+  };
+  static constexpr std::size_t kAheadBytes = 4096;
 
   template <typename T>
   T& At(std::vector<T>& messages, std::uint64_t number) {
     return messages[number % messages.size()];
   }
   bool HasRoom() const { return committed_ - sent_ < out_.size() && !broken_; }
+  const Message* Peek();
+  std::size_t Read(std::byte* to, std::size_t bytes);
+  bool ReceiveHeader(Incoming& message);
+  bool ReceiveData(Incoming& message);
+  void PassOn(const Incoming& message);
   bool AcceptHeader(Incoming& message);
   bool AcceptMessage(Incoming& message);
   void Break(std::string why);
@@ -89,7 +112,16 @@ class TcpConnection : public Outbox, public Inbox {
   std::uint64_t received_ = 0;
   std::uint64_t released_ = 0;
   std::size_t received_bytes_ = 0;  // of the frame after those received, header included
-  std::span<std::byte> place_;      // for message released_, unless it has begun to come
+  Awaited awaited_;                 // for message released_, unless it has begun to come
+  const Taker* taker_ = nullptr;    // while it may be called
+  std::optional<Error> take_error_;
+  std::byte* landing_ = nullptr;  // for the piece that is coming
+  std::size_t landed_ = 0;
+  std::array<std::byte, kAheadBytes> ahead_memory_ = {};
+  std::span<std::byte> ahead_;  // received, and not looked at
+  bool is_dry_ = false;         // nothing to receive, when last asked
+  bool is_full_ = false;        // nor room to send
+  int least_ = 1;               // that poll waits for
   Message message_;
   bool needs_slot_ = false;
   bool needs_message_ = false;

@@ -64,7 +64,7 @@ void Tune(int socket) {
   const int on = 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   if (!IsWithinHost(socket)) return;
-  const int waiting = 128 << 10;
+  const int waiting = 256 << 10;
   ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &waiting, sizeof(waiting));
 }
 

@@ -117,7 +117,8 @@ class TcpTransport : public Transport {
   void Welcome(UniqueFd socket, Deadline deadline);
   Result<void> CheckWait(int peer);
   Result<std::string> AwaitKeyOf(int peer, Deadline deadline);
-  Result<bool> Move();
+  Result<void> Move();
+  Result<void> CheckConnections();
   Result<void> CheckNotice(TcpConnection& connection, int peer);
   void TellPeers();
   bool Poll(int milliseconds);
@@ -142,6 +143,7 @@ class TcpTransport : public Transport {
   SlotPool pool_;
   std::map<Key, std::unique_ptr<TcpConnection>> connections_;
   std::vector<pollfd> polled_;
+  std::vector<TcpConnection*> ready_;  // of them
   MessageTag call_ = {};
   CallCheck call_check_;
   std::set<int> told_;  // peers, of the call
@@ -275,7 +277,7 @@ Result<void> TcpTransport::AwaitPeers(std::span<const Key> keys, Deadline deadli
 // A peer that is waited for may give up or go meanwhile.
 Result<void> TcpTransport::CheckWait(int peer) {
   auto moved = Move();
-  if (!moved) return Propagate(moved);
+  if (!moved) return moved;
   TellPeers();
   for (const auto& [key, connection] : connections_) {
     if (key.endpoint.peer != peer) continue;
@@ -288,7 +290,7 @@ Result<void> TcpTransport::CheckWait(int peer) {
 
 Result<void> TcpTransport::Check() {
   auto moved = Move();
-  if (!moved) return Propagate(moved);
+  if (!moved) return moved;
   for (const auto& [key, connection] : connections_) {
     if (auto ending = connection->Ending()) {
       return Fail(ErrorCode::kUnavailable, std::move(*ending));
@@ -308,20 +310,22 @@ Result<std::string> TcpTransport::AwaitKeyOf(int peer, Deadline deadline) {
   }
 }
 
-Result<bool> TcpTransport::Move() {
-  bool moved = false;
-  for (auto& [key, connection] : connections_) {
-    if (connection->Send()) moved = true;
-    if (connection->Receive()) moved = true;
+Result<void> TcpTransport::CheckConnections() {
+  for (const auto& [key, connection] : connections_) {
     if (connection->notice()) {
       auto right = CheckNotice(*connection, key.endpoint.peer);
-      if (!right) return Propagate(right);
+      if (!right) return right;
     }
     if (auto failure = connection->Failure()) {
       return Fail(ErrorCode::kUnavailable, std::move(*failure));
     }
   }
-  return moved;
+  return {};
+}
+
+Result<void> TcpTransport::Move() {
+  Poll(0);
+  return CheckConnections();
 }
 
 Result<void> TcpTransport::CheckNotice(TcpConnection& connection, int peer) {
@@ -340,31 +344,43 @@ void TcpTransport::TellPeers() {
   }
 }
 
-// Sleeps until a socket is ready for what is wanted of it.
+// Whether a socket has become ready for what is wanted of it, and what that has moved.
 bool TcpTransport::Poll(int milliseconds) {
   polled_.clear();
+  ready_.clear();
   for (const auto& [key, connection] : connections_) {
-    const int events =
-        (connection->WantsToReceive() ? POLLIN : 0) | (connection->WantsToSend() ? POLLOUT : 0);
+    if (connection->HasMore()) {
+      connection->Receive();
+      return true;
+    }
+    const short events = connection->PrepareToPoll();
     if (events == 0) continue;
-    polled_.push_back({.fd = connection->socket(), .events = static_cast<short>(events)});
+    polled_.push_back({.fd = connection->socket(), .events = events});
+    ready_.push_back(connection.get());
   }
-  return ::poll(polled_.data(), polled_.size(), milliseconds) > 0;
+  if (::poll(polled_.data(), polled_.size(), milliseconds) <= 0) return false;
+  for (std::size_t i = 0; i < polled_.size(); ++i) {
+    if (polled_[i].revents == 0) continue;
+    ready_[i]->MarkReady(polled_[i].revents);
+    ready_[i]->Send();
+    ready_[i]->Receive();
+  }
+  return true;
 }
 
-// Giving way for a while is much faster than a sleep where the peer is about to send.
+// Asking poll, and giving way, for a while is much faster than a sleep where the peer is about to
+// send; to ask the socket itself would keep its lock from what comes in.
 Result<void> TcpTransport::Wait(Deadline deadline) {
   const auto gives_way_until = steady_clock::now() + kGivesWay;
   while (true) {
-    auto moved = Move();
-    if (!moved) return Propagate(moved);
-    if (*moved) return {};
+    const bool sleeps = steady_clock::now() >= gives_way_until;
+    auto well = CheckConnections();
+    if (!well) return well;
+    if (Poll(sleeps ? MillisecondsUntil(deadline) : 0)) return CheckConnections();
     TellPeers();
-    if (steady_clock::now() < gives_way_until) {
+    if (!sleeps) {
       ::sched_yield();
-      continue;
-    }
-    if (!Poll(MillisecondsUntil(deadline)) && steady_clock::now() >= deadline) {
+    } else if (steady_clock::now() >= deadline) {
       return Fail(ErrorCode::kUnavailable, "timed out");
     }
   }

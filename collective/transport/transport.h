@@ -25,6 +25,16 @@ struct Message {
   MessageTag tag = {};
 };
 
+// Consecutive bytes of a message of `whole` bytes, from `offset` on, which is a multiple of 64;
+// good for the call that it is handed to.
+struct Piece {
+  std::span<const std::byte> bytes;
+  std::size_t offset = 0;
+  std::size_t whole = 0;
+  MessageTag tag = {};
+};
+using Taker = std::function<Result<void>(const Piece& piece)>;
+
 // The sending end of a FIFO connection. Messages are written where they are sent from.
 class Outbox {
  public:
@@ -57,8 +67,22 @@ class Inbox {
   virtual const Message* TryReceive(std::byte* /*place*/, std::size_t /*bytes*/) {
     return TryPeek();
   }
+  // Takes a message piece by piece while it arrives, for what can use each at once; one of another
+  // size than `bytes`, or that is there already, may come as one piece. True when `taker` has had
+  // all of it, and Release is to follow; false while more is to come: ask for the same again until
+  // then. Errors: those of the taker, after which the connection is of no more use.
+  virtual Result<bool> TryTake(std::size_t bytes, const Taker& taker);
   virtual void Release() = 0;
 };
+
+inline Result<bool> Inbox::TryTake(std::size_t /*bytes*/, const Taker& taker) {
+  const Message* message = TryPeek();
+  if (message == nullptr) return false;
+  auto taken =
+      taker({.bytes = message->bytes, .whole = message->bytes.size(), .tag = message->tag});
+  if (!taken) return Propagate(taken);
+  return true;
+}
 
 // A connection with a peer, as a pair of FIFOs with `slots()` slots each way.
 struct Endpoint {

@@ -34,16 +34,20 @@ transport::Deadline InAWhile() {
   return std::chrono::steady_clock::now() + std::chrono::seconds(100);
 }
 
+constexpr std::size_t kLargeSlots = 1 << 20;
+
 struct Case {
   DataType type = DataType::kF32;
   ReduceOp op = ReduceOp::kSum;
   std::size_t elements = 1;
   bool in_place = false;
   bool tcp = false;
+  std::size_t slot_bytes = kSlotBytes;
 };
 
 // Runs `body` as every rank of a group, each in a thread.
-void RunRanks(const Program& program, bool tcp, const std::function<void(Transport&)>& body) {
+void RunRanks(const Program& program, bool tcp, const std::function<void(Transport&)>& body,
+              std::size_t slot_bytes = kSlotBytes) {
   TemporaryFolder folder;
   transport::FileStore store(folder.path());
   const auto ranks = static_cast<int>(program.ranks.size());
@@ -52,11 +56,11 @@ void RunRanks(const Program& program, bool tcp, const std::function<void(Transpo
     threads.emplace_back([&, rank] {
       auto transport =
           tcp ? transport::JoinTcp(store, "g", rank, ranks,
-                                   {.slots = kSlots, .slot_bytes = kSlotBytes})
+                                   {.slots = kSlots, .slot_bytes = slot_bytes})
               : transport::JoinShm(store, "g", rank, ranks,
                                    {.channels = std::max(1, program::CountChannels(program)),
                                     .slots = kSlots,
-                                    .slot_bytes = kSlotBytes},
+                                    .slot_bytes = slot_bytes},
                                    InAWhile());
       ASSERT_TRUE(transport) << transport.error().message;
       body(**transport);
@@ -150,7 +154,7 @@ class RankMemory {
 
 void ExpectRuns(const Program& program, const std::vector<Case>& cases) {
   const auto shared = std::make_shared<const Program>(program);
-  RunRanks(program, cases.front().tcp, [&](Transport& transport) {
+  const auto run = [&](Transport& transport) {
     auto interpreter = Interpreter::Prepare(shared, transport, InAWhile());
     ASSERT_TRUE(interpreter) << interpreter.error().message;
     std::uint32_t sequence = 0;
@@ -167,7 +171,8 @@ void ExpectRuns(const Program& program, const std::vector<Case>& cases) {
       ASSERT_TRUE(done) << done.error().message;
       memory.ExpectResult();
     }
-  });
+  };
+  RunRanks(program, cases.front().tcp, run, cases.front().slot_bytes);
 }
 
 Program Make(std::string_view name, const algorithms::AlgorithmOptions& options) {
@@ -216,6 +221,19 @@ TEST(Interpreter, RunsProgramsWithParallelInstancesAndManyTiles) {
   const Program program =
       Make("allreduce-ring-chunked", {.ranks = 4, .instances = 3, .fifo_slots = kSlots});
   ExpectRuns(program, {{.elements = 300'001}, {.type = DataType::kBf16, .elements = 65'536}});
+}
+
+// Messages of several chunks each, so long that they are reduced and stored while they arrive.
+TEST(Interpreter, TakesLongMessagesInPiecesOverTcp) {
+  for (const std::string_view name : {"allreduce-halving-doubling", "allreduce-ring-chunked",
+                                      "reduce-scatter-ring", "reduce-binomial", "allgather-ring"}) {
+    const Program program = Make(name, {.ranks = 4, .root = 1, .fifo_slots = kSlots});
+    Case test = {.elements = 700'001, .tcp = true, .slot_bytes = kLargeSlots};
+    Case other = test;
+    other.type = DataType::kBf16;
+    other.in_place = true;
+    ExpectRuns(program, {test, other});
+  }
 }
 
 // The same bits on every rank and in every run, whatever the order of events.

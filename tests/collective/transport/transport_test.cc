@@ -251,6 +251,87 @@ TEST(TcpTransport, ReceivesInPlaceWhatFitsExactly) {
 }
 
 // A peer of another version is none: the rank that it should be has not come.
+// Sends messages of those sizes from rank 1, the bytes of message i counting up from i.
+void SendCounting(Store& store, const std::vector<std::size_t>& sizes) {
+  auto transport = JoinTcp(store, "g", 1, 2, {});
+  const Endpoint endpoint = {0, 0};
+  ASSERT_TRUE(transport);
+  ExpectDone((*transport)->Connect({&endpoint, 1}, InAWhile()));
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    std::byte* slot = AwaitSlot(**transport, endpoint);
+    for (std::size_t at = 0; at < sizes[i]; ++at) slot[at] = static_cast<std::byte>(i + at);
+    (*transport)->outbox(endpoint).Commit(sizes[i], {i});
+  }
+  ExpectDone((*transport)->Flush(InAWhile()));
+}
+
+// Large ones in pieces, others as one; what is there already as one too.
+TEST(TcpTransport, HandsMessagesOverWhileTheyArrive) {
+  constexpr std::size_t kLarge = (1 << 20) - 12;
+  const std::vector<std::size_t> sizes = {kLarge, 100, 0, kLarge, 5000, 70'000, kLarge};
+  TemporaryFolder folder;
+  FileStore store(folder.path());
+  std::thread sender([&] { SendCounting(store, sizes); });
+  auto transport = JoinTcp(store, "g", 0, 2, {});
+  const Endpoint endpoint = {1, 0};
+  ASSERT_TRUE(transport);
+  ExpectDone((*transport)->Connect({&endpoint, 1}, InAWhile()));
+  Inbox& inbox = (*transport)->inbox(endpoint);
+  int most_pieces = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    std::size_t end = 0;
+    int pieces = 0;
+    const auto take = [&](const Piece& piece) -> Result<void> {
+      EXPECT_EQ(piece.offset, end);
+      EXPECT_EQ(piece.offset % 64, 0U);
+      EXPECT_EQ(piece.whole, sizes[i]);
+      EXPECT_EQ(piece.tag[0], i);
+      for (const std::byte byte : piece.bytes) {
+        if (byte != static_cast<std::byte>(i + end++)) ADD_FAILURE() << "byte " << end;
+      }
+      ++pieces;
+      return {};
+    };
+    // Asked for with another size, a message is handed over all the same.
+    const std::size_t asked = sizes[i] == 5000 ? 4999 : sizes[i];
+    auto taken = inbox.TryTake(asked, take);
+    while (taken && !*taken) {
+      ExpectDone((*transport)->Wait(InAWhile()));
+      taken = inbox.TryTake(asked, take);
+    }
+    ASSERT_TRUE(taken) << taken.error().message;
+    EXPECT_EQ(end, sizes[i]);
+    inbox.Release();
+    most_pieces = std::max(most_pieces, pieces);
+  }
+  EXPECT_GT(most_pieces, 4);
+  sender.join();
+}
+
+TEST(TcpTransport, SaysWhatTheTakerSays) {
+  TemporaryFolder folder;
+  FileStore store(folder.path());
+  // The kernel's buffers take it, so that the sender can end.
+  constexpr std::size_t kBytes = 100'000;
+  std::thread sender([&] { SendCounting(store, {kBytes}); });
+  auto transport = JoinTcp(store, "g", 0, 2, {});
+  const Endpoint endpoint = {1, 0};
+  ASSERT_TRUE(transport);
+  ExpectDone((*transport)->Connect({&endpoint, 1}, InAWhile()));
+  const auto refuse = [](const Piece& /*piece*/) -> Result<void> {
+    return Fail(ErrorCode::kFailedPrecondition, "not that one");
+  };
+  Inbox& inbox = (*transport)->inbox(endpoint);
+  auto taken = inbox.TryTake(kBytes, refuse);
+  while (taken && !*taken) {
+    ExpectDone((*transport)->Wait(InAWhile()));
+    taken = inbox.TryTake(kBytes, refuse);
+  }
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().message, "not that one");
+  sender.join();
+}
+
 TEST(TcpTransport, TakesStrangersForNobody) {
   TemporaryFolder folder;
   FileStore store(folder.path());

@@ -30,6 +30,8 @@ constexpr std::array kAlgorithms = {
               DescribeAllReduceBcube, BuildAllReduceBcube},
     Algorithm{"allreduce-double-binary-tree", "two trees with half of the data each", "--pieces",
               kAnywhere, DescribeAllReduceTrees, BuildAllReduceTrees},
+    Algorithm{"allreduce-doubling", "lg P exchanges of whole buffers, for small data", "",
+              kAnywhere, DescribeAllReduceDoubling, BuildAllReduceDoubling},
     Algorithm{"allreduce-halving-doubling", "recursive halving, then doubling; binary blocks", "",
               kAnywhere, DescribeAllReduceHalvingDoubling, BuildAllReduceHalvingDoubling},
     Algorithm{"allreduce-hierarchical", "rings within nodes and between them", "--ranks-per-node",

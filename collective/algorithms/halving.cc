@@ -208,6 +208,39 @@ void BuildAllReduceHalvingDoubling(ProgramBuilder& builder, const AlgorithmOptio
   blocks.AllGather();
 }
 
+Result<CollectiveSpec> DescribeAllReduceDoubling(const AlgorithmOptions& options) {
+  return CollectiveSpec{.kind = CollectiveKind::kAllReduce, .ranks = options.ranks, .chunks = 1};
+}
+
+void BuildAllReduceDoubling(ProgramBuilder& builder, const AlgorithmOptions& options) {
+  if (options.ranks == 1) return CopyOwn(builder, 1);
+  const int paired = FloorPowerOfTwo(options.ranks);
+  std::vector<ChunkRef> sums;
+  for (int rank = 0; rank < paired; ++rank) {
+    sums.push_back(builder.Chunk(rank, Buffer::kInput, 0));
+  }
+  for (int rank = paired; rank < options.ranks; ++rank) {
+    ChunkRef& sum = sums[At(rank - paired)];
+    sum = sum.ReduceTo(builder.Chunk(rank, Buffer::kInput, 0), Buffer::kOutput, 0);
+  }
+  int step = 0;  // and its place in scratch
+  for (int distance = 1; distance < paired; distance *= 2, ++step) {
+    std::vector<ChunkRef> theirs;
+    for (int rank = 0; rank < paired; ++rank) {
+      theirs.push_back(sums[At(rank ^ distance)].Copy(rank, Buffer::kScratch, step));
+    }
+    for (int rank = 0; rank < paired; ++rank) {
+      ChunkRef& sum = sums[At(rank)];
+      const bool is_input = step == 0 && rank + paired >= options.ranks;
+      sum = is_input ? sum.ReduceTo(theirs[At(rank)], Buffer::kOutput, 0)
+                     : sum.Reduce(theirs[At(rank)]);
+    }
+  }
+  for (int rank = paired; rank < options.ranks; ++rank) {
+    sums[At(rank - paired)].Copy(rank, Buffer::kOutput, 0);
+  }
+}
+
 void BuildReduceScatterHalvingDoubling(ProgramBuilder& builder, const AlgorithmOptions& options) {
   const CollectiveSpec spec = *DescribeReduceScatter(options);
   if (options.ranks == 1) return CopyOwn(builder, spec.chunks);

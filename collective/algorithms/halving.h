@@ -13,6 +13,13 @@ Result<program::CollectiveSpec> DescribeAllReduceHalvingDoubling(const Algorithm
 void BuildAllReduceHalvingDoubling(program::ProgramBuilder& builder,
                                    const AlgorithmOptions& options);
 
+// Recursive doubling: in each step pairs, farther apart each time, exchange all that they have and
+// both add it up, to the same bits as two sums are the same in either order. For small data: lg P
+// steps, S lg P bytes; where P is no power of two, the ranks beyond it hand their data to others
+// first and get the sum at last: two steps more.
+Result<program::CollectiveSpec> DescribeAllReduceDoubling(const AlgorithmOptions& options);
+void BuildAllReduceDoubling(program::ProgramBuilder& builder, const AlgorithmOptions& options);
+
 // reduce_scatter_halving_doubling (002): the first half of it, then the distribution that the
 // user wants. Distances are halved too, so that the blocks end in the order of the ranks and the
 // even distribution over a power of two needs no reordering: lg P steps, S (P - 1) / P bytes.

@@ -11,9 +11,9 @@ namespace {
 
 using program::CollectiveKind;
 
-constexpr std::array<std::string_view, 4> kAllReduce = {
+constexpr std::array<std::string_view, 5> kAllReduce = {
     "allreduce-halving-doubling", "allreduce-ring-chunked", "allreduce-double-binary-tree",
-    "allreduce-all-pairs"};
+    "allreduce-doubling", "allreduce-all-pairs"};
 constexpr std::array<std::string_view, 2> kAllGather = {"allgather-bruck", "allgather-ring"};
 constexpr std::array<std::string_view, 2> kReduceScatter = {"reduce-scatter-halving-doubling",
                                                             "reduce-scatter-ring"};
@@ -30,7 +30,7 @@ std::span<const std::string_view> CandidatesOf(CollectiveKind kind, int ranks) {
   constexpr int kMostRanksOfPairs = 32;
   switch (kind) {
     case CollectiveKind::kAllReduce:
-      return std::span(kAllReduce).first(ranks <= kMostRanksOfPairs ? 4 : 3);
+      return std::span(kAllReduce).first(kAllReduce.size() - (ranks <= kMostRanksOfPairs ? 0 : 1));
     case CollectiveKind::kAllGather:
       return kAllGather;
     case CollectiveKind::kReduceScatter:

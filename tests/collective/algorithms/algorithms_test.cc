@@ -185,6 +185,19 @@ TEST(AllReduce, HalvingDoublingTakesTwoLogSteps) {
   }
 }
 
+TEST(AllReduce, DoublingTakesLogSteps) {
+  for (int ranks = 2; ranks <= 17; ++ranks) {
+    const Cost cost = CostOf("allreduce-doubling", {.ranks = ranks});
+    const int log = std::bit_width(static_cast<unsigned>(ranks)) - 1;
+    if (IsPowerOfTwo(ranks)) {
+      EXPECT_EQ(cost.steps, log);
+    } else {
+      EXPECT_LE(cost.steps, log + 2);
+    }
+    EXPECT_EQ(cost.most_chunks_sent, log + (IsPowerOfTwo(ranks) ? 0 : 1));  // x S
+  }
+}
+
 TEST(AllReduce, BcubeTakesTwoStepsAGroup) {
   const struct {
     int ranks, base, groups;

@@ -117,7 +117,8 @@ TEST(AlgorithmChoice, TakesFewRoundsForSmallDataAndFewBytesForLarge) {
   EXPECT_EQ(*choice.Choose(CollectiveKind::kBroadcast, 64), "broadcast-one-to-all");
   EXPECT_EQ(*choice.Choose(CollectiveKind::kBroadcast, 64 << 20), "broadcast-pipelined");
   AlgorithmChoice busy({.round = 1e-7, .message = 1e-5, .byte = 1e-9}, 8, 4, kSlot);
-  EXPECT_EQ(*busy.Choose(CollectiveKind::kAllReduce, 64), "allreduce-halving-doubling");
+  EXPECT_EQ(*busy.Choose(CollectiveKind::kAllReduce, 64), "allreduce-doubling");
+  EXPECT_EQ(*busy.Choose(CollectiveKind::kAllReduce, 1 << 20), "allreduce-halving-doubling");
   EXPECT_EQ(*busy.Choose(CollectiveKind::kBroadcast, 64), "broadcast-binomial");
 }
 

@@ -61,7 +61,7 @@ TEST(Bench, ExplainsTheChoiceByPredictionsAndMeasurements) {
       }
     }
     // Small data has two ways through shared memory, large data one.
-    EXPECT_EQ(explained->sizes.back().candidates.size(), medium == Medium::kShared ? 1U : 4U);
+    EXPECT_EQ(explained->sizes.back().candidates.size(), medium == Medium::kShared ? 1U : 5U);
   }
 }
 

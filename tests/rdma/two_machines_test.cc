@@ -83,9 +83,11 @@ class Machine {
         "setsid env {} >/run/{}.log 2>&1 </dev/null &\necho $! >/run/{}.pid", words, name, name));
     EXPECT_EQ(done, "0\n") << name;
   }
-  void End(const std::string& name) const {
+  void End(const std::string& name) {
     Run(fmt::format("kill -KILL $(cat /run/{0}.pid); wait", name));
+    ++ended_;
   }
+  int ended() const { return ended_; }  // programs
   bool IsUp() const { return Run("true") == "0\n"; }
 
  private:
@@ -93,6 +95,7 @@ class Machine {
 
   const Lab& lab_;
   int host_;
+  int ended_ = 0;
   ChildProcess process_;
 };
 
@@ -128,12 +131,14 @@ class Counts {
 // ib_write_bw from the one machine to the other through the shim, for ever.
 class Stream {
  public:
+  static constexpr int kUnderWay = 4 * 8192 / 1024;  // packets: posted writes, by the path's MTU
+
   // What it will send is announced, so that its port is chosen before it begins; or nothing is.
-  Stream(const Machine& from, const Machine& to, const Lab& lab, int number, int announced_bytes)
+  Stream(Machine& from, Machine& to, const Lab& lab, int number, int announced_bytes)
       : from_(from), to_(to), name_(fmt::format("stream{}", number)), port_(18600 + number) {
     const std::string words = fmt::format(
         "LD_PRELOAD={} ESPALIER_VERBS_VERBOSE=1 ESPALIER_VERBS_ANNOUNCE_BYTES={} "
-        "ESPALIER_VERBS_WAIT_MS=60000 stdbuf -oL ib_write_bw -d rxe0 -x 1 -F -t 4 -s 8192 "
+        "ESPALIER_VERBS_WAIT_MS=60000 stdbuf -oL ib_write_bw -d rxe0 -x 1 -F -m 1024 -t 4 -s 8192 "
         "--run_infinitely -D 2 -p {}",
         ESPALIER_VERBS_SHIM, announced_bytes, port_);
     to_.Start(name_, words);
@@ -156,8 +161,8 @@ class Stream {
   }
 
  private:
-  const Machine& from_;
-  const Machine& to_;
+  Machine& from_;
+  Machine& to_;
   std::string name_;
   int port_;
 };
@@ -291,6 +296,7 @@ class RdmaMachines : public testing::Test {
   }
 
   // Soft RoCE says nothing of packets whose invariant CRC is wrong; it counts those that it takes.
+  // It does not take either what is under way to a queue pair when its program is killed.
   static void ExpectAllTaken(const Machine& machine) {
     const std::string counts = machine.Run(
         "awk '/^Udp: [0-9]/ {print $2}' /proc/net/snmp; "
@@ -298,9 +304,12 @@ class RdmaMachines : public testing::Test {
     long long arrived = -1;
     long long taken = -2;
     std::istringstream(counts) >> arrived >> taken;
-    EXPECT_EQ(arrived, taken) << counts;
-    EXPECT_GE(taken, kEnough);
-    fmt::print("{} datagrams arrived, {} were taken\n", arrived, taken);
+    const long long under_way = Stream::kUnderWay * machine.ended();
+    EXPECT_LE(taken, arrived) << counts;
+    EXPECT_LE(arrived - taken, under_way) << counts;
+    EXPECT_GE(taken, kEnough + under_way);
+    fmt::print("{} datagrams arrived, {} were taken; {} programs were killed\n", arrived, taken,
+               machine.ended());
   }
 
   // The spine of each port that the programs send from, once two of them have sent enough, each

@@ -123,7 +123,7 @@ inline bool ExpectAlike(FlowLine& line, const Candidate& packet, std::uint32_t c
   constexpr HeaderWord kIpv4Same = {0xFFFF'FFFF'FFFF'0000, 0xFFFF'FFFF'FFFF'FFFF};
   constexpr auto kRelaxed = std::memory_order_relaxed;
   const std::uint8_t* const udp = packet.udp;
-  if (udp == nullptr || (claim | port) != line.expectation.load(kRelaxed) ||
+  if ((claim | port) != line.expectation.load(kRelaxed) ||
       QueuePairAndPsn(udp) != line.next.load(kRelaxed)) {
     return false;
   }

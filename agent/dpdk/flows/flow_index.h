@@ -27,13 +27,18 @@ class FlowIndex {
     buckets_[at] = std::uint64_t{slot + 1} << 32 | (hash & 0xFFFF'FFFF);
   }
 
+  std::size_t bytes() const { return buckets_.size() * sizeof(std::uint64_t); }
+
   // For the stages of a burst: where it looks, in registers.
   struct Reader {
     const std::uint64_t* buckets;
     std::size_t mask;
     int shift;
 
-    void Prefetch(std::uint64_t hash) const { __builtin_prefetch(&buckets[hash >> shift]); }
+    // Inlined always: the compiler drops calls of functions that do nothing but prefetch.
+    [[gnu::always_inline]] void Prefetch(std::uint64_t hash) const {
+      __builtin_prefetch(&buckets[hash >> shift]);
+    }
     // The first slot whose fingerprint fits, for a prefetch of what it holds, plus 1; 0 for none.
     [[gnu::always_inline]] std::uint32_t Guess(std::uint64_t hash) const {
       std::uint64_t bucket = buckets[hash >> shift];

@@ -30,7 +30,9 @@ bool IsOrdinaryQueuePair(const RocePacket& packet) {
   return qpn > 1 && qpn != 0xFFFFFF;
 }
 
-void Prefetch(std::span<const Frame> frames, std::ptrdiff_t second_line) {
+// `second_line`: 0 where headers end in the first.
+[[gnu::always_inline]] inline void FetchHeaders(std::span<const Frame> frames,
+                                                std::ptrdiff_t second_line) {
   for (const Frame& frame : frames) __builtin_prefetch(frame.data);
   if (second_line == 0) return;
   for (const Frame& frame : frames) __builtin_prefetch(frame.data + second_line);
@@ -61,70 +63,102 @@ struct Steering::Staged {
   };
 };
 
+// What all frames of a burst share, and the three stages of one; inlined so that all of it is in
+// registers.
+struct Steering::Burst {
+  const FlowTable::View& view;
+  const std::uint32_t claim;
+  const std::uint32_t now_us;
+  const FlowIndex::Reader flows = view.snapshot->flows.reader();
+  FlowLine* const lines = view.lines;
+  bool any_v6 = false;
+  std::uint64_t foreign = 0;
+  std::uint64_t rewritten = 0;
+
+  // Where the packet is and where its flow is looked up.
+  [[gnu::always_inline]] void Locate(const Frame& frame, Staged& staged) {
+    const Candidate packet = FindCandidate(frame.data, frame.bytes);
+    staged.packet.udp = packet.udp;
+    staged.packet.end = packet.end;
+    staged.packet.is_v4 = packet.is_v4;
+    any_v6 |= !packet.is_v4;
+    staged.hash = packet.udp == nullptr ? 0 : HashOf(packet);
+    flows.Prefetch(staged.hash);
+    __builtin_prefetch(packet.end - 4, 1);
+  }
+  [[gnu::always_inline]] void LookUp(Staged& staged) const {
+    staged.line = lines + flows.Guess(staged.hash);
+    __builtin_prefetch(staged.line, 1);
+  }
+  [[gnu::always_inline]] void Steer(Steering& steering, const Frame& frame, const Staged& staged) {
+    FlowLine& line = *staged.line;
+    const std::uint16_t port = line.port.load(kRelaxed);
+    const bool is_expected =
+        staged.packet.udp != nullptr && IsExpected(line, staged.packet, claim, port);
+    if (!is_expected) [[unlikely]] {
+      const Outcome outcome = steering.SteerUnexpected(view, frame, staged, now_us);
+      foreign += outcome == Outcome::kForeign ? 1 : 0;
+      rewritten += outcome == Outcome::kRewritten ? 1 : 0;
+      return;
+    }
+    if (SteerExpected(line, staged.packet.udp, port)) ++rewritten;
+  }
+};
+
 void Steering::Outgoing(std::span<const Frame> frames, std::uint32_t now_us) {
   const FlowTable::View view = table_.Begin();
-  Prefetch(frames.first(std::min(frames.size(), kBatch)), second_line_);
-  while (!frames.empty()) {
-    const std::size_t count = std::min(frames.size(), kBatch);
-    const std::span<const Frame> batch = frames.first(count);
-    frames = frames.subspan(count);
-    if (frames.size() >= count) {
-      SteerBatch(view, batch, frames.data(), now_us);
-    } else {
-      Prefetch(frames, second_line_);
-      SteerBatch(view, batch, batch.data(), now_us);
-    }
+  if (view.snapshot->flows.bytes() <= kCachedIndexBytes) {
+    SteerByStages(view, frames, now_us);
+  } else {
+    SteerInterleaved(view, frames, now_us);
   }
   table_.Finish(core_);
 }
 
-// `next`: as many frames, whose headers are fetched ahead.
-void Steering::SteerBatch(const FlowTable::View& view, std::span<const Frame> frames,
-                          const Frame* next, std::uint32_t now_us) {
+void Steering::SteerByStages(const FlowTable::View& view, std::span<const Frame> frames,
+                             std::uint32_t now_us) {
+  Burst burst{.view = view, .claim = ClaimOf(core_), .now_us = now_us};
   Staged staged[kBatch];
-  const FlowIndex::Reader flows = view.snapshot->flows.reader();
-  Staged* end = staged;
+  const std::size_t all = frames.size();
+  while (!frames.empty()) {
+    const std::span<const Frame> batch = frames.first(std::min(frames.size(), kBatch));
+    frames = frames.subspan(batch.size());
+    Staged* end = staged;
+    for (const Frame& frame : batch) burst.Locate(frame, *end++);
+    for (Staged* one = staged; one != end; ++one) burst.LookUp(*one);
+    const Staged* one = staged;
+    for (const Frame& frame : batch) burst.Steer(*this, frame, *one++);
+  }
+  CountBurst(all, burst.foreign, burst.rewritten);
+  second_line_ = burst.any_v6 ? 64 : 0;
+}
+
+void Steering::SteerInterleaved(const FlowTable::View& view, std::span<const Frame> frames,
+                                std::uint32_t now_us) {
+  Burst burst{.view = view, .claim = ClaimOf(core_), .now_us = now_us};
+  Staged ring[kRing];
+  const std::size_t count = frames.size();
   const std::ptrdiff_t second_line = second_line_;
-  bool any_v6 = false;
-  for (const Frame& frame : frames) {
-    __builtin_prefetch(next->data);
-    __builtin_prefetch(next++->data + second_line);
-    Staged& one = *end++;
-    const Candidate packet = FindCandidate(frame.data, frame.bytes);
-    one.packet.udp = packet.udp;
-    one.packet.end = packet.end;
-    one.packet.is_v4 = packet.is_v4;
-    any_v6 |= !packet.is_v4;
-    one.hash = packet.udp == nullptr ? 0 : HashOf(packet);
-    flows.Prefetch(one.hash);
-    __builtin_prefetch(packet.end - 4, 1);
-  }
-  second_line_ = any_v6 ? 64 : 0;
-  FlowLine* const lines = view.lines;
-  for (Staged* one = staged; one != end; ++one) {
-    const std::size_t number = flows.Guess(one->hash);
-    one->line = lines + number;
-    __builtin_prefetch(lines + number, 1);
-  }
-  std::uint64_t foreign = 0;
-  std::uint64_t rewritten = 0;
-  const std::uint32_t claim = ClaimOf(core_);
-  const Frame* frame = frames.data();
-  for (const Staged* one = staged; one != end; ++one, ++frame) {
-    FlowLine& line = *one->line;
-    const std::uint16_t port = line.port.load(kRelaxed);
-    const bool is_expected =
-        one->packet.udp != nullptr && IsExpected(line, one->packet, claim, port);
-    if (!is_expected) [[unlikely]] {
-      const Outcome outcome = SteerUnexpected(view, *frame, *one, now_us);
-      foreign += outcome == Outcome::kForeign ? 1 : 0;
-      rewritten += outcome == Outcome::kRewritten ? 1 : 0;
-      continue;
+  // Before the first frame a number is a huge one after the subtraction.
+  for (std::size_t at = 0; at < count + 3 * kAhead; ++at) {
+    const std::size_t located = at - kAhead;
+    const std::size_t looked_up = at - 2 * kAhead;
+    const std::size_t steered = at - 3 * kAhead;
+    if (at < count) {
+      __builtin_prefetch(frames[at].data);
+      __builtin_prefetch(frames[at].data + second_line);
     }
-    rewritten += SteerExpected(line, one->packet.udp, port) ? 1 : 0;
+    if (located < count) burst.Locate(frames[located], ring[located % kRing]);
+    if (looked_up < count) burst.LookUp(ring[looked_up % kRing]);
+    if (steered < count) burst.Steer(*this, frames[steered], ring[steered % kRing]);
   }
-  Add<std::uint64_t>(counts_.frames, frames.size());
-  Add<std::uint64_t>(counts_.roce, frames.size() - foreign);
+  CountBurst(count, burst.foreign, burst.rewritten);
+  second_line_ = burst.any_v6 ? 64 : 0;
+}
+
+void Steering::CountBurst(std::uint64_t frames, std::uint64_t foreign, std::uint64_t rewritten) {
+  Add<std::uint64_t>(counts_.frames, frames);
+  Add<std::uint64_t>(counts_.roce, frames - foreign);
   Add<std::uint64_t>(counts_.rewritten, rewritten);
 }
 
@@ -132,7 +166,8 @@ Steering::Outcome Steering::SteerUnexpected(const FlowTable::View& view, const F
                                             const Staged& staged, std::uint32_t now_us) {
   FlowLine& line = *staged.line;
   const std::uint16_t port = line.port.load(kRelaxed);
-  if (!ExpectAlike(line, staged.packet, ClaimOf(core_), port, patch_)) {
+  if (staged.packet.udp == nullptr ||
+      !ExpectAlike(line, staged.packet, ClaimOf(core_), port, patch_)) {
     return SteerAny(view, frame, now_us);
   }
   const bool is_rewritten = SteerExpected(line, staged.packet.udp, port);
@@ -228,7 +263,7 @@ void Steering::HandleUnknown(const RocePacket& packet) {
 void Steering::Incoming(std::span<const Frame> frames, std::uint32_t now_us) {
   const FlowTable::View view = table_.Begin();
   may_tell_of_stranger_ = view.wants_strangers;
-  Prefetch(frames, second_line_);
+  FetchHeaders(frames, second_line_);
   for (const Frame& frame : frames) {
     Add<std::uint64_t>(counts_.frames, 1);
     const RocePacket packet = ParseRoce(frame.data, frame.bytes);

@@ -43,9 +43,11 @@ struct Frame {
 // port; those that come in are looked at for acknowledgements and READ requests, and never changed.
 // What is no RoCEv2 packet of a flow in the table is not changed either.
 //
-// It never locks, allocates, logs or waits. Stages go over 64 frames each, so that memory is
-// fetched ahead: headers, index, the flow's line and the packet's end. What is as expected
-// (flows/expectation.h) takes the short way.
+// It never locks, allocates, logs or waits. A frame goes through stages, each of which fetches
+// ahead what the next one looks at: headers, index, the flow's line and the packet's end. With few
+// flows each stage goes over 64 frames, which takes the fewest instructions. With many the stages
+// of different frames are interleaved, so that there is always memory on its way while the core
+// computes. What is as expected (flows/expectation.h) takes the short way.
 // Thread safety: one core; the ring's other end and the counts: any one thread.
 // Complexity: tests/bench/dpdk_packet_bench.cc measures it.
 class Steering {
@@ -62,7 +64,14 @@ class Steering {
 
  private:
   static constexpr std::size_t kBatch = 64;
+  // Between two stages of a frame where they are interleaved, in frames.
+  static constexpr std::size_t kAhead = 12;
+  static constexpr std::size_t kRing = 32;
+  static_assert(kRing > 2 * kAhead);
+  // Of 8,192 flows, whose lines are 512 KiB: what a core's own cache holds.
+  static constexpr std::size_t kCachedIndexBytes = std::size_t{128} << 10;
   struct Staged;
+  struct Burst;
   enum class Outcome : std::uint8_t { kForeign, kAsItWas, kRewritten };
   // READ requests that came in lately, by the hash of their PSN and hosts: how much they ask for.
   struct PendingRead {
@@ -72,8 +81,11 @@ class Steering {
   };
   static constexpr std::size_t kPendingReads = 256;
 
-  void SteerBatch(const FlowTable::View& view, std::span<const Frame> frames, const Frame* next,
-                  std::uint32_t now_us);
+  void SteerByStages(const FlowTable::View& view, std::span<const Frame> frames,
+                     std::uint32_t now_us);
+  void SteerInterleaved(const FlowTable::View& view, std::span<const Frame> frames,
+                        std::uint32_t now_us);
+  void CountBurst(std::uint64_t frames, std::uint64_t foreign, std::uint64_t rewritten);
   Outcome SteerUnexpected(const FlowTable::View& view, const Frame& frame, const Staged& staged,
                           std::uint32_t now_us);
   [[gnu::noinline]] Outcome SteerAny(const FlowTable::View& view, const Frame& frame,

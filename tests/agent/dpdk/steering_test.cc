@@ -8,55 +8,11 @@
 #include <thread>
 #include <unordered_map>
 
-#include "tests/agent/dpdk/roce_frames.h"
+#include "tests/agent/dpdk/steered_path.h"
 
 namespace espalier::dpdk {
 namespace {
 
-const IcrcPatch& Patch() {
-  static const IcrcPatch patch;
-  return patch;
-}
-
-// A table with one core.
-struct Datapath {
-  explicit Datapath(std::uint32_t max_flows = 16) : table(max_flows, 1) {}
-
-  // The frame as it leaves, or as it came in.
-  BuiltFrame Send(const RoceFrame& frame) {
-    BuiltFrame built = Build(frame);
-    Out(built.bytes);
-    return built;
-  }
-  void Out(Bytes& bytes) {
-    const Frame frame{bytes.data(), static_cast<std::uint32_t>(bytes.size())};
-    steering.Outgoing({&frame, 1}, now_us);
-  }
-  void Receive(const RoceFrame& frame) {
-    BuiltFrame built = Build(frame);
-    const Bytes before = built.bytes;
-    const Frame received{built.bytes.data(), static_cast<std::uint32_t>(built.bytes.size())};
-    steering.Incoming({&received, 1}, now_us);
-    EXPECT_EQ(built.bytes, before);
-  }
-  // The flow that an event is of.
-  std::uint32_t Open(const FlowEvent& event, std::uint16_t port = 0) {
-    const std::uint32_t slot =
-        table.Add(event.key, event.flow_kind, event.own_port, event.psn).value();
-    table.SetPort(slot, port);
-    table.Publish();
-    return slot;
-  }
-
-  FlowTable table;
-  Steering steering{table, 0, Patch()};
-  std::uint32_t now_us = 1000;
-};
-
-RoceFrame WriteFirst(std::uint32_t psn = 100, std::uint32_t bytes = 8 << 20) {
-  return {.opcode = 0x06, .psn = psn, .payload = Reth(bytes, 1024)};
-}
-RoceFrame WriteMiddle(std::uint32_t psn) { return {.psn = psn, .payload = Bytes(1024, 1)}; }
 // From the other end to the queue pair 0x99, which sends the flow.
 RoceFrame Acknowledgement(std::uint32_t psn, std::uint8_t syndrome = 0) {
   return {.source = "10.0.1.1",
@@ -65,18 +21,6 @@ RoceFrame Acknowledgement(std::uint32_t psn, std::uint8_t syndrome = 0) {
           .destination_qpn = 0x99,
           .psn = psn,
           .payload = Aeth(syndrome)};
-}
-
-FlowKey KeyOfFlow(std::uint32_t qpn) {
-  RoceFrame frame = WriteFirst();
-  frame.destination_qpn = qpn;
-  BuiltFrame built = Build(frame);
-  return KeyOf(ParseRoce(built.bytes.data(), static_cast<std::uint32_t>(built.bytes.size())));
-}
-
-void ExpectPort(const BuiltFrame& frame, std::uint16_t port) {
-  EXPECT_EQ(Get16(frame.bytes, frame.udp), port);
-  EXPECT_EQ(StoredIcrc(frame), ReferenceIcrc(frame));
 }
 
 TEST(Steering, TellsOfAnElephantWithItsFirstPacket) {
@@ -320,13 +264,24 @@ RoceFrame NextOf(RoceFrame& last, std::mt19937_64& random) {
   return frame;
 }
 
+// Flows that send nothing: with many in a table, cores work another way than with few.
+constexpr std::uint32_t kMany = 10'000;
+void AddSilentFlows(FlowTable& table, std::uint32_t count) {
+  FlowKey key = KeyOfFlow(0x100000);
+  for (std::uint32_t flow = 0; flow < count; ++flow) {
+    key.number = Swap32(0x100000 + flow) | 4U;
+    ASSERT_TRUE(table.Add(key, FlowKind::kRequests, 50'000, 0));
+  }
+}
+
 // The short way for what was expected, the long way for all else: the same bytes leave, whatever is
 // changed in a packet, by builder or by chance.
-TEST(Steering, GivesEveryPacketWhatItWouldGetAlone) {
+void SteerAtRandom(std::uint32_t silent_flows) {
   const std::uint64_t seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);
-  Datapath path;
+  Datapath path(silent_flows + 8);
+  AddSilentFlows(path.table, silent_flows);
   Ports ports;
   std::vector<RoceFrame> flows;
   for (std::uint32_t qpn = 0x20; qpn < 0x28; ++qpn) {
@@ -373,6 +328,49 @@ TEST(Steering, GivesEveryPacketWhatItWouldGetAlone) {
   }
   EXPECT_GT(as_the_builder_made_it, 80'000U);
   EXPECT_EQ(path.steering.counts().lost_events.load(), 0U);
+}
+
+TEST(Steering, GivesEveryPacketWhatItWouldGetAlone) { SteerAtRandom(0); }
+
+TEST(Steering, GivesEveryPacketWhatItWouldGetAloneAmongManyFlows) { SteerAtRandom(kMany); }
+
+// Bursts of every length, with what is no packet among them: each frame is counted once.
+TEST(Steering, CountsBurstsOfEveryLengthAmongFewAndManyFlows) {
+  for (const std::uint32_t silent_flows : {0U, kMany}) {
+    Datapath path(silent_flows + 1);
+    AddSilentFlows(path.table, silent_flows);
+    const auto slot = path.table.Add(KeyOfFlow(0x11), FlowKind::kRequests, 50'000, 0);
+    path.table.SetPort(*slot, 60'001);
+    path.table.Publish();
+    std::uint32_t packets = 0;
+    std::uint64_t others = 0;
+    for (std::size_t size = 0; size <= 150; ++size) {
+      std::vector<BuiltFrame> sent;
+      std::vector<Frame> frames;
+      for (std::size_t i = 0; i < size; ++i) {
+        sent.push_back(Build(WriteMiddle(packets)));
+        if (i % 8 == 3) {
+          sent.back().bytes[14 + 9] = 6;  // TCP
+          ++others;
+        } else {
+          ++packets;
+        }
+      }
+      for (BuiltFrame& one : sent) {
+        frames.push_back({one.bytes.data(), static_cast<std::uint32_t>(one.bytes.size())});
+      }
+      path.steering.Outgoing(frames, 0);
+      for (std::size_t i = 0; i < size; ++i) {
+        ASSERT_EQ(Get16(sent[i].bytes, sent[i].udp), i % 8 == 3 ? 50'000 : 60'001);
+      }
+    }
+    EXPECT_EQ(path.table.Read(*slot).packets, packets);
+    EXPECT_EQ(path.table.Read(*slot).bytes, packets * 1024ULL);
+    EXPECT_EQ(path.table.next_psn(*slot), packets);
+    EXPECT_EQ(path.steering.counts().frames.load(), packets + others);
+    EXPECT_EQ(path.steering.counts().roce.load(), packets);
+    EXPECT_EQ(path.steering.counts().rewritten.load(), packets);
+  }
 }
 
 // Each of them at once with what the short way counts.
@@ -489,97 +487,6 @@ TEST(Steering, IsRightForAFlowOnTwoCores) {
   std::thread other([&] { run(1); });
   run(0);
   other.join();
-}
-
-TEST(FlowTable, UsesASlotAgainWhenEveryCoreHasFinishedABurst) {
-  FlowTable table(2, 2);
-  const auto add = [&table](std::uint32_t qpn) {
-    return table.Add(KeyOfFlow(qpn), FlowKind::kRequests, 50'000, 0);
-  };
-  const std::uint32_t first = add(1).value();
-  ASSERT_TRUE(add(2));
-  EXPECT_FALSE(add(3)) << "full";
-  table.Publish();
-  table.Remove(first);
-  EXPECT_FALSE(add(3)) << "cores still find it";
-  table.Publish();
-  table.Reclaim();
-  EXPECT_FALSE(add(3)) << "cores may be at work with it";
-  table.Finish(0);
-  table.Reclaim();
-  EXPECT_FALSE(add(3)) << "one of them still is";
-  table.Finish(1);
-  table.Reclaim();
-  EXPECT_EQ(add(3), first);
-  EXPECT_EQ(table.size(), 2U);
-}
-
-TEST(FlowTable, FindsEveryFlowOfMany) {
-  constexpr std::uint32_t kFlows = 20'000;
-  Datapath path(kFlows);
-  for (std::uint32_t flow = 0; flow < kFlows; ++flow) {
-    const auto slot = path.table.Add(KeyOfFlow(100 + flow), FlowKind::kRequests, 50'000, 0);
-    ASSERT_TRUE(slot);
-    path.table.SetPort(*slot, static_cast<std::uint16_t>(1 + flow));
-  }
-  path.table.Publish();
-  std::vector<BuiltFrame> frames;
-  std::vector<Frame> burst;
-  for (std::uint32_t flow = 0; flow < kFlows; ++flow) {
-    RoceFrame frame = WriteMiddle(0);
-    frame.destination_qpn = 100 + flow;
-    frames.push_back(Build(frame));
-  }
-  for (BuiltFrame& frame : frames) {
-    burst.push_back({frame.bytes.data(), static_cast<std::uint32_t>(frame.bytes.size())});
-  }
-  path.steering.Outgoing(burst, 0);
-  for (std::uint32_t flow = 0; flow < kFlows; ++flow) {
-    ASSERT_EQ(Get16(frames[flow].bytes, frames[flow].udp), 1 + flow);
-  }
-}
-
-// A core steers packets while the control thread adds, removes and moves the flow: each packet
-// leaves with its own port or one that was chosen for its flow, and whole.
-TEST(FlowTable, ChangesUnderACoreAtWork) {
-  Datapath path(4);
-  std::atomic<bool> stop{false};
-  std::atomic<std::uint64_t> bursts{0};
-  std::thread core([&] {
-    std::uint32_t psn = 0;
-    while (!stop.load()) {
-      for (const std::uint32_t qpn : {0x11U, 0x12U, 0x13U}) {
-        RoceFrame frame = WriteMiddle(psn);
-        frame.destination_qpn = qpn;
-        const BuiltFrame sent = path.Send(frame);
-        const std::uint32_t port = Get16(sent.bytes, sent.udp);
-        EXPECT_TRUE(port == 50'000 || port / 100 == qpn) << port;
-        EXPECT_EQ(StoredIcrc(sent), ReferenceIcrc(sent));
-      }
-      psn = (psn + 1) & kPsnMask;
-      bursts.fetch_add(1);
-    }
-  });
-  for (std::uint32_t round = 0; round < 300; ++round) {
-    const std::uint32_t qpn = 0x11 + round % 3;
-    std::optional<std::uint32_t> slot;
-    while (!slot) {
-      path.table.Reclaim();
-      slot = path.table.Add(KeyOfFlow(qpn), FlowKind::kRequests, 50'000, 0);
-      if (!slot) std::this_thread::yield();
-    }
-    path.table.SetPort(*slot, static_cast<std::uint16_t>(100 * qpn));
-    path.table.Publish();
-    path.table.SetPort(*slot, static_cast<std::uint16_t>(100 * qpn + round % 100));
-    (void)path.table.Read(*slot);
-    while (path.steering.events().Pop()) {
-    }
-    path.table.Remove(*slot);
-    path.table.Publish();
-  }
-  stop.store(true);
-  core.join();
-  EXPECT_GT(bursts.load(), 0U);
 }
 
 }  // namespace

@@ -1,0 +1,105 @@
+// The flows of a datapath, found by cores while the control thread changes them.
+#include "agent/dpdk/flows/flow_table.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/agent/dpdk/steered_path.h"
+
+namespace espalier::dpdk {
+namespace {
+
+TEST(FlowTable, UsesASlotAgainWhenEveryCoreHasFinishedABurst) {
+  FlowTable table(2, 2);
+  const auto add = [&table](std::uint32_t qpn) {
+    return table.Add(KeyOfFlow(qpn), FlowKind::kRequests, 50'000, 0);
+  };
+  const std::uint32_t first = add(1).value();
+  ASSERT_TRUE(add(2));
+  EXPECT_FALSE(add(3)) << "full";
+  table.Publish();
+  table.Remove(first);
+  EXPECT_FALSE(add(3)) << "cores still find it";
+  table.Publish();
+  table.Reclaim();
+  EXPECT_FALSE(add(3)) << "cores may be at work with it";
+  table.Finish(0);
+  table.Reclaim();
+  EXPECT_FALSE(add(3)) << "one of them still is";
+  table.Finish(1);
+  table.Reclaim();
+  EXPECT_EQ(add(3), first);
+  EXPECT_EQ(table.size(), 2U);
+}
+
+TEST(FlowTable, FindsEveryFlowOfMany) {
+  constexpr std::uint32_t kFlows = 20'000;
+  Datapath path(kFlows);
+  for (std::uint32_t flow = 0; flow < kFlows; ++flow) {
+    const auto slot = path.table.Add(KeyOfFlow(100 + flow), FlowKind::kRequests, 50'000, 0);
+    ASSERT_TRUE(slot);
+    path.table.SetPort(*slot, static_cast<std::uint16_t>(1 + flow));
+  }
+  path.table.Publish();
+  std::vector<BuiltFrame> frames;
+  std::vector<Frame> burst;
+  for (std::uint32_t flow = 0; flow < kFlows; ++flow) {
+    RoceFrame frame = WriteMiddle(0);
+    frame.destination_qpn = 100 + flow;
+    frames.push_back(Build(frame));
+  }
+  for (BuiltFrame& frame : frames) {
+    burst.push_back({frame.bytes.data(), static_cast<std::uint32_t>(frame.bytes.size())});
+  }
+  path.steering.Outgoing(burst, 0);
+  for (std::uint32_t flow = 0; flow < kFlows; ++flow) {
+    ASSERT_EQ(Get16(frames[flow].bytes, frames[flow].udp), 1 + flow);
+  }
+}
+
+// A core steers packets while the control thread adds, removes and moves the flow: each packet
+// leaves with its own port or one that was chosen for its flow, and whole.
+TEST(FlowTable, ChangesUnderACoreAtWork) {
+  Datapath path(4);
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> bursts{0};
+  std::thread core([&] {
+    std::uint32_t psn = 0;
+    while (!stop.load()) {
+      for (const std::uint32_t qpn : {0x11U, 0x12U, 0x13U}) {
+        RoceFrame frame = WriteMiddle(psn);
+        frame.destination_qpn = qpn;
+        const BuiltFrame sent = path.Send(frame);
+        const std::uint32_t port = Get16(sent.bytes, sent.udp);
+        EXPECT_TRUE(port == 50'000 || port / 100 == qpn) << port;
+        EXPECT_EQ(StoredIcrc(sent), ReferenceIcrc(sent));
+      }
+      psn = (psn + 1) & kPsnMask;
+      bursts.fetch_add(1);
+    }
+  });
+  for (std::uint32_t round = 0; round < 300; ++round) {
+    const std::uint32_t qpn = 0x11 + round % 3;
+    std::optional<std::uint32_t> slot;
+    while (!slot) {
+      path.table.Reclaim();
+      slot = path.table.Add(KeyOfFlow(qpn), FlowKind::kRequests, 50'000, 0);
+      if (!slot) std::this_thread::yield();
+    }
+    path.table.SetPort(*slot, static_cast<std::uint16_t>(100 * qpn));
+    path.table.Publish();
+    path.table.SetPort(*slot, static_cast<std::uint16_t>(100 * qpn + round % 100));
+    (void)path.table.Read(*slot);
+    while (path.steering.events().Pop()) {
+    }
+    path.table.Remove(*slot);
+    path.table.Publish();
+  }
+  stop.store(true);
+  core.join();
+  EXPECT_GT(bursts.load(), 0U);
+}
+
+}  // namespace
+}  // namespace espalier::dpdk

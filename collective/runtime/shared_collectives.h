@@ -29,8 +29,8 @@ namespace espalier::runtime {
 //     and streams the sums to all outputs. No copies; one barrier.
 // Inputs are reduced in the order of the ranks, in one pass (16-bit floats are rounded once), so
 // that results are the same bits on every rank, in every run and whichever way is taken.
-// Long calls of ranks that have a core each go by the faster of two of slots, streamed and read,
-// which one of them finds out in the calls (timed_choice.h).
+// Long calls go by the faster of two of slots, streamed and read, which one rank finds out in the
+// calls (timed_choice.h).
 // Memory beyond the caller's: 4 slots of 1 MiB a rank and 2 small ones, as far as they are used.
 // Waiting: spins for some microseconds if every rank has a core, gives way, then sleeps.
 class SharedCollectives : public Backend {

@@ -38,7 +38,8 @@ int SharedCollectives::ChooserOf(const CallSignature& call) const {
   return call.kind == CollectiveKind::kBroadcast ? (call.root + 1) % size_ : 0;
 }
 
-// Ranks that have a core each take what is faster of two ways, those that do not the second.
+// What is faster of two ways. Ranks that share cores reduce through slots: part of what they fetch
+// is in the cache of the core where it was written.
 SharedWay SharedCollectives::ChooseWay(const Operands& operands, const CallSignature& call) {
   is_timed_ = false;
   if (way_ && *way_ != SharedWay::kSmall) return *way_;
@@ -67,7 +68,7 @@ SharedWay SharedCollectives::ChooseWay(const Operands& operands, const CallSigna
       return SharedWay::kSlots;
   }
   if (bytes < least) return SharedWay::kSlots;
-  if (!have_cores) return second == SharedWay::kRead ? second : SharedWay::kSlots;
+  if (!have_cores && second == SharedWay::kStreamed) return SharedWay::kSlots;
   if (rank_ != ChooserOf(call)) return SharedWay::kSlots;  // nobody asks
   is_timed_ = true;
   const std::size_t call_class = static_cast<std::size_t>(call.kind) * kSizeClasses +

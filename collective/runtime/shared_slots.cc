@@ -17,6 +17,7 @@ constexpr std::size_t kPiecesAtLeast = 4;
 constexpr std::size_t kLeastPiece = 16 << 10;
 constexpr std::size_t kStreamedPiece = 64 << 10;
 constexpr std::size_t kDepth = 8;
+constexpr std::size_t kSharedCoresPlace = 256 << 10;  // all parts of a piece
 // Sums from here on are streamed out; what is only copied stays in the caches longer.
 constexpr std::size_t kStreamSumsFrom = 8 << 20;
 
@@ -82,14 +83,16 @@ Stores SharedCollectives::SlotStores() const {
 SharedCollectives::Ring SharedCollectives::RingFor(std::size_t part_bytes,
                                                    std::size_t parts) const {
   const std::size_t most = kSlotBytes / parts / kLine * kLine;
-  // Ranks that share cores wait for one another as seldom as can be.
-  if (!group_->has_cores()) return {.piece = most, .stride = most * parts, .depth = 2};
+  // Ranks that share cores wait for one another seldom.
   const std::size_t longest =
-      long_way_ == SharedWay::kStreamed
+      !group_->has_cores() ? std::max(kSharedCoresPlace / parts / kLine, 1UL) * kLine
+      : long_way_ == SharedWay::kStreamed
           ? kStreamedPiece
           : std::clamp(level2_bytes_ / kDepth, kStreamedPiece, 4 * kStreamedPiece);
-  const std::size_t piece =
-      std::min(std::clamp(part_bytes / kPiecesAtLeast / kPage * kPage, kLeastPiece, longest), most);
+  const std::size_t least = std::min(kLeastPiece, longest);
+  const std::size_t wanted =
+      std::clamp(part_bytes / kPiecesAtLeast / kPage * kPage, least, longest);
+  const std::size_t piece = std::min(group_->has_cores() ? wanted : longest, most);
   const std::size_t stride = piece * parts;
   return {.piece = piece, .stride = stride, .depth = std::min(kDepth, 2 * kSlotBytes / stride)};
 }

@@ -122,8 +122,7 @@ ESPALIER_COLLECTIVE_API int espalier_alltoall(espalier_comm* comm, const void* i
 /* Parts of unequal sizes: counts[r] is the elements of rank r's, which may be none (it then needs
  * no buffer). `counts` has as many numbers as there are ranks, the same on all of them (else
  * -EPROTO); the other buffer holds the parts one after another. Over TCP they go around a ring,
- * also where a plan is in force for the collective, as plans know equal parts only.
- * -EOPNOTSUPP, with no effect: offloaded groups. */
+ * also where a plan is in force for the collective, as plans know equal parts only. */
 ESPALIER_COLLECTIVE_API int espalier_allgatherv(espalier_comm* comm, const void* input,
                                                 void* output, const size_t* counts, int type);
 ESPALIER_COLLECTIVE_API int espalier_reduce_scatterv(espalier_comm* comm, const void* input,

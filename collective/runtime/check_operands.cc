@@ -19,13 +19,39 @@ tl::unexpected<Error> Refuse(std::string message) {
 }
 
 // Of a buffer with so many parts of the call's: one, or all.
-std::size_t BytesOf(const Operands& operands, std::size_t parts, int rank) {
+std::size_t BytesOfParts(const Operands& operands, std::size_t parts, int rank) {
   const std::size_t element = reduce::SizeOf(operands.type);
   if (!operands.HasUnequalParts()) return operands.elements * parts * element;
   return (parts == 1 ? operands.PartOf(rank) : operands.elements) * element;
 }
 
 }  // namespace
+
+BufferBytes BytesOf(CollectiveKind kind, const Operands& operands, int root, int rank, int size) {
+  if (kind == CollectiveKind::kBarrier) return {};
+  const bool has_output = kind != CollectiveKind::kReduce || rank == root;
+  const Shares shares = SharesOf(kind, size);
+  return {.input = BytesOfParts(operands, shares.input, rank),
+          .output = has_output ? BytesOfParts(operands, shares.output, rank) : 0};
+}
+
+Result<std::vector<std::size_t>> BoundsOf(CollectiveKind kind, std::span<const std::size_t> counts,
+                                          int size) {
+  if (kind != CollectiveKind::kAllGather && kind != CollectiveKind::kReduceScatter) {
+    return Refuse(fmt::format("a {} has no counts", program::CollectiveKindName(kind)));
+  }
+  if (counts.size() != static_cast<std::size_t>(size)) {
+    return Refuse(fmt::format("{} counts for {} ranks", counts.size(), size));
+  }
+  std::vector<std::size_t> bounds = {0};
+  for (const std::size_t count : counts) {
+    if (count > std::numeric_limits<std::size_t>::max() - bounds.back()) {
+      return Refuse("counts that add up to more than any memory has");
+    }
+    bounds.push_back(bounds.back() + count);
+  }
+  return bounds;
+}
 
 Result<void> CheckOperands(program::CollectiveKind kind, const Operands& operands, int root,
                            int rank, int size) {
@@ -44,10 +70,7 @@ Result<void> CheckOperands(program::CollectiveKind kind, const Operands& operand
     return Refuse(
         fmt::format("{} elements of {} bytes for {} ranks", operands.elements, element, size));
   }
-  const bool has_output = kind != CollectiveKind::kReduce || rank == root;
-  const Shares shares = SharesOf(kind, size);
-  const std::size_t input = BytesOf(operands, shares.input, rank);
-  const std::size_t output = has_output ? BytesOf(operands, shares.output, rank) : 0;
+  const auto [input, output] = BytesOf(kind, operands, root, rank, size);
   if ((input > 0 && operands.input == nullptr) || (output > 0 && operands.output == nullptr)) {
     return Refuse(fmt::format("a null buffer for {} elements",
                               (operands.input == nullptr ? input : output) / element));

@@ -34,18 +34,6 @@ Operands Between(const void* input, void* output, std::size_t count, reduce::Dat
           .op = op};
 }
 
-// Where each part begins, and where the last one ends.
-Result<std::vector<std::size_t>> AddUp(std::span<const std::size_t> counts) {
-  std::vector<std::size_t> bounds = {0};
-  for (const std::size_t count : counts) {
-    if (count > std::numeric_limits<std::size_t>::max() - bounds.back()) {
-      return Refuse("counts that add up to more than any memory has");
-    }
-    bounds.push_back(bounds.back() + count);
-  }
-  return bounds;
-}
-
 bool IsAlgorithm(Medium medium, const std::string& name, int ranks) {
   if (medium == Medium::kShared) return FindSharedWay(name).has_value();
   for (int kind = 0; kind <= static_cast<int>(CollectiveKind::kBarrier); ++kind) {
@@ -256,13 +244,7 @@ Result<void> Communicator::Run(CollectiveKind kind, const void* input, void* out
 Result<void> Communicator::RunUnequal(CollectiveKind kind, const void* input, void* output,
                                       std::span<const std::size_t> counts, reduce::DataType type,
                                       reduce::ReduceOp op) {
-  if (kind != CollectiveKind::kAllGather && kind != CollectiveKind::kReduceScatter) {
-    return Refuse(fmt::format("a {} has no counts", program::CollectiveKindName(kind)));
-  }
-  if (counts.size() != static_cast<std::size_t>(size_)) {
-    return Refuse(fmt::format("{} counts for {} ranks", counts.size(), size_));
-  }
-  auto bounds = AddUp(counts);
+  auto bounds = BoundsOf(kind, counts, size_);
   if (!bounds) return Propagate(bounds);
   Operands operands = Between(input, output, bounds->back(), type, op);
   operands.bounds = *bounds;

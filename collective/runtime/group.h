@@ -30,13 +30,10 @@ class Group {
   // needs no buffer. All ranks give the same counts. Plans know equal parts only: where one is in
   // force for the collective, the call goes as if there were none.
   // Errors, beyond those of calls: kInvalidArgument for another collective, other than one count a
-  // rank, or a sum that is larger than memory; kUnsupported for offloaded groups. Both have no
-  // effect on the group.
-  virtual Result<void> RunUnequal(program::CollectiveKind /*kind*/, const void* /*input*/,
-                                  void* /*output*/, std::span<const std::size_t> /*counts*/,
-                                  reduce::DataType /*type*/, reduce::ReduceOp /*op*/) {
-    return Fail(ErrorCode::kUnsupported, "offloaded groups take no unequal counts");
-  }
+  // rank, or a sum that is larger than memory, with no effect on the group.
+  virtual Result<void> RunUnequal(program::CollectiveKind kind, const void* input, void* output,
+                                  std::span<const std::size_t> counts, reduce::DataType type,
+                                  reduce::ReduceOp op) = 0;
   // From now on calls of the plan's collective and root go by it, where their size is one that its
   // program is meant for. It takes the place of the plan for that collective before it. All ranks
   // call it between the same two calls, with the same program and generation; it returns when all

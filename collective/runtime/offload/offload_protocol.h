@@ -13,7 +13,7 @@ namespace espalier::runtime {
 // Neither side trusts the other: the engine copies what it reads before it looks at it.
 
 constexpr std::uint32_t kOffloadMagic = 0x454f4631;
-constexpr std::uint32_t kOffloadVersion = 1;
+constexpr std::uint32_t kOffloadVersion = 2;
 constexpr std::size_t kRingCalls = 16;
 constexpr std::size_t kWordBytes = 480;
 
@@ -66,7 +66,8 @@ struct OffloadPort {
   std::uint32_t reserved = 0;
 };
 
-// A call, between places in registered buffers; buffer 0 is no memory at all.
+// A call, between places in registered buffers; buffer 0 is no memory at all. Where it has counts,
+// there is one for each rank (64 bits), and `count` says nothing.
 struct OffloadCall {
   std::uint32_t collective = 0;
   std::uint32_t type = 0;
@@ -77,6 +78,8 @@ struct OffloadCall {
   std::uint64_t input_offset = 0;
   std::uint64_t output_buffer = 0;
   std::uint64_t output_offset = 0;
+  std::uint64_t counts_buffer = 0;
+  std::uint64_t counts_offset = 0;
 };
 
 struct OffloadResult {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "collective/program/program_bytes.h"
+#include "collective/runtime/check_operands.h"
 #include "collective/transport/patience.h"
 #include "collective/transport/tcp_store.h"
 #include "common/base/message_socket.h"
@@ -270,18 +271,46 @@ Result<void> OffloadSession::Do(const OffloadCall& call) {
   }
   const auto kind = static_cast<program::CollectiveKind>(call.collective);
   const auto type = static_cast<reduce::DataType>(call.type);
-  const Shares shares = SharesOf(kind, communicator_->size());
-  const std::uint64_t share = call.count * reduce::SizeOf(type);
-  const std::uint64_t most = std::max(shares.input, shares.output);
-  if (call.count > options_.most_bytes / reduce::SizeOf(type) / most) {
-    return Refuse(fmt::format("a call of {} elements", call.count));
+  const std::size_t most = options_.most_bytes / reduce::SizeOf(type);
+  Operands operands = {.elements = call.count, .type = type};
+  std::vector<std::size_t> counts;
+  std::vector<std::size_t> bounds;
+  if (call.counts_buffer != 0) {
+    auto copied = CopyCounts(call);
+    if (!copied) return Propagate(copied);
+    counts = std::move(*copied);
+    auto added = BoundsOf(kind, counts, communicator_->size());
+    if (!added) return Propagate(added);
+    bounds = std::move(*added);
+    operands.elements = bounds.back();
+    operands.bounds = bounds;
   }
-  auto input = Find(call.input_buffer, call.input_offset, share * shares.input);
+  const Shares shares = SharesOf(kind, communicator_->size());
+  const std::size_t times = bounds.empty() ? std::max(shares.input, shares.output) : 1;
+  if (operands.elements > most / times) {
+    return Refuse(fmt::format("a call of {} elements", operands.elements));
+  }
+  const auto bytes =
+      BytesOf(kind, operands, communicator_->rank(), communicator_->rank(), communicator_->size());
+  auto input = Find(call.input_buffer, call.input_offset, bytes.input);
   if (!input) return Propagate(input);
-  auto output = Find(call.output_buffer, call.output_offset, share * shares.output);
+  auto output = Find(call.output_buffer, call.output_offset, bytes.output);
   if (!output) return Propagate(output);
-  return communicator_->Run(kind, *input, *output, call.count, type,
-                            static_cast<reduce::ReduceOp>(call.op), call.root);
+  const auto op = static_cast<reduce::ReduceOp>(call.op);
+  if (!counts.empty()) {
+    return communicator_->RunUnequal(kind, *input, *output, counts, type, op);
+  }
+  return communicator_->Run(kind, *input, *output, call.count, type, op, call.root);
+}
+
+// As the program may change them meanwhile.
+Result<std::vector<std::size_t>> OffloadSession::CopyCounts(const OffloadCall& call) const {
+  std::vector<std::size_t> counts(static_cast<std::size_t>(communicator_->size()));
+  const std::size_t bytes = counts.size() * sizeof(counts[0]);
+  auto place = Find(call.counts_buffer, call.counts_offset, bytes);
+  if (!place) return Propagate(place);
+  std::memcpy(counts.data(), *place, bytes);
+  return counts;
 }
 
 }  // namespace espalier::runtime

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "collective/runtime/communicator.h"
 #include "collective/runtime/offload/mapped_file.h"
@@ -42,6 +43,7 @@ class OffloadSession {
   Result<std::uint64_t> Use(UniqueFd file);
   bool DoNextCall();
   Result<void> Do(const OffloadCall& call);
+  Result<std::vector<std::size_t>> CopyCounts(const OffloadCall& call) const;
   Result<std::byte*> Find(std::uint64_t buffer, std::uint64_t offset, std::uint64_t bytes) const;
   OffloadRing& ring() const { return *reinterpret_cast<OffloadRing*>(ring_->data()); }
 

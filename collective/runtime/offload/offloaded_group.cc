@@ -165,6 +165,7 @@ Result<void> OffloadedGroup::Use(Plan plan) {
 }
 
 OffloadedGroup::Place OffloadedGroup::Find(const void* memory, std::size_t bytes) const {
+  if (bytes == 0) return {.is_known = true};
   const auto* const begin = static_cast<const std::byte*>(memory);
   auto found = buffers_.upper_bound(begin);
   if (found == buffers_.begin()) return {};
@@ -192,31 +193,52 @@ Result<void> OffloadedGroup::Stage(std::size_t bytes) {
 Result<void> OffloadedGroup::Run(CollectiveKind kind, const void* input, void* output,
                                  std::size_t count, reduce::DataType type, reduce::ReduceOp op,
                                  int root) {
-  if (failure_) return tl::unexpected(*failure_);
   const Operands operands = {.input = static_cast<const std::byte*>(input),
                              .output = static_cast<std::byte*>(output),
                              .elements = count,
                              .type = type,
                              .op = op};
+  return Call(kind, operands, root, {.count = count});
+}
+
+Result<void> OffloadedGroup::RunUnequal(CollectiveKind kind, const void* input, void* output,
+                                        std::span<const std::size_t> counts, reduce::DataType type,
+                                        reduce::ReduceOp op) {
+  if (failure_) return tl::unexpected(*failure_);
+  auto bounds = BoundsOf(kind, counts, size_);
+  if (!bounds) return Propagate(bounds);
+  if (!counts_) {
+    auto buffer = MakeBuffer(counts.size_bytes());
+    if (!buffer) return Propagate(buffer);
+    counts_.emplace(std::move(*buffer));
+  }
+  std::memcpy(counts_->file.data(), counts.data(), counts.size_bytes());
+  const Operands operands = {.input = static_cast<const std::byte*>(input),
+                             .output = static_cast<std::byte*>(output),
+                             .elements = bounds->back(),
+                             .type = type,
+                             .op = op,
+                             .bounds = *bounds};
+  return Call(kind, operands, program::kNoRoot, {.counts_buffer = counts_->number});
+}
+
+// What the call has beyond its operands is filled in.
+Result<void> OffloadedGroup::Call(CollectiveKind kind, const Operands& operands, int root,
+                                  OffloadCall call) {
+  if (failure_) return tl::unexpected(*failure_);
   auto checked = CheckOperands(kind, operands, root, rank_, size_);
   if (!checked) return checked;
-  OffloadCall call = {.collective = static_cast<std::uint32_t>(kind),
-                      .type = static_cast<std::uint32_t>(type),
-                      .op = static_cast<std::uint32_t>(op),
-                      .root = root,
-                      .count = count};
-  const bool has_output = kind != CollectiveKind::kReduce || rank_ == root;
-  if (count == 0 || kind == CollectiveKind::kBarrier) return Do(call);
-  const std::size_t share = count * reduce::SizeOf(type);
-  const Shares shares = SharesOf(kind, size_);
-  const std::size_t in_bytes = share * shares.input;
-  const std::size_t out_bytes = has_output ? share * shares.output : 0;
-  const Place in = Find(input, in_bytes);
-  const Place out = Find(output, out_bytes);
-  if (in.is_known && (out.is_known || !has_output)) {
+  call.collective = static_cast<std::uint32_t>(kind);
+  call.type = static_cast<std::uint32_t>(operands.type);
+  call.op = static_cast<std::uint32_t>(operands.op);
+  call.root = root;
+  const auto [in_bytes, out_bytes] = BytesOf(kind, operands, root, rank_, size_);
+  const Place in = Find(operands.input, in_bytes);
+  const Place out = Find(operands.output, out_bytes);
+  if (in.is_known && out.is_known) {
     call.input_buffer = in.buffer;
     call.input_offset = in.offset;
-    call.output_buffer = has_output ? out.buffer : 0;
+    call.output_buffer = out.buffer;
     call.output_offset = out.offset;
     return Do(call);
   }
@@ -224,17 +246,16 @@ Result<void> OffloadedGroup::Run(CollectiveKind kind, const void* input, void* o
   const bool is_in_place = kind == CollectiveKind::kBroadcast;
   auto staged = Stage(in_bytes + (is_in_place ? 0 : out_bytes));
   if (!staged) return staged;
-  std::memcpy(staging_->file.data(), input, in_bytes);
+  std::byte* const memory = staging_->file.data();
+  if (in_bytes > 0) std::memcpy(memory, operands.input, in_bytes);
   // What the collective leaves as it is stays so.
-  if (!is_in_place && has_output) {
-    std::memcpy(staging_->file.data() + in_bytes, output, out_bytes);
-  }
-  call.input_buffer = staging_->number;
-  call.output_buffer = has_output ? staging_->number : 0;
-  call.output_offset = is_in_place || !has_output ? 0 : in_bytes;
+  if (!is_in_place && out_bytes > 0) std::memcpy(memory + in_bytes, operands.output, out_bytes);
+  call.input_buffer = in_bytes > 0 ? staging_->number : 0;
+  call.output_buffer = out_bytes > 0 ? staging_->number : 0;
+  call.output_offset = is_in_place || out_bytes == 0 ? 0 : in_bytes;
   auto done = Do(call);
-  if (done && has_output) {
-    std::memcpy(output, staging_->file.data() + call.output_offset, out_bytes);
+  if (done && out_bytes > 0) {
+    std::memcpy(operands.output, memory + call.output_offset, out_bytes);
   }
   return done;
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -37,6 +38,9 @@ class OffloadedGroup : public Group {
   int size() const override { return size_; }
   Result<void> Run(program::CollectiveKind kind, const void* input, void* output, std::size_t count,
                    reduce::DataType type, reduce::ReduceOp op, int root) override;
+  Result<void> RunUnequal(program::CollectiveKind kind, const void* input, void* output,
+                          std::span<const std::size_t> counts, reduce::DataType type,
+                          reduce::ReduceOp op) override;
   Result<void> Use(Plan plan) override;
   Result<void*> Allocate(std::size_t bytes) override;
   Result<void> Release(void* memory) override;
@@ -66,6 +70,8 @@ class OffloadedGroup : public Group {
   Result<Buffer> MakeBuffer(std::size_t bytes);
   Place Find(const void* memory, std::size_t bytes) const;
   Result<void> Stage(std::size_t bytes);
+  Result<void> Call(program::CollectiveKind kind, const Operands& operands, int root,
+                    OffloadCall call);
   Result<void> Do(const OffloadCall& call);
   Error Fail(Error error);
 
@@ -76,6 +82,7 @@ class OffloadedGroup : public Group {
   std::chrono::milliseconds timeout_;
   std::map<const std::byte*, Buffer> buffers_;
   std::optional<Buffer> staging_;
+  std::optional<Buffer> counts_;
   std::uint32_t posted_ = 0;
   std::optional<Error> failure_;
   std::mutex interruption_mutex_;

@@ -298,22 +298,21 @@ INSTANTIATE_TEST_SUITE_P(Media, CountsTest, testing::Values(ESPALIER_SHARED_MEMO
                            return test.param == ESPALIER_TCP ? "Tcp" : "SharedMemory";
                          });
 
-TEST(Counts, AreNothingForAnEngine) {
+TEST(Counts, AreForOffloadedGroupsToo) {
   TemporaryFolder folder;
   const std::string path = folder.path() + "/engine.sock";
   auto engine = runtime::OffloadEngine::Listen(path);
   ASSERT_TRUE(engine) << engine.error().message;
   const std::string store = "tcp://127.0.0.1:" + std::to_string(26'000 + ::getpid() % 2000);
-  Collective group(store, "g", 0, 1, {.offload = path.c_str()});
-  float value = 1;
-  try {
-    group.AllGatherV(&value, &value, Counts{1});
-    ADD_FAILURE() << "no error";
-  } catch (const CollectiveError& error) {
-    EXPECT_EQ(error.code(), -EOPNOTSUPP);
-    EXPECT_STREQ(error.what(), "offloaded groups take no unequal counts");
-  }
-  group.AllReduce(&value, &value, 1);
+  const Counts counts = {5, 2};
+  const auto join = [&](int rank) {
+    Collective group(store, "g", rank, 2, {.offload = path.c_str()});
+    ExpectAllGather<float>(group, rank, counts, false);
+    ExpectAllGather<float>(group, rank, counts, true);
+  };
+  std::thread other([&] { join(1); });
+  join(0);
+  other.join();
 }
 
 }  // namespace

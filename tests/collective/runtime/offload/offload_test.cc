@@ -136,6 +136,91 @@ TEST_F(OffloadTest, DoesEveryCollectiveInSharedAndInPrivateMemory) {
   }
 }
 
+// Rank r has element i of the whole as 10 r + i, and counts[r] elements of it.
+void ExpectUnequalParts(Group& group, const std::vector<std::size_t>& counts,
+                        std::int32_t* memory) {
+  const auto rank = static_cast<std::size_t>(group.rank());
+  const std::size_t all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  const std::size_t own = counts[rank];
+  const auto value = [](std::size_t of, std::size_t index) {
+    return static_cast<std::int32_t>(10 * of + index);
+  };
+  std::vector<std::int32_t> mine(memory == nullptr ? 2 * all + 2 : 0);
+  std::int32_t* const part = memory == nullptr ? mine.data() : memory;
+  std::int32_t* const whole = part + all + 1;
+  const std::size_t begin = std::accumulate(
+      counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(rank), std::size_t{0});
+  const auto run = [&](CollectiveKind kind, const std::int32_t* input, std::int32_t* output) {
+    ExpectDone(group.RunUnequal(kind, input, output, counts, DataType::kI32, ReduceOp::kSum));
+  };
+  std::fill_n(part, 2 * all + 2, -7);
+  for (std::size_t i = 0; i < own; ++i) part[i] = value(rank, begin + i);
+  run(CollectiveKind::kAllGather, own == 0 ? nullptr : part, whole);
+  std::vector<std::int32_t> expected;
+  for (std::size_t r = 0; r < counts.size(); ++r) {
+    for (std::size_t i = 0; i < counts[r]; ++i) expected.push_back(value(r, expected.size()));
+  }
+  EXPECT_EQ(std::vector<std::int32_t>(whole, whole + all), expected);
+  EXPECT_EQ(whole[all], -7);
+  for (std::size_t i = 0; i < all; ++i) whole[i] = value(rank, i);
+  std::fill_n(part, all + 1, -7);
+  run(CollectiveKind::kReduceScatter, whole, own == 0 ? nullptr : part);
+  for (std::size_t i = 0; i < own; ++i) {
+    std::int32_t sum = 0;
+    for (std::size_t r = 0; r < counts.size(); ++r) sum += value(r, begin + i);
+    EXPECT_EQ(part[i], sum);
+  }
+  EXPECT_EQ(part[own], -7);
+}
+
+TEST_F(OffloadTest, TakesACountForEachRank) {
+  StartEngine();
+  for (const Medium medium : {Medium::kShared, Medium::kTcp}) {
+    store_ = FreeStore();
+    RunRanks(3, {.medium = medium}, [](Group& group) {
+      for (const std::vector<std::size_t>& counts :
+           {std::vector<std::size_t>{3, 0, 5}, std::vector<std::size_t>{0, 0, 1},
+            std::vector<std::size_t>{30'001, 7, 12'000}, std::vector<std::size_t>{0, 0, 0}}) {
+        ExpectUnequalParts(group, counts, nullptr);
+        auto memory = group.Allocate(100'000 * sizeof(std::int32_t));
+        ASSERT_TRUE(memory) << memory.error().message;
+        ExpectUnequalParts(group, counts, static_cast<std::int32_t*>(*memory));
+        ExpectDone(group.Release(*memory));
+      }
+    });
+  }
+}
+
+TEST_F(OffloadTest, RefusesCountsThatAreWrongAndGoesOn) {
+  StartEngine();
+  RunRanks(2, {}, [](Group& group) {
+    std::vector<float> memory(20);
+    const auto refused = [&](CollectiveKind kind, const std::vector<std::size_t>& counts) {
+      const auto done = group.RunUnequal(kind, memory.data(), memory.data() + 10, counts,
+                                         DataType::kF32, ReduceOp::kSum);
+      return done ? "" : done.error().message;
+    };
+    EXPECT_EQ(refused(CollectiveKind::kAllGather, {1}), "1 counts for 2 ranks");
+    EXPECT_EQ(refused(CollectiveKind::kAllReduce, {1, 1}), "a allreduce has no counts");
+    EXPECT_EQ(refused(CollectiveKind::kAllGather, {1, std::numeric_limits<std::size_t>::max()}),
+              "counts that add up to more than any memory has");
+    ExpectUnequalParts(group, {2, 1}, nullptr);
+  });
+  store_ = FreeStore();
+  RunRanks(2, {.timeout = seconds(60)}, [](Group& group) {
+    // Ranks that differ are told so.
+    const std::vector<std::size_t> counts =
+        group.rank() == 0 ? std::vector<std::size_t>{1, 3} : std::vector<std::size_t>{3, 1};
+    std::vector<float> memory(8);
+    const auto done = group.RunUnequal(CollectiveKind::kAllGather, memory.data(), memory.data() + 4,
+                                       counts, DataType::kF32, ReduceOp::kSum);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code, ErrorCode::kFailedPrecondition);
+    EXPECT_NE(done.error().message.find("the counts differ"), std::string::npos)
+        << done.error().message;
+  });
+}
+
 TEST_F(OffloadTest, RunsPlans) {
   StartEngine();
   RunRanks(3, {.medium = Medium::kTcp}, [](Group& group) {
@@ -368,20 +453,36 @@ TEST_F(OffloadTest, ChecksEveryCallAgainstTheBuffers) {
   const OffloadCall good = {
       .count = 512, .input_buffer = 1, .output_buffer = 1, .output_offset = 2048};
   EXPECT_EQ(program.Call(good), 0);
+  const auto gather = [](OffloadCall& call) -> OffloadCall& {
+    call.collective = static_cast<std::uint32_t>(CollectiveKind::kAllGather);
+    call.counts_buffer = 2;
+    call.counts_offset = 4088;
+    return call;
+  };
+  const std::uint64_t counts[] = {kMost, 512};
+  const UniqueFd other(BadProgram::MakeFile(4096, true));
+  ASSERT_EQ(::pwrite(other.get(), counts, sizeof(counts), 4080), 16);
+  ASSERT_EQ(program.Ask({.kind = OffloadRequestKind::kRegister}, other.get()), 0);
+  OffloadCall gathering = good;
+  EXPECT_EQ(program.Call(gather(gathering)), 0);
   const std::vector<std::function<void(OffloadCall&)>> slips = {
-      [&](OffloadCall& call) { call.count = 513; },
-      [&](OffloadCall& call) { call.count = kMost; },
+      [&](OffloadCall& call) { call.count = 513; }, [&](OffloadCall& call) { call.count = kMost; },
       [&](OffloadCall& call) { call.count = kMost / 4 + 1; },
-      [&](OffloadCall& call) { call.input_buffer = 2; },
+      [&](OffloadCall& call) { call.input_buffer = 3; },
       [&](OffloadCall& call) { call.input_buffer = 0; },
       [&](OffloadCall& call) { call.output_offset = 4096; },
       [&](OffloadCall& call) { call.output_offset = kMost; },
       [&](OffloadCall& call) { call.input_offset = kMost - 100; },
       [&](OffloadCall& call) { call.input_offset = 1024; },
       [&](OffloadCall& call) { call.collective = 200; },
-      [&](OffloadCall& call) { call.collective = 8; },
-      [&](OffloadCall& call) { call.type = 99; },
+      [&](OffloadCall& call) { call.collective = 8; }, [&](OffloadCall& call) { call.type = 99; },
       [&](OffloadCall& call) { call.op = 99; },
+      // Counts that are not there, of a collective that has none, that are too many.
+      [&](OffloadCall& call) { gather(call).counts_buffer = 3; },
+      [&](OffloadCall& call) { gather(call).counts_offset = 4089; },
+      [&](OffloadCall& call) { gather(call).counts_offset = kMost; },
+      [&](OffloadCall& call) { gather(call).collective = 0; },
+      [&](OffloadCall& call) { gather(call).counts_offset = 4080; },
       [&](OffloadCall& call) {
         call.collective = static_cast<std::uint32_t>(CollectiveKind::kReduce);
         call.root = -5;

@@ -25,7 +25,7 @@ constexpr std::array kUsual = {
     MeasuredCosts{Medium::kShared, 2, {7.5e-7, 0, 1.4e-10, 3.5e-11, 2}},
     MeasuredCosts{Medium::kShared, 4, {6.5e-6, 0, 1.2e-10, 2.7e-11, 2}},
     MeasuredCosts{Medium::kShared, 8, {3.3e-5, 0, 1.8e-10, 2.8e-11, 2}},
-    MeasuredCosts{Medium::kTcp, 2, {1.3e-5, 7e-6, 2.8e-10, 2.1e-10, 0}},
+    MeasuredCosts{Medium::kTcp, 2, {2.6e-6, 2.5e-6, 1.6e-10, 3.8e-11, 0}},
     MeasuredCosts{Medium::kVerbs, 2, {4e-6, 1e-6, 1e-10, 1e-10, 0}},
 };
 

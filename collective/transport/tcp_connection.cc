@@ -93,7 +93,7 @@ bool TcpConnection::Send() {
     if (sent < 0) {
       if (errno == EINTR) continue;
       is_full_ = errno == EAGAIN;
-      if (!is_full_) Break(std::strerror(errno));
+      if (!is_full_) BreakAfterLastWords(std::strerror(errno));
       return moved;
     }
     moved = true;
@@ -298,6 +298,14 @@ void TcpConnection::Release() {
 void TcpConnection::Break(std::string why) {
   broken_ = true;
   why_broken_ = std::move(why);
+}
+
+// A peer that has gone may have said why before.
+void TcpConnection::BreakAfterLastWords(const std::string& why) {
+  is_dry_ = false;
+  while (Receive()) {
+  }
+  if (!broken_) Break(why);
 }
 
 std::optional<std::string> TcpConnection::Failure() const {

@@ -99,6 +99,7 @@ class TcpConnection : public Outbox, public Inbox {
   bool AcceptHeader(Incoming& message);
   bool AcceptMessage(Incoming& message);
   void Break(std::string why);
+  void BreakAfterLastWords(const std::string& why);
 
   UniqueFd socket_;
   int peer_;

@@ -138,6 +138,9 @@ class Controller {
   WallTime WallNow() const { return options_.wall_clock(); }
 
  private:
+  // How long what can wait waits for agents to acknowledge a change of links.
+  static constexpr Duration kAcknowledgementPatience = std::chrono::milliseconds(100);
+
   // Messages (controller/messages.cc).
   void HandleMessage(PeerId peer, std::string_view bytes);
   void HandleHello(PeerId peer, std::uint64_t instance, const wire::Hello& hello);
@@ -199,7 +202,7 @@ class Controller {
   // The plan for what has failed, if there is one, and its pushes.
   std::vector<Placement::Rerouted> TakeFailurePlan(const std::vector<fabric::LinkId>& changed);
   // All else that is due when links have changed: it looks at every flow. The moves.
-  std::vector<FlowMove> FollowLinkChanges(const std::vector<fabric::LinkId>& changed);
+  std::vector<Placement::Rerouted> FollowLinkChanges(const std::vector<fabric::LinkId>& changed);
   // On the word of hosts and feeds: the intents as they are, and what follows.
   void ReactToReports();
   ActionOutcome WouldDo(const Intents& intents);
@@ -221,7 +224,24 @@ class Controller {
   void HandleCommit(Result<Committed> committed, const std::optional<Intents>& changed);
   void FinishOperation(Result<ActionOutcome> outcome);
   AuditEntry AuditOf(const Operation& operation) const;
-  ActionOutcome Apply(const Intents& changed);
+  // What has been done, and what is still to be found out of it, as that takes longer.
+  struct Done {
+    ActionOutcome outcome;
+    std::vector<Placement::Rerouted> rerouted;
+    std::vector<std::pair<fabric::LinkId, fabric::LinkState>> changed;  // as they were
+    std::uint64_t audit_sequence = 0;
+    // Agents that are to be heard of first, by the generation of their push; and how many have been.
+    std::vector<std::pair<AgentId, std::uint64_t>> told;
+    std::size_t heard = 0;
+  };
+  Done Apply(const Intents& changed);
+  // The loads before, the moves by name, the loads now.
+  void Reckon(Done& done);
+  // Tells what was done as soon as the agents have been heard of, which must not wait for that: or
+  // after a while.
+  void TellWhenHeard();
+  bool HasHeard(Done& done) const;
+  void TellDone();
   ActionOutcome Reassign(const OperatorRequest& request);
   Result<Intents> ChangedIntents(const std::string& id, bool is_link, IntentAction action,
                                  const OperatorRequest& request) const;
@@ -282,6 +302,8 @@ class Controller {
   TimePoint last_verify_;
   std::uint32_t verify_cursor_ = 0;
   std::deque<Operation> operations_;  // the first is being done
+  std::optional<Done> done_;          // of the first, once it is
+  TimerPtr tell_timer_;
   std::vector<std::function<void(Result<void>)>> epoch_waiters_;
   std::map<std::pair<std::string, std::string>, std::int64_t> refusals_;  // who, why; untold yet
   TimePoint refusals_told_;

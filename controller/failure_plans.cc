@@ -165,7 +165,9 @@ std::int32_t FailurePlans::ChoosePath(Element element, const Flow& flow, std::in
 
 void FailurePlans::Begin(Element element) {
   Plan& before = plans_[element];
-  Plan plan{.changes = state_.path_changes, .version = state_.topology.version()};
+  Plan plan{.changes = state_.path_changes,
+            .version = state_.topology.version(),
+            .retractions = state_.path_map.retractions()};
   const std::vector<LivePaths::Way> ways = WaysOver(element);
   plan.entries.reserve(ways.size());
   if (entries_ - before.entries.size() + ways.size() > max_entries_) {
@@ -222,7 +224,8 @@ std::uint16_t FailurePlans::PortFor(const Entry& entry, const Flow& flow) {
   while (next < before.entries.size() && before.entries[next].way < entry.way) ++next;
   if (next < before.entries.size() && before.version == draft_->plan.version) {
     const Entry& known = before.entries[next];
-    const bool is_same = known.way == entry.way && known.to == entry.to && known.flow == entry.flow;
+    const bool is_same = known.way == entry.way && known.to == entry.to &&
+                         known.flow == entry.flow && before.retractions == draft_->plan.retractions;
     if (is_same && known.port != 0 && !state_.ports.IsTaken(flow.key, known.port)) {
       return known.port;
     }
@@ -269,7 +272,8 @@ std::optional<FailurePlans::Escape> FailurePlans::EscapeFor(Element element, Liv
   state_.view.AppendHops(*state_.view.LeafOf(flow.source_leaf),
                          *state_.view.LeafOf(flow.destination_leaf), found->to, hops_);
   if (!state_.view.IsUsable(hops_)) return std::nullopt;
-  return Escape{found->to, found->port};
+  return Escape{found->to, found->port,
+                plans_[element].retractions == state_.path_map.retractions()};
 }
 
 void FailurePlans::ForEachEscape(

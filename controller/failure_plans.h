@@ -45,6 +45,8 @@ class FailurePlans {
   struct Escape {
     std::int32_t path = kNoPath;
     std::uint16_t port = 0;  // that led there when the plan was made; 0: none was known
+    // The path map has taken nothing back since: the port leads to the path.
+    bool leads_there = false;
     bool operator==(const Escape&) const = default;
   };
   // None: nothing was planned for it on that path, or what was planned is not usable now.
@@ -72,9 +74,10 @@ class FailurePlans {
     std::uint16_t flow = 0;  // FlowTag: the way may be another flow's by now
   };
   struct Plan {
-    std::vector<Entry> entries;  // ascending by way
-    std::uint64_t changes = 0;   // State::path_changes when it was made
-    std::int64_t version = -1;   // of the topology then
+    std::vector<Entry> entries;     // ascending by way
+    std::uint64_t changes = 0;      // State::path_changes when it was made
+    std::int64_t version = -1;      // of the topology then
+    std::uint64_t retractions = 0;  // PathMap's then
   };
 
   // The plan that is being made.

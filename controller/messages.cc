@@ -102,6 +102,7 @@ void Controller::HandleMessage(PeerId peer, std::string_view bytes) {
                  [&](const wire::FlowReport& report) { HandleFlowReport(*id, report); },
                  [&](const wire::Ack& ack) {
                    publisher_.HandleAck(*id, ack, loop_.Now());
+                   TellWhenHeard();
                    if (state_.agents.At(*id).needs_full) RequestTurn();
                  },
                  [&](const wire::ProbeReport& report) { HandleProbeReport(*id, report); },

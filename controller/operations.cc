@@ -105,10 +105,10 @@ std::vector<Placement::Rerouted> Controller::TakeFailurePlan(const std::vector<L
   return rerouted;
 }
 
-std::vector<FlowMove> Controller::FollowLinkChanges(const std::vector<LinkId>& changed) {
+std::vector<Placement::Rerouted> Controller::FollowLinkChanges(const std::vector<LinkId>& changed) {
   if (changed.empty()) return {};
   learner_.HandleLinkChange(changed);
-  std::vector<FlowMove> moves = placement_.HandleLinkChange();
+  std::vector<Placement::Rerouted> moves = placement_.HandleLinkChange();
   failure_misses_.Add(static_cast<std::int64_t>(moves.size()));
   placement_.RetryUnroutable();
   jobs_.HandleLinkChange(changed);
@@ -208,30 +208,73 @@ void Controller::StartOperation() {
 void Controller::HandleCommit(Result<Committed> committed, const std::optional<Intents>& changed) {
   if (!committed) return FinishOperation(Propagate(committed));
   state_.revision = committed->revision;
-  ActionOutcome outcome = changed ? Apply(*changed) : Reassign(operations_.front().request);
+  done_ = changed ? Apply(*changed) : Done{.outcome = Reassign(operations_.front().request)};
+  done_->audit_sequence = committed->audit_sequence;
+  ActionOutcome& outcome = done_->outcome;
   outcome.version = state_.topology.version();
   outcome.revision = state_.revision;
   const Operation& operation = operations_.front();
-  state_.history.Record(
-      loop_.Now(), operation.event,
-      changed
-          ? fmt::format("{}{}version={} moved={}", operation.subject,
-                        operation.subject.empty() ? "" : " ", outcome.version, outcome.moves.size())
-          : fmt::format("moved={} max_load={} bound={}", outcome.moves.size(),
-                        outcome.after.max_load.ToString(), outcome.after.lower_bound.ToString()));
+  state_.history.Record(loop_.Now(), operation.event,
+                        changed ? fmt::format("{}{}version={} moved={}", operation.subject,
+                                              operation.subject.empty() ? "" : " ", outcome.version,
+                                              done_->rerouted.size() + outcome.moves.size())
+                                : fmt::format("moved={} max_load={} bound={}", outcome.moves.size(),
+                                              outcome.after.max_load.ToString(),
+                                              outcome.after.lower_bound.ToString()));
   Turn();  // now, not when the loop comes to it: flows on a dead path wait for this
   action_seconds_.ObserveSeconds(SecondsSince(operation.asked));
+  for (const Placement::Rerouted& moved : done_->rerouted) {
+    const std::uint64_t generation = state_.agents.At(moved.agent).generation;
+    const std::pair told(moved.agent, generation);
+    if (done_->told.empty() || done_->told.back() != told) done_->told.push_back(told);
+  }
+  if (HasHeard(*done_)) return TellDone();
+  tell_timer_ = loop_.After(kAcknowledgementPatience, [this] { TellDone(); });
+}
+
+bool Controller::HasHeard(Done& done) const {
+  for (; done.heard < done.told.size(); ++done.heard) {
+    const auto& [id, generation] = done.told[done.heard];
+    const Agent& agent = state_.agents.At(id);
+    if (agent.peer && agent.acked_generation < generation) return false;
+  }
+  return true;
+}
+
+void Controller::TellWhenHeard() {
+  if (!done_ || !tell_timer_ || !HasHeard(*done_)) return;
+  tell_timer_ = loop_.After(Duration::zero(), [this] { TellDone(); });
+}
+
+void Controller::TellDone() {
+  tell_timer_.reset();
+  Done done = *std::exchange(done_, std::nullopt);
+  Reckon(done);
   std::vector<AuditMove> moves;
-  for (const FlowMove& move : outcome.moves) {
+  moves.reserve(done.outcome.moves.size());
+  for (const FlowMove& move : done.outcome.moves) {
     moves.push_back({move.flow, move.job, move.from, move.to});
   }
-  store_.FinishAudit(
-      committed->audit_sequence, std::move(moves), [this, outcome](const Result<void>& finished) {
-        if (!finished) {
-          state_.history.Record(loop_.Now(), "audit_unfinished", finished.error().message);
-        }
-        FinishOperation(outcome);  // which has been done, and is durable
-      });
+  store_.FinishAudit(done.audit_sequence, std::move(moves),
+                     [this, outcome = std::move(done.outcome)](const Result<void>& finished) {
+                       if (!finished) {
+                         state_.history.Record(loop_.Now(), "audit_unfinished",
+                                               finished.error().message);
+                       }
+                       FinishOperation(outcome);  // which has been done, and is durable
+                     });
+  RequestForesight();
+}
+
+void Controller::Reckon(Done& done) {
+  if (done.changed.empty()) return;
+  fabric::Topology before = state_.topology;
+  for (const auto& [link, state] : done.changed) before.SetLinkState(link, state);
+  done.outcome.before = placement_.SummarizeBefore(before, done.rerouted);
+  done.outcome.moves = placement_.Describe(done.rerouted);
+  done.outcome.after = Summarize(state_);
+  done.rerouted.clear();
+  done.changed.clear();
 }
 
 ActionOutcome Controller::Reassign(const OperatorRequest& request) {
@@ -250,33 +293,34 @@ ActionOutcome Controller::Reassign(const OperatorRequest& request) {
   return outcome;
 }
 
-ActionOutcome Controller::Apply(const Intents& changed) {
+Controller::Done Controller::Apply(const Intents& changed) {
   const bool reweighs = changed.weights != state_.intents.weights;
   std::vector<LinkState> states_before;
   for (const fabric::Link& link : state_.topology.links()) states_before.push_back(link.state);
   state_.intents = changed;
   ApplyPolicies();
   const std::vector<LinkId> links = ApplyIntents();
+  Done done;
+  for (const LinkId link : links) done.changed.emplace_back(link, states_before[link.Index()]);
   // First what is ready: the rest looks at every flow.
-  const std::vector<Placement::Rerouted> rerouted = TakeFailurePlan(links);
-  ActionOutcome outcome;
-  if (links.empty()) {
-    outcome.before = Summarize(state_);
-  } else {
-    fabric::Topology before = state_.topology;
-    for (const LinkId link : links) before.SetLinkState(link, states_before[link.Index()]);
-    outcome.before = placement_.SummarizeBefore(before, rerouted);
-  }
-  outcome.moves = placement_.Describe(rerouted);
-  const std::vector<FlowMove> others = FollowLinkChanges(links);
-  outcome.moves.insert(outcome.moves.end(), others.begin(), others.end());
+  done.rerouted = TakeFailurePlan(links);
+  const std::vector<Placement::Rerouted> others = FollowLinkChanges(links);
+  done.rerouted.insert(done.rerouted.end(), others.begin(), others.end());
   jobs_.Apply(changed.jobs);
+  if (!reweighs && !links.empty()) return done;
+  // What moves by weights is told of against what has moved before.
+  if (links.empty()) {
+    done.outcome.before = Summarize(state_);
+  } else {
+    Reckon(done);
+  }
   if (reweighs) {
     const auto reweighed = placement_.Recompute(changed.weights, /*dry_run=*/false);
-    outcome.moves.insert(outcome.moves.end(), reweighed.moves.begin(), reweighed.moves.end());
+    std::vector<FlowMove>& moves = done.outcome.moves;
+    moves.insert(moves.end(), reweighed.moves.begin(), reweighed.moves.end());
   }
-  outcome.after = Summarize(state_);
-  return outcome;
+  done.outcome.after = Summarize(state_);
+  return done;
 }
 
 void Controller::FinishOperation(Result<ActionOutcome> outcome) {

@@ -1,6 +1,7 @@
 #include "controller/path_learner.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/check.h"
 
@@ -122,6 +123,7 @@ PathLearner::SourceState& PathLearner::SourceOf(fabric::NodeId node) {
 PathLearner::KeyState& PathLearner::StateOf(const PortKey& key) {
   const auto [state, inserted] = keys_.try_emplace(key);
   if (inserted) SourceOf(key.source).keys.push_back(key);
+  if (std::exchange(state->second.fabric, fabric_) != fabric_) state->second.doubts.StartOver();
   return state->second;
 }
 
@@ -175,7 +177,8 @@ void PathLearner::Verify(const PortKey& key, std::uint16_t port) {
 
 bool PathLearner::HasGivenUp(const PortKey& key, std::uint16_t port) const {
   const auto state = keys_.find(key);
-  return state != keys_.end() && state->second.doubts.HasGivenUp(port);
+  return state != keys_.end() && state->second.fabric == fabric_ &&
+         state->second.doubts.HasGivenUp(port);
 }
 
 bool PathLearner::VerifyOnce(const PortKey& key, std::uint16_t port) {
@@ -444,14 +447,19 @@ void PathLearner::ForgetUnused(const std::function<bool(const PortKey&)>& is_use
 }
 
 void PathLearner::HandleLinkChange(std::span<const fabric::LinkId> links) {
+  // Looked at key by key when it is asked for: there may be very many.
   std::vector<bool> has_changed(topology_.links().size());
   for (const fabric::LinkId link : links) has_changed[link.Index()] = true;
-  std::unordered_map<const Path*, bool> known;  // by the paths of a pair: many keys have the same
-  const auto affected = [&](const PortKey& key) {
-    const auto paths = PathsOf(key);
-    if (paths.empty()) return false;
-    const auto [has_one, is_new] = known.try_emplace(paths.data());
+  std::unordered_map<std::uint64_t, bool> known;  // by a pair of switches: many keys have the same
+  auto affected = [&table = paths_, has_changed = std::move(has_changed),
+                   known = std::move(known)](const PortKey& key) mutable {
+    const auto from = table.FindAttachment(key.source);
+    const auto to = table.FindAttachment(key.destination);
+    if (!from || !to) return false;
+    const auto pair = static_cast<std::uint64_t>(from->leaf.Index()) << 32U | to->leaf.Index();
+    const auto [has_one, is_new] = known.try_emplace(pair);
     if (is_new) {
+      const auto paths = table.Between(from->leaf, to->leaf);
       has_one->second = std::any_of(paths.begin(), paths.end(), [&](const Path& path) {
         return std::any_of(path.hops.begin(), path.hops.end(),
                            [&](DirectedLink hop) { return has_changed[hop.link.Index()]; });
@@ -459,8 +467,8 @@ void PathLearner::HandleLinkChange(std::span<const fabric::LinkId> links) {
     }
     return has_one->second;
   };
-  map_.MarkReverify(affected);
-  for (auto& [key, state] : keys_) state.doubts.StartOver();
+  map_.MarkReverify(std::move(affected));
+  ++fabric_;
   models_.HandleFabricChange();
 }
 

@@ -112,6 +112,7 @@ class PathLearner {
     bool wanted = false;
     std::deque<std::uint16_t> verify;
     PortDoubts doubts;
+    std::uint64_t fabric = 0;  // fabric_ when they began
     std::uint32_t cursor = 0;  // ports tried, round and round
     bool ordered = false;      // one order at a time
     bool queued = false;
@@ -164,6 +165,7 @@ class PathLearner {
   Counter& given_up_metric_;
 
   std::unordered_map<fabric::PortKey, KeyState> keys_;
+  std::uint64_t fabric_ = 0;  // changes of links
   std::map<fabric::NodeId, SourceState> sources_;
   std::set<fabric::NodeId> waiting_;  // sources whose queues are not empty: few of many
   std::map<std::uint64_t, OpenOrder> orders_;

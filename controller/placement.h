@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -64,10 +66,21 @@ class Placement {
   // Adopting flows that no probe has found: they are placed like new ones.
   void EndAdoption(AgentId agent);
 
-  // A flow that has left its paths (by index into State::PathsOf).
+  // A flow that has left its paths; all that there is to tell of it, as it may end before that.
   struct Rerouted {
     FlowSlot slot;
-    std::vector<std::int32_t> from;
+    AgentId agent;
+    wire::LocalFlowId local;
+    std::shared_ptr<const std::string> job;
+    fabric::NodeId source_leaf;
+    fabric::NodeId destination_leaf;
+    // By index into PathTable::Between: those that it left, then those that it took.
+    std::array<std::int32_t, 2 * kMaxWays> paths{};
+    std::size_t left = 0;
+    std::size_t all = 0;
+
+    std::span<const std::int32_t> from() const { return std::span(paths).first(left); }
+    std::span<const std::int32_t> to() const { return std::span(paths).subspan(left, all - left); }
   };
   // This element has just failed, and left these ways stranded: those with a plan take it. Those
   // without are left to HandleLinkChange. Agent by agent, each of which is `decided` then: it need
@@ -75,17 +88,17 @@ class Placement {
   std::vector<Rerouted> TakeFailurePlan(FailurePlans& plans, FailurePlans::Element element,
                                         std::span<const LivePaths::Way> stranded,
                                         const std::function<void(AgentId)>& decided);
-  // For operators, while the flows are as they were left.
+  // For operators, at any time later; with the bytes in flight of those that are still open.
   std::vector<FlowMove> Describe(std::span<const Rerouted> rerouted);
-  // The loads as they were when the links were as in `topology`, before these flows left their
-  // paths; nothing else has changed since. O(flows + links).
+  // The loads of the flows that are open now, were the links as in `topology` and had these flows
+  // not left their paths, as far as all of these were usable then. O(flows + links).
   LoadSummary SummarizeBefore(const fabric::Topology& topology, std::span<const Rerouted> rerouted);
   // Has those ports of the flow looked at that no probe has found to lead to their paths in the
   // fabric as it is.
   void VerifyPorts(FlowSlot slot);
   // Links have changed (State::topology). Paths that are no longer usable are given up, and their
   // flows placed anew: at once where the path is dead, at a message boundary where it is drained.
-  std::vector<FlowMove> HandleLinkChange();
+  std::vector<Rerouted> HandleLinkChange();
   // A link is usable again: flows that had no path are placed.
   void RetryUnroutable();
 
@@ -149,9 +162,9 @@ class Placement {
   void ChoosePorts(FlowSlot slot, wire::PathReason reason);
   // Has its ways look for other ports where theirs were given up; whether there are such.
   bool LeavePortsGivenUp(Flow& flow);
-  // A way that leaves a broken path takes this port, if that is free and is known to lead to its
-  // path.
-  bool TakePort(Flow& flow, FlowWay& way, std::uint16_t port);
+  // A way that leaves a broken path takes the port of its escape, if that is free and is known to
+  // lead to its path.
+  bool TakePort(Flow& flow, FlowWay& way, const FailurePlans::Escape& escape);
   // Its paths are decided: ports for them, or back to ECMP where there is none.
   void Settle(FlowSlot slot, wire::PathReason reason);
   // Takes over the paths of its ways that are being adopted, where their ports' are known; whether
@@ -165,6 +178,10 @@ class Placement {
   // By way; those without a path stay where they are.
   Rerouted TakeEscapes(FlowSlot slot, std::span<const FailurePlans::Escape> escapes);
   void GiveUpUnusable(Flow& flow);
+  // What there is to tell of a flow, before it leaves its paths and when it has others.
+  Rerouted BeginMove(FlowSlot slot) const;
+  void EndMove(Rerouted& moved) const;
+  bool IsStillOpen(const Rerouted& moved) const;
   FlowMove DescribeMove(FlowSlot slot, std::string from);
   // Where flows would be: an entry for each of their ways, kNoPath where it has none.
   using PathsBySlot = std::map<FlowSlot, std::vector<std::int32_t>>;

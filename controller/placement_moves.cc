@@ -55,14 +55,16 @@ void Placement::GiveUpUnusable(Flow& flow) {
   }
 }
 
-bool Placement::TakePort(Flow& flow, FlowWay& way, std::uint16_t port) {
-  const auto entry = state_.path_map.Find(flow.key, port);
-  if (!entry || entry->path != state_.PathOf(way) || !state_.ports.Take(flow.key, port)) {
-    return false;
+bool Placement::TakePort(Flow& flow, FlowWay& way, const FailurePlans::Escape& escape) {
+  const fabric::PathIndex path(escape.path);
+  if (escape.port == 0) return false;
+  if (!escape.leads_there) {
+    const auto entry = state_.path_map.Find(flow.key, escape.port);
+    if (!entry || entry->path != path) return false;
   }
-  if (way.port != 0) state_.ports.Release(flow.key, way.port);
-  way.port = port;
-  way.port_path = entry->path;
+  if (!state_.ports.Exchange(flow.key, way.port, escape.port)) return false;
+  way.port = escape.port;
+  way.port_path = path;
   way.urgent = false;
   return true;
 }
@@ -106,10 +108,7 @@ std::vector<Placement::Rerouted> Placement::TakeFailurePlan(
 Placement::Rerouted Placement::TakeEscapes(FlowSlot slot,
                                            std::span<const FailurePlans::Escape> escapes) {
   Flow& flow = state_.flows.At(slot);
-  Rerouted moved{.slot = slot, .from = {}};
-  for (const FlowWay& way : flow.ways) {
-    if (const auto path = state_.PathOf(way)) moved.from.push_back(path->value());
-  }
+  Rerouted moved = BeginMove(slot);
   bool is_urgent = false;
   bool needs_ports = flow.status != FlowStatus::kRouted;
   for (std::size_t i = 0; i < escapes.size(); ++i) {
@@ -120,8 +119,9 @@ Placement::Rerouted Placement::TakeEscapes(FlowSlot slot,
     is_urgent |= way.urgent;
     PlaceWay(way, escapes[i].path);
     if (flow.status == FlowStatus::kAdopting) continue;
-    needs_ports |= !TakePort(flow, way, escapes[i].port);
+    needs_ports |= !TakePort(flow, way, escapes[i]);
   }
+  EndMove(moved);
   flow.origin = PlanOrigin::kFailure;
   if (flow.status == FlowStatus::kAdopting) return moved;
   flow.reason = is_urgent ? PathReason::kPathDead : PathReason::kRecomputed;
@@ -134,33 +134,74 @@ std::vector<FlowMove> Placement::Describe(std::span<const Rerouted> rerouted) {
   std::vector<FlowMove> moves;
   moves.reserve(rerouted.size());
   for (const Rerouted& moved : rerouted) {
-    moves.push_back(DescribeMove(moved.slot, state_.Via(state_.flows.At(moved.slot), moved.from)));
+    const auto via = [&](std::span<const std::int32_t> paths) {
+      return state_.Via(moved.source_leaf, moved.destination_leaf, paths);
+    };
+    moves.push_back({state_.FlowName(moved.agent, moved.local), *moved.job, via(moved.from()),
+                     via(moved.to()), IsStillOpen(moved) ? state_.BytesInFlight(moved.slot) : 0});
   }
   return moves;
 }
 
+Placement::Rerouted Placement::BeginMove(FlowSlot slot) const {
+  const Flow& flow = state_.flows.At(slot);
+  Rerouted moved{.slot = slot,
+                 .agent = flow.agent,
+                 .local = flow.local,
+                 .job = state_.flows.jobs().Shared(flow.job),
+                 .source_leaf = flow.source_leaf,
+                 .destination_leaf = flow.destination_leaf};
+  EndMove(moved);  // what it has now
+  moved.left = moved.all;
+  return moved;
+}
+
+bool Placement::IsStillOpen(const Rerouted& moved) const {
+  if (!state_.flows.IsOpen(moved.slot)) return false;
+  const Flow& flow = state_.flows.At(moved.slot);
+  return flow.agent == moved.agent && flow.local == moved.local;
+}
+
+void Placement::EndMove(Rerouted& moved) const {
+  for (const FlowWay& way : state_.flows.At(moved.slot).ways) {
+    if (const auto path = state_.PathOf(way)) moved.paths[moved.all++] = path->value();
+  }
+}
+
 LoadSummary Placement::SummarizeBefore(const fabric::Topology& topology,
                                        std::span<const Rerouted> rerouted) {
-  std::vector<FlowSlot> slots = state_.flows.All();
-  std::erase_if(slots, [&](FlowSlot slot) { return !state_.HasPaths(state_.flows.At(slot)); });
-  const Elephants elephants = DescribeElephants(state_, slots);
-  std::map<FlowSlot, const Rerouted*> moved;
-  for (const Rerouted& flow : rerouted) moved.emplace(flow.slot, &flow);
-  Assignment paths;
-  paths.first.push_back(0);
-  for (const FlowSlot slot : elephants.slots) {
-    const auto had_others = moved.find(slot);
-    if (had_others != moved.end()) {
-      const std::vector<std::int32_t>& from = had_others->second->from;
-      paths.paths.insert(paths.paths.end(), from.begin(), from.end());
-    } else {
-      for (const FlowWay& way : state_.flows.At(slot).ways) {
-        paths.paths.push_back(state_.live.PathOf(*way.way));
-      }
-    }
-    paths.first.push_back(static_cast<std::uint32_t>(paths.paths.size()));
+  std::vector<const Rerouted*> had_others(state_.flows.slot_count());
+  for (const Rerouted& moved : rerouted) {
+    if (!IsStillOpen(moved)) continue;
+    const Rerouted*& first = had_others[moved.slot.Index()];
+    if (first == nullptr) first = &moved;
   }
   FabricView view(topology, state_.paths);
+  Assignment paths;
+  std::vector<FlowSlot> slots;
+  std::vector<std::uint32_t> hops;
+  for (const FlowSlot slot : state_.flows.All()) {
+    const Flow& flow = state_.flows.At(slot);
+    const Rerouted* const moved = had_others[slot.Index()];
+    if (moved != nullptr ? moved->left != flow.ways.size() : !state_.HasPaths(flow)) continue;
+    const std::size_t first = paths.paths.size();
+    hops.clear();
+    for (std::size_t i = 0; i < flow.ways.size(); ++i) {
+      const std::int32_t path =
+          moved != nullptr ? moved->from()[i] : state_.live.PathOf(*flow.ways[i].way);
+      paths.paths.push_back(path);
+      view.AppendHops(*view.LeafOf(flow.source_leaf), *view.LeafOf(flow.destination_leaf), path,
+                      hops);
+    }
+    if (flow.ways.empty() || !view.IsUsable(hops)) {  // it has come there since
+      paths.paths.resize(first);
+      continue;
+    }
+    slots.push_back(slot);
+    paths.first.push_back(static_cast<std::uint32_t>(first));
+  }
+  paths.first.push_back(static_cast<std::uint32_t>(paths.paths.size()));
+  const Elephants elephants = DescribeElephants(state_, slots);
   return {ComputeMaxLoad(view, ComputeLoads(view, elephants.commodities, paths)),
           ComputeLowerBound(view, elephants.commodities)};
 }
@@ -176,13 +217,14 @@ void Placement::VerifyPorts(FlowSlot slot) {
   }
 }
 
-std::vector<FlowMove> Placement::HandleLinkChange() {
+std::vector<Placement::Rerouted> Placement::HandleLinkChange() {
   std::vector<FlowSlot> broken = state_.flows.All();
   std::erase_if(broken, [&](FlowSlot slot) { return !IsOnBrokenPath(state_.flows.At(slot)); });
   broken = InOrder(std::move(broken));
-  std::vector<std::string> before;
+  std::vector<Rerouted> moves;
+  moves.reserve(broken.size());
   for (const FlowSlot slot : broken) {
-    before.push_back(state_.Via(state_.flows.At(slot)));
+    moves.push_back(BeginMove(slot));
     GiveUpUnusable(state_.flows.At(slot));
   }
   // Where a flow is being adopted its other ways wait for that.
@@ -197,10 +239,7 @@ std::vector<FlowMove> Placement::HandleLinkChange() {
     Settle(slot, urgent ? PathReason::kPathDead : PathReason::kRecomputed);
     SetLive(state_.flows.At(slot));
   }
-  std::vector<FlowMove> moves;
-  for (std::size_t i = 0; i < broken.size(); ++i) {
-    moves.push_back(DescribeMove(broken[i], std::move(before[i])));
-  }
+  for (Rerouted& moved : moves) EndMove(moved);
   return moves;
 }
 

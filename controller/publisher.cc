@@ -45,8 +45,8 @@ void Publisher::PushChangesOf(AgentId id, TimePoint now) {
   Push(id, now);
 }
 
-bool Publisher::AwaitsAcknowledgements() const {
-  for (std::size_t i = 0; i < state_.agents.size(); ++i) {
+bool Publisher::AwaitsAcknowledgements() {
+  for (std::size_t& i = first_awaited_; i < state_.agents.size(); ++i) {
     const Agent& agent = state_.agents.At(AgentId(static_cast<std::int32_t>(i)));
     if (agent.peer && agent.acked_generation < agent.generation) return true;
   }
@@ -74,6 +74,7 @@ void Publisher::Push(AgentId id, TimePoint now) {
   if (push.sets.empty() && push.withdrawn.empty() && !push.full && !has_plans) return;
   push.epoch = state_.epoch;
   push.generation = ++agent.generation;
+  first_awaited_ = std::min(first_awaited_, id.Index());
   push.plans = SendPlans(id, push.full);
   for (const wire::PathSet& set : push.sets) {
     state_.flows.At(*state_.flows.Find(id, set.flow)).generation = agent.generation;
@@ -124,6 +125,7 @@ wire::PathPush Publisher::Compose(AgentId id, bool full, TimePoint now) {
     return push;
   }
   const Agent& agent = state_.agents.At(id);
+  push.sets.reserve(agent.dirty.size());
   for (const wire::LocalFlowId local : agent.dirty) Describe(id, local, now, push);
   return push;
 }

@@ -25,8 +25,9 @@ class Publisher {
   void PushChanges(TimePoint now);
   // The same for this agent alone.
   void PushChangesOf(AgentId id, TimePoint now);
-  // Agents that have not acknowledged the last push to them. O(agents).
-  bool AwaitsAcknowledgements() const;
+  // An agent has not acknowledged the last push to it. O(agents), of which those that have
+  // acknowledged since the last call are not looked at again.
+  bool AwaitsAcknowledgements();
   void HandleAck(AgentId id, const wire::Ack& ack, TimePoint now);
   // An agent that has not acknowledged its last push for long gets everything again.
   void ResendUnacknowledged(TimePoint now);
@@ -44,6 +45,7 @@ class Publisher {
   State& state_;
   const ControllerOptions& options_;
   SendFunction send_;
+  std::size_t first_awaited_ = 0;  // no agent before it is awaited
   Counter& pushes_;
   Counter& full_pushes_;
   Counter& plans_;

@@ -18,10 +18,17 @@ std::string State::Via(const Flow& flow) {
 }
 
 std::string State::Via(const Flow& flow, std::span<const std::int32_t> indices) {
+  return Via(flow.source_leaf, flow.destination_leaf, indices);
+}
+
+std::string State::Via(fabric::NodeId source_leaf, fabric::NodeId destination_leaf,
+                       std::span<const std::int32_t> indices) {
+  if (indices.empty()) return {};
+  const auto between = paths.Between(source_leaf, destination_leaf);
   std::string via;
   for (const std::int32_t index : indices) {
     if (!via.empty()) via += '+';
-    via += fabric::ViaNames(topology, PathsOf(flow)[static_cast<std::size_t>(index)]);
+    via += fabric::ViaNames(topology, between[static_cast<std::size_t>(index)]);
   }
   return via;
 }

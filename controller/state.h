@@ -88,7 +88,9 @@ struct State {
   // The switches on each of its paths: "spine0", "spine0+spine3", "" where it has none. As it is
   // now, or by indices into PathsOf.
   std::string Via(const Flow& flow);
-  std::string Via(const Flow& flow, std::span<const std::int32_t> paths);
+  std::string Via(const Flow& flow, std::span<const std::int32_t> indices);
+  std::string Via(fabric::NodeId source_leaf, fabric::NodeId destination_leaf,
+                  std::span<const std::int32_t> indices);
   // Paths of flows over each direction of a link, by DirectedLink::Index. O(flows x hops).
   std::vector<std::int64_t> CountPaths();
   // What `live` has been told (or has done): this way was on the path `from` (kNoPath: on none) and
@@ -99,8 +101,9 @@ struct State {
   // Its agent is to be told anew.
   void MarkDirty(Flow& flow);
   // "h3:17": the agent and its number for the flow; names a flow for operators.
-  std::string FlowName(const Flow& flow) const {
-    return agents.At(flow.agent).name + ":" + std::to_string(flow.local.value());
+  std::string FlowName(const Flow& flow) const { return FlowName(flow.agent, flow.local); }
+  std::string FlowName(AgentId agent, wire::LocalFlowId local) const {
+    return agents.At(agent).name + ":" + std::to_string(local.value());
   }
 };
 

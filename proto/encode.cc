@@ -1,4 +1,8 @@
+#include <google/protobuf/arena.h>
+
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <functional>
 #include <type_traits>
 #include <unordered_map>
@@ -134,7 +138,7 @@ void EncodeBody(const PathPush& from, v1::PathPush& to) {
       added_path.set_source_port(path.source_port);
       added_path.set_weight(path.weight);
       added_path.set_path_id(path.path_id);
-      added_path.set_encoding(path.encoding);
+      if (!path.encoding.empty()) added_path.set_encoding(path.encoding);
     }
   }
   FillColumn(from.withdrawn, to.mutable_withdrawn());
@@ -145,7 +149,7 @@ void EncodeBody(const Ack& from, v1::Ack& to) {
   to.set_epoch(from.epoch);
   to.set_generation(from.generation);
   to.set_status(static_cast<v1::AckStatus>(from.status));
-  to.set_detail(ForPeople(from.detail));
+  if (!from.detail.empty()) to.set_detail(ForPeople(from.detail));
   FillColumn(from.failed_flows, to.mutable_failed_flows());
 }
 
@@ -255,7 +259,14 @@ struct BodyEncoder {
 }  // namespace
 
 std::string Encode(const Message& message) {
-  v1::Envelope envelope;
+  // Most messages fit into this, without an allocation but that of their bytes.
+  constexpr std::size_t kBlockBytes = 2'048;
+  alignas(std::max_align_t) std::array<char, kBlockBytes> block;  // not cleared: it costs as much
+  google::protobuf::ArenaOptions options;
+  options.initial_block = block.data();
+  options.initial_block_size = block.size();
+  google::protobuf::Arena arena(options);
+  auto& envelope = *google::protobuf::Arena::CreateMessage<v1::Envelope>(&arena);
   envelope.set_sender_instance(message.sender_instance);
   std::visit(BodyEncoder{envelope}, message.body);
   return envelope.SerializeAsString();

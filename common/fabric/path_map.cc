@@ -1,6 +1,7 @@
 #include "common/fabric/path_map.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace espalier::fabric {
 namespace {
@@ -14,45 +15,72 @@ auto Position(Entries& entries, std::uint16_t port) {
 
 }  // namespace
 
+void PathMap::MarkReverify(Affected affected) {
+  if (marks_.size() == kMostMarks) {
+    for (auto& [key, known] : keys_) Marked(key, known);
+    first_mark_ += marks_.size();
+    marks_.clear();
+  }
+  marks_.push_back(std::move(affected));
+}
+
+std::vector<PortEntry>& PathMap::Marked(const PortKey& key, Known& known) const {
+  for (; known.marks < mark_count(); ++known.marks) {
+    if (!marks_[known.marks - first_mark_](key)) continue;
+    for (PortEntry& entry : known.entries) entry.trust = PortTrust::kReverify;
+  }
+  return known.entries;
+}
+
+std::vector<PortEntry>& PathMap::EntriesOf(const PortKey& key) {
+  const auto [found, is_new] = keys_.try_emplace(key);
+  if (is_new) found->second.marks = mark_count();
+  return Marked(key, found->second);
+}
+
 bool PathMap::Observe(const PortKey& key, std::uint16_t port, PathIndex path) {
-  auto& entries = entries_[key];
+  auto& entries = EntriesOf(key);
   const auto at = Position(entries, port);
   if (at == entries.end() || at->port != port) {
     entries.insert(at, PortEntry{.port = port, .trust = PortTrust::kVerified, .path = path});
     return true;
   }
   const bool agrees = at->path == path || at->trust == PortTrust::kReverify;
+  retractions_ += at->path == path ? 0 : 1;
   *at = PortEntry{.port = port, .trust = PortTrust::kVerified, .path = path};
   return agrees;
 }
 
 void PathMap::Predict(const PortKey& key, std::uint16_t port, PathIndex path) {
-  auto& entries = entries_[key];
+  auto& entries = EntriesOf(key);
   const auto at = Position(entries, port);
   if (at == entries.end() || at->port != port) {
     entries.insert(at, PortEntry{.port = port, .trust = PortTrust::kPredicted, .path = path});
   } else if (at->trust != PortTrust::kVerified) {
+    retractions_ += at->path == path ? 0 : 1;
     *at = PortEntry{.port = port, .trust = PortTrust::kPredicted, .path = path};
   }
 }
 
 void PathMap::DropPredictions(const PortKey& key) {
-  const auto found = entries_.find(key);
-  if (found == entries_.end()) return;
-  std::erase_if(found->second,
-                [](const PortEntry& entry) { return entry.trust == PortTrust::kPredicted; });
-  if (found->second.empty()) entries_.erase(found);
+  const auto found = keys_.find(key);
+  if (found == keys_.end()) return;
+  retractions_ += std::erase_if(Marked(key, found->second), [](const PortEntry& entry) {
+    return entry.trust == PortTrust::kPredicted;
+  });
+  if (found->second.entries.empty()) keys_.erase(found);
 }
 
 void PathMap::DropPrediction(const PortKey& key, std::uint16_t port) {
-  const auto found = entries_.find(key);
-  if (found == entries_.end()) return;
-  std::erase_if(found->second,
-                [&](const PortEntry& entry) { return entry.port == port && !entry.was_seen; });
-  if (found->second.empty()) entries_.erase(found);
+  const auto found = keys_.find(key);
+  if (found == keys_.end()) return;
+  retractions_ += std::erase_if(found->second.entries, [&](const PortEntry& entry) {
+    return entry.port == port && !entry.was_seen;
+  });
+  if (found->second.entries.empty()) keys_.erase(found);
 }
 
-void PathMap::Forget(const PortKey& key) { entries_.erase(key); }
+void PathMap::Forget(const PortKey& key) { retractions_ += keys_.erase(key); }
 
 std::optional<PortEntry> PathMap::Find(const PortKey& key, std::uint16_t port) const {
   const auto& entries = Ports(key);
@@ -63,13 +91,13 @@ std::optional<PortEntry> PathMap::Find(const PortKey& key, std::uint16_t port) c
 
 const std::vector<PortEntry>& PathMap::Ports(const PortKey& key) const {
   static const std::vector<PortEntry> kNone;
-  const auto found = entries_.find(key);
-  return found == entries_.end() ? kNone : found->second;
+  const auto found = keys_.find(key);
+  return found == keys_.end() ? kNone : Marked(key, found->second);
 }
 
 std::size_t PathMap::PortCount() const {
   std::size_t count = 0;
-  for (const auto& [key, entries] : entries_) count += entries.size();
+  for (const auto& [key, known] : keys_) count += known.entries.size();
   return count;
 }
 

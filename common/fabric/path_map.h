@@ -77,35 +77,49 @@ class PathMap {
   void DropPrediction(const PortKey& key, std::uint16_t port);
   void Forget(const PortKey& key);
 
-  // The fabric changed: all entries of keys that `affected` accepts become kReverify.
-  template <typename Predicate>
-  void MarkReverify(Predicate affected) {
-    for (auto& [key, entries] : entries_) {
-      if (!affected(key)) continue;
-      for (PortEntry& entry : entries) entry.trust = PortTrust::kReverify;
-    }
-  }
+  // The fabric changed: all entries of keys that `affected` accepts become kReverify. That is found
+  // out when a key is next asked for: `affected` is kept, and always has the same answer for a key.
+  // O(1), but for each kMostMarks-th call, which is O(ports).
+  using Affected = std::function<bool(const PortKey&)>;
+  void MarkReverify(Affected affected);
 
   // Calls visit(key, entries), ascending by key; entries are as Ports() has them.
   template <typename Visit>
   void ForEachKey(Visit visit) const {
-    std::vector<const std::pair<const PortKey, std::vector<PortEntry>>*> keys;
-    for (const auto& known : entries_) keys.push_back(&known);
+    std::vector<std::pair<const PortKey, Known>*> keys;
+    for (auto& known : keys_) keys.push_back(&known);
     std::sort(keys.begin(), keys.end(),
               [](const auto* a, const auto* b) { return a->first < b->first; });
-    for (const auto* known : keys) visit(known->first, known->second);
+    for (auto* const known : keys) visit(known->first, Marked(known->first, known->second));
   }
 
   std::optional<PortEntry> Find(const PortKey& key, std::uint16_t port) const;
   // All known ports of a key, ascending.
   const std::vector<PortEntry>& Ports(const PortKey& key) const;
+  // Grows whenever a port that was known is forgotten, or is known to lead elsewhere.
+  std::uint64_t retractions() const { return retractions_; }
   // Complexity of Observe, Predict and Find: O(log ports), and a move of the entries behind where a
   // port is new and not the highest.
-  std::size_t KeyCount() const { return entries_.size(); }
+  std::size_t KeyCount() const { return keys_.size(); }
   std::size_t PortCount() const;
 
  private:
-  std::unordered_map<PortKey, std::vector<PortEntry>> entries_;  // vectors sorted by port
+  static constexpr std::size_t kMostMarks = 16;
+
+  struct Known {
+    std::vector<PortEntry> entries;  // sorted by port
+    std::uint64_t marks = 0;         // of all that ever were, those that have been made here
+  };
+
+  std::uint64_t mark_count() const { return first_mark_ + marks_.size(); }
+  // The entries, with all marks made.
+  std::vector<PortEntry>& Marked(const PortKey& key, Known& known) const;
+  std::vector<PortEntry>& EntriesOf(const PortKey& key);
+
+  mutable std::unordered_map<PortKey, Known> keys_;
+  std::vector<Affected> marks_;   // not made at all keys yet
+  std::uint64_t first_mark_ = 0;  // the number of the first of these
+  std::uint64_t retractions_ = 0;
 };
 
 inline constexpr std::uint16_t kFirstRocePort = 0xC000;

@@ -22,6 +22,18 @@ void PortsInUse::Release(const PortKey& key, std::uint16_t port) {
   if (found->second.empty()) ports_.erase(found);
 }
 
+bool PortsInUse::Exchange(const PortKey& key, std::uint16_t from, std::uint16_t to) {
+  std::vector<std::uint16_t>& taken = ports_[key];
+  if (std::find(taken.begin(), taken.end(), to) != taken.end()) return false;
+  const auto left = from == 0 ? taken.end() : std::find(taken.begin(), taken.end(), from);
+  if (left == taken.end()) {
+    taken.push_back(to);
+  } else {
+    *left = to;
+  }
+  return true;
+}
+
 bool PortsInUse::IsTaken(const PortKey& key, std::uint16_t port) const {
   const auto found = ports_.find(key);
   return found != ports_.end() &&

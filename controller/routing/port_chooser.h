@@ -16,6 +16,8 @@ class PortsInUse {
   // False where the port is taken.
   bool Take(const fabric::PortKey& key, std::uint16_t port);
   void Release(const fabric::PortKey& key, std::uint16_t port);
+  // Takes one and releases another (0: none). False, and nothing is changed, where it is taken.
+  bool Exchange(const fabric::PortKey& key, std::uint16_t from, std::uint16_t to);
   bool IsTaken(const fabric::PortKey& key, std::uint16_t port) const;
 
  private:

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <ctime>
 #include <map>
 #include <set>
 #include <string>
@@ -38,6 +39,13 @@ double Milliseconds(Duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
 
+// Of the calling thread.
+double CpuMilliseconds() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return 1e3 * static_cast<double>(used.tv_sec) + 1e-6 * static_cast<double>(used.tv_nsec);
+}
+
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
@@ -49,6 +57,9 @@ struct Fanout {
   double sent_ms = 0;   // the last
   double acked_ms = 0;
   double bus_ms = 0;  // in the bus, all told: the rest until the last was sent is thought
+  // Of the loop's thread, which others keep off the processor, too.
+  double sent_cpu_ms = 0;
+  double acked_cpu_ms = 0;
   std::size_t told = 0;
 };
 
@@ -72,6 +83,7 @@ class WatchedBus : public Bus {
     const TimePoint now = loop_.Now();
     fanout_.bus_ms += Milliseconds(now - handed);
     fanout_.sent_ms = Milliseconds(now - began_);
+    fanout_.sent_cpu_ms = CpuMilliseconds() - began_cpu_ms_;
     return sent;
   }
   void Disconnect(PeerId peer) override { bus_.Disconnect(peer); }
@@ -81,6 +93,7 @@ class WatchedBus : public Bus {
 
   void Begin() {
     began_ = loop_.Now();
+    began_cpu_ms_ = CpuMilliseconds();
     fanout_ = {};
     messages_.clear();
     is_recording_ = true;
@@ -113,7 +126,10 @@ class WatchedBus : public Bus {
       const auto decoded = decoder_.Decode(bytes);
       if (decoded && std::holds_alternative<wire::Ack>((*decoded)->body)) {
         unacknowledged_.erase(from);
-        if (unacknowledged_.empty()) fanout_.acked_ms = Milliseconds(loop_.Now() - began_);
+        if (unacknowledged_.empty()) {
+          fanout_.acked_ms = Milliseconds(loop_.Now() - began_);
+          fanout_.acked_cpu_ms = CpuMilliseconds() - began_cpu_ms_;
+        }
         if (is_repetition_) return;
       }
     }
@@ -125,6 +141,7 @@ class WatchedBus : public Bus {
   Handlers handlers_;
   wire::Decoder decoder_;
   TimePoint began_{};
+  double began_cpu_ms_ = 0;
   bool is_recording_ = false;
   bool is_repetition_ = false;
   std::map<PeerId, std::string> messages_;  // the first push to each
@@ -226,13 +243,14 @@ class Bench {
     };
     fmt::print("{} agents, {} flows each, {} spines of which one fails; medians of {} rounds\n\n",
                options_.load.agents, options_.load.flows, options_.load.spines, options_.rounds);
-    fmt::print("{:<12}{:>10}{:>12}{:>12}{:>18}{:>16}\n", "", "told", "first, ms", "last, ms",
-               "of it in bus, ms", "all acked, ms");
+    fmt::print("{:<12}{:>10}{:>12}{:>12}{:>18}{:>16}{:>12}{:>12}\n", "", "told", "first, ms",
+               "last, ms", "of it in bus, ms", "all acked, ms", "CPU, last", "CPU, acked");
     for (const auto& [name, all] : {std::pair{"failure", &planned}, std::pair{"bare", &bare}}) {
-      fmt::print("{:<12}{:>10.0f}{:>12.2f}{:>12.2f}{:>18.2f}{:>16.2f}\n", name,
+      fmt::print("{:<12}{:>10.0f}{:>12.2f}{:>12.2f}{:>18.2f}{:>16.2f}{:>12.2f}{:>12.2f}\n", name,
                  median(*all, &Fanout::told), median(*all, &Fanout::first_ms),
                  median(*all, &Fanout::sent_ms), median(*all, &Fanout::bus_ms),
-                 median(*all, &Fanout::acked_ms));
+                 median(*all, &Fanout::acked_ms), median(*all, &Fanout::sent_cpu_ms),
+                 median(*all, &Fanout::acked_cpu_ms));
     }
     fmt::print(
         "\nfailure against bare: {:.2f}x until all have acknowledged; told without need: {}\n",

@@ -97,10 +97,12 @@ void BM_StartsOfASet(benchmark::State& bench) {
   const bool planned = bench.range(1) != 0;
   World world(32, 64, 32);
   world.AddLiveFlows(2'048);
-  std::int64_t hits = 0;
-  std::int64_t rounds = 0;
   std::vector<FlowSlot> slots;
-  for (auto _ : bench) {
+  struct Round {
+    double seconds = 0;
+    std::size_t planned = 0;
+  };
+  const auto run = [&] {
     for (const FlowSlot slot : slots) world.Close(slot);
     world.now_ += std::chrono::seconds(1);
     world.foresight_.PassTime(world.now_);
@@ -112,8 +114,16 @@ void BM_StartsOfASet(benchmark::State& bench) {
       slots.push_back(world.Open(32 * i % 2'048 + i % 32, (32 * i + 32 + i) % 2'048, "job"));
     world.foresight_.HandleStarts(slots, world.now_);
     const auto placed = world.placement_.PlaceNew(world.foresight_, world.options_.moves_per_start);
-    bench.SetIterationTime(Seconds(Clock::now() - start));
-    hits += static_cast<std::int64_t>(placed.planned);
+    return Round{Seconds(Clock::now() - start), placed.planned};
+  };
+  // The first start is not planned: nobody has seen the set. Its paths and ports are listed then.
+  for (int round = 0; round < 3; ++round) run();
+  std::size_t hits = 0;
+  std::int64_t rounds = 0;
+  for (auto _ : bench) {
+    const Round round = run();
+    bench.SetIterationTime(round.seconds);
+    hits += round.planned;
     ++rounds;
   }
   bench.counters["planned_flows"] = static_cast<double>(hits) / static_cast<double>(rounds);

@@ -69,6 +69,8 @@ Result<ActionOutcome> Cluster::AwaitOutcome(const std::function<void(ActionDone)
   std::optional<Result<ActionOutcome>> outcome;
   ask([&](Result<ActionOutcome> done) { outcome = std::move(done); });
   Settle();
+  // Agents that do not acknowledge are waited for, for a while.
+  for (int i = 0; i < 3 && !outcome; ++i) Advance(std::chrono::milliseconds(50));
   ESPALIER_CHECK(outcome.has_value(), "the action has no outcome");
   return *outcome;
 }

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "controller/placement.h"
@@ -43,6 +46,23 @@ class FailurePlansTest : public testing::Test {
       }
     }
     return hosts;
+  }
+  // All links of the node fail, of which only the state is told: they, and the ways on them.
+  std::pair<std::vector<fabric::LinkId>, std::vector<LivePaths::Way>> Strand(
+      const std::string& name) {
+    State& state = cluster_->state();
+    const auto node = *state.topology.FindNode(name);
+    std::vector<fabric::LinkId> failed;
+    for (std::size_t i = 0; i < state.topology.links().size(); ++i) {
+      const fabric::LinkId link(static_cast<std::int32_t>(i));
+      const fabric::Link& ends = state.topology.link(link);
+      if (ends.a != node && ends.b != node) continue;
+      state.topology.SetLinkState(link, fabric::LinkState::kDown);
+      failed.push_back(link);
+    }
+    state.view.Refresh();
+    const auto stranded = state.live.HandleLinkChange();
+    return {std::move(failed), {stranded.begin(), stranded.end()}};
   }
   std::size_t PushesOf(int host) { return cluster_->host(host).pushes.size(); }
 
@@ -222,6 +242,43 @@ TEST_F(FailurePlansTest, APortThatAnotherFlowHasTakenSinceIsNotTakenTwice) {
   }
 }
 
+TEST_F(FailurePlansTest, APortThatIsFoundToLeadElsewhereIsNotTaken) {
+  for (const bool made_anew : {false, true}) {
+    Build();
+    State& state = cluster_->state();
+    Metrics metrics;
+    PathLearner learner(state.topology, state.paths, state.path_map, {}, metrics);
+    FailurePlans plans(state, learner, metrics);
+    while (plans.RefreshNext()) {
+    }
+    const FlowSlot slot = *state.flows.Find(*state.agents.FindByName("h0"), wire::LocalFlowId(1));
+    const Flow& flow = state.flows.At(slot);
+    const auto way = *flow.ways[0].way;
+    const std::string spine = state.Via(flow);
+    const auto element = static_cast<FailurePlans::Element>(
+        state.topology.links().size() + state.topology.FindNode(spine)->Index());
+    const auto planned = plans.EscapeFor(element, way);
+    ASSERT_TRUE(planned && planned->leads_there && planned->port != 0);
+    const fabric::PathIndex elsewhere((planned->path + 1) % 4);
+    ASSERT_FALSE(state.path_map.Observe(flow.key, planned->port, elsewhere));
+    EXPECT_FALSE(plans.EscapeFor(element, way)->leads_there);
+    if (made_anew) {
+      ++state.path_changes;  // all plans are behind
+      while (plans.RefreshNext()) {
+      }
+      EXPECT_NE(plans.EscapeFor(element, way)->port, planned->port);
+      EXPECT_TRUE(plans.EscapeFor(element, way)->leads_there);
+    }
+    const ControllerOptions options;
+    Placement placement(state, learner, options);
+    placement.TakeFailurePlan(plans, element, Strand(spine).second, [](AgentId) {});
+    EXPECT_EQ(state.PathOf(flow.ways[0]), fabric::PathIndex(planned->path));
+    EXPECT_NE(flow.ways[0].port, planned->port);
+    if (flow.ways[0].port == 0) continue;  // none is known
+    EXPECT_EQ(state.path_map.Find(flow.key, flow.ways[0].port)->path, state.PathOf(flow.ways[0]));
+  }
+}
+
 TEST_F(FailurePlansTest, EachAgentIsDecidedBeforeTheNextIsLookedAt) {
   Build();
   State& state = cluster_->state();
@@ -232,7 +289,6 @@ TEST_F(FailurePlansTest, EachAgentIsDecidedBeforeTheNextIsLookedAt) {
   }
   const ControllerOptions options;
   Placement placement(state, learner, options);
-  const auto spine = *state.topology.FindNode("spine1");
   const auto leaves_spine = [&](FlowSlot slot) {
     const Flow& flow = state.flows.At(slot);
     return state.Via(flow) != "spine1";
@@ -242,17 +298,7 @@ TEST_F(FailurePlansTest, EachAgentIsDecidedBeforeTheNextIsLookedAt) {
     if (!leaves_spine(slot)) concerned[state.flows.At(slot).agent].push_back(slot);
   }
   ASSERT_GT(concerned.size(), 1U);
-  std::vector<fabric::LinkId> failed;
-  for (std::size_t i = 0; i < state.topology.links().size(); ++i) {
-    const fabric::LinkId link(static_cast<std::int32_t>(i));
-    const fabric::Link& ends = state.topology.link(link);
-    if (ends.a != spine && ends.b != spine) continue;
-    state.topology.SetLinkState(link, fabric::LinkState::kDown);
-    failed.push_back(link);
-  }
-  state.view.Refresh();
-  const auto span = state.live.HandleLinkChange();
-  const std::vector<LivePaths::Way> stranded(span.begin(), span.end());
+  const auto [failed, stranded] = Strand("spine1");
   std::set<AgentId> told;
   const auto rerouted =
       placement.TakeFailurePlan(plans, *plans.Find(failed), stranded, [&](AgentId agent) {
@@ -296,11 +342,70 @@ TEST_F(FailurePlansTest, ProbesWaitForAcknowledgementsForAWhile) {
       for (int host = 0; host < 12; ++host) sum += cluster_->host(host).probes;
       return sum;
     };
-    ASSERT_TRUE(cluster_->ChangeNode("spine1", IntentAction::kFail).has_value());
+    cluster_->controller().ChangeNode("spine1", IntentAction::kFail, {}, [](const auto&) {});
+    cluster_->Settle();
     cluster_->Advance(50ms);
     EXPECT_EQ(probes() > 0, acknowledge);
     cluster_->Advance(100ms);
     EXPECT_GE(probes(), 12);  // the port of each flow
+    if (!acknowledge) continue;
+    // And again the next time, with the agents that have been heard of before.
+    for (int host = 0; host < 12; ++host) cluster_->host(host).acknowledges = false;
+    const int before = probes();
+    cluster_->controller().ChangeNode("spine2", IntentAction::kFail, {}, [](const auto&) {});
+    cluster_->Settle();
+    cluster_->Advance(50ms);
+    EXPECT_EQ(probes(), before);
+    cluster_->Advance(100ms);
+    EXPECT_GT(probes(), before);
+  }
+}
+
+TEST_F(FailurePlansTest, WhatWasDoneIsToldOnceTheAgentsHaveAcknowledged) {
+  constexpr const char* kWays = "espalier_failure_plan_ways_total";
+  for (const bool acknowledge : {true, false}) {
+    Build();
+    const std::set<int> moved = HostsOn("leaf0--spine1");
+    ASSERT_FALSE(moved.empty());
+    for (int host = 0; host < 12; ++host) cluster_->host(host).acknowledges = acknowledge;
+    std::optional<Result<ActionOutcome>> told;
+    const TimePoint start = cluster_->controller().Now();
+    cluster_->controller().ChangeLink("leaf0--spine1", IntentAction::kFail, {},
+                                      [&](Result<ActionOutcome> done) { told = std::move(done); });
+    cluster_->Settle();
+    for (const int host : moved) {  // they have been pushed to, whenever it is told
+      EXPECT_EQ(cluster_->host(host).pushes.back().sets.size(), 1U) << host;
+    }
+    EXPECT_EQ(told.has_value(), acknowledge);
+    if (acknowledge) {
+      EXPECT_LT(cluster_->controller().Now() - start, 1ms);
+    } else {
+      // What is found out meanwhile is of the flows as they were, and plans are made later.
+      const auto ways = cluster_->CounterValue(kWays);
+      cluster_->End(*moved.begin(), 1);
+      cluster_->Open(*moved.begin(), {{.id = 9, .to = (*moved.begin() + 6) % 12, .job = "next"}});
+      cluster_->Advance(50ms);
+      EXPECT_FALSE(told.has_value());
+      EXPECT_EQ(cluster_->CounterValue(kWays), ways);
+      cluster_->Advance(100ms);
+    }
+    ASSERT_TRUE(told.has_value() && told->has_value());
+    const ActionOutcome& outcome = **told;
+    EXPECT_EQ(outcome.moves.size(), moved.size());
+    std::set<std::string> names;
+    for (const FlowMove& move : outcome.moves) {
+      names.insert(move.flow);
+      EXPECT_EQ(move.job, "job");
+      EXPECT_EQ(move.from, "spine1");
+      EXPECT_NE(move.to, "spine1");
+    }
+    for (const int host : moved) EXPECT_TRUE(names.contains("h" + std::to_string(host) + ":1"));
+    ASSERT_EQ(cluster_->disk.audit.size(), 1U);
+    EXPECT_EQ(cluster_->disk.audit[0].result, AuditResult::kDone);
+    EXPECT_EQ(cluster_->disk.audit[0].moves.size(), moved.size());
+    cluster_->Advance(1s);
+    const FailurePlans& plans = cluster_->controller().failure_plans();
+    EXPECT_EQ(plans.fresh(), plans.loaded());
   }
 }
 

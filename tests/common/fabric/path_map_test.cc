@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <random>
+#include <vector>
 
 namespace espalier::fabric {
 namespace {
@@ -66,6 +67,80 @@ TEST(PathMap, DoubtsEverythingAfterAChangeUntilProbedAgain) {
   EXPECT_EQ(map.Find(kKey, 0xC001)->trust, PortTrust::kVerified);
   // From here on it would be one.
   EXPECT_FALSE(map.Observe(kKey, 0xC000, Path(3)));
+}
+
+// Marks are made when a key is asked for: what is seen is as if all were made at once.
+TEST(PathMap, DoubtsTheSameHoweverLateAKeyIsAskedFor) {
+  std::mt19937 random(1);
+  PathMap late;
+  PathMap at_once;
+  const auto key = [](std::uint32_t number) {
+    return PortKey{.source = NodeId(static_cast<int>(number)), .destination = NodeId(99)};
+  };
+  for (int step = 0; step < 3'000; ++step) {
+    const PortKey one = key(random() % 16);
+    const auto port = static_cast<std::uint16_t>(0xC000 + random() % 4);
+    const PathIndex path = Path(static_cast<int>(random() % 3));
+    switch (random() % 6) {
+      case 0: {
+        const auto odd = static_cast<std::int32_t>(random() % 2);
+        const auto affected = [odd](const PortKey& of) { return of.source.value() % 2 == odd; };
+        late.MarkReverify(affected);
+        at_once.MarkReverify(affected);
+        for (std::uint32_t i = 0; i < 16; ++i) at_once.Ports(key(i));
+        break;
+      }
+      case 1:
+        late.Predict(one, port, path);
+        at_once.Predict(one, port, path);
+        break;
+      case 2:
+        late.DropPredictions(one);
+        at_once.DropPredictions(one);
+        break;
+      case 3:
+        late.DropPrediction(one, port);
+        at_once.DropPrediction(one, port);
+        break;
+      default:
+        EXPECT_EQ(late.Observe(one, port, path), at_once.Observe(one, port, path));
+    }
+    EXPECT_EQ(late.retractions(), at_once.retractions());
+    if (step % 100 != 0) continue;
+    std::vector<PortEntry> all;
+    late.ForEachKey([&](const PortKey&, const auto& entries) {
+      all.insert(all.end(), entries.begin(), entries.end());
+    });
+    at_once.ForEachKey([&](const PortKey& of, const auto& entries) {
+      EXPECT_EQ(late.Ports(of), entries);
+      all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(entries.size()));
+    });
+    EXPECT_TRUE(all.empty());
+  }
+}
+
+TEST(PathMap, CountsWhatItTakesBack) {
+  PathMap map;
+  map.Observe(kKey, 0xC000, Path(3));
+  map.Observe(kKey, 0xC000, Path(3));
+  map.Predict(kKey, 0xC000, Path(1));  // what was seen holds
+  map.Predict(kKey, 0xC001, Path(1));
+  map.MarkReverify([](const PortKey&) { return true; });
+  map.Forget(kOtherKey);
+  EXPECT_EQ(map.retractions(), 0U);
+  map.Observe(kKey, 0xC000, Path(2));
+  EXPECT_EQ(map.retractions(), 1U);
+  map.Predict(kKey, 0xC001, Path(2));
+  EXPECT_EQ(map.retractions(), 2U);
+  map.DropPrediction(kKey, 0xC000);  // was seen
+  EXPECT_EQ(map.retractions(), 2U);
+  map.DropPrediction(kKey, 0xC001);
+  EXPECT_EQ(map.retractions(), 3U);
+  map.Predict(kKey, 0xC002, Path(0));
+  map.DropPredictions(kKey);
+  EXPECT_EQ(map.retractions(), 4U);
+  map.Forget(kKey);
+  EXPECT_EQ(map.retractions(), 5U);
 }
 
 TEST(PathMap, LetsAModelOfTheNewFabricReplaceDoubts) {

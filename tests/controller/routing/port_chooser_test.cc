@@ -61,5 +61,20 @@ TEST(PortsInUse, AreOfOneKey) {
   EXPECT_TRUE(in_use.IsTaken(other, 50'000));
 }
 
+TEST(PortsInUse, AreExchangedUnlessTaken) {
+  PortsInUse in_use;
+  EXPECT_TRUE(in_use.Exchange(kKey, 0, 50'000));
+  EXPECT_TRUE(in_use.Exchange(kKey, 50'000, 50'001));
+  EXPECT_FALSE(in_use.IsTaken(kKey, 50'000));
+  EXPECT_TRUE(in_use.IsTaken(kKey, 50'001));
+  EXPECT_TRUE(in_use.Take(kKey, 50'002));
+  EXPECT_FALSE(in_use.Exchange(kKey, 50'001, 50'002));  // another's
+  EXPECT_FALSE(in_use.Exchange(kKey, 50'001, 50'001));  // its own
+  EXPECT_TRUE(in_use.IsTaken(kKey, 50'001));
+  in_use.Release(kKey, 50'001);
+  in_use.Release(kKey, 50'002);
+  EXPECT_TRUE(in_use.Take(kKey, 50'001));
+}
+
 }  // namespace
 }  // namespace espalier::controller

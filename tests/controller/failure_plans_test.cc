@@ -62,7 +62,7 @@ class FailurePlansTest : public testing::Test {
     }
     state.view.Refresh();
     const auto stranded = state.live.HandleLinkChange();
-    return {std::move(failed), {stranded.begin(), stranded.end()}};
+    return {failed, {stranded.begin(), stranded.end()}};
   }
   std::size_t PushesOf(int host) { return cluster_->host(host).pushes.size(); }
 

@@ -60,7 +60,9 @@ class World {
     std::mt19937 random(1);
     for (int i = 0; i < count; ++i) {
       const int from = i % hosts_;
-      Open(from, (from + 1 + static_cast<int>(random() % (static_cast<unsigned>(hosts_) - 1))) % hosts_, "live");
+      Open(from,
+           (from + 1 + static_cast<int>(random() % (static_cast<unsigned>(hosts_) - 1))) % hosts_,
+           "live");
     }
     placement_.PlaceNew(foresight_, options_.moves_per_start);
   }

@@ -230,7 +230,8 @@ class Controller {
     std::vector<Placement::Rerouted> rerouted;
     std::vector<std::pair<fabric::LinkId, fabric::LinkState>> changed;  // as they were
     std::uint64_t audit_sequence = 0;
-    // Agents that are to be heard of first, by the generation of their push; and how many have been.
+    // Agents that are to be heard of first, by the generation of their push; and how many have
+    // been.
     std::vector<std::pair<AgentId, std::uint64_t>> told;
     std::size_t heard = 0;
   };

@@ -20,6 +20,8 @@ using transport::Counter;
 
 // What is fetched ahead of a small call.
 constexpr std::size_t kMostFetched = 16 * kLine;
+// How long a call that has failed waits for ranks that use its memory.
+constexpr std::chrono::seconds kWithdrawal(5);
 
 std::size_t Level2Bytes() {
   constexpr std::size_t kUsual = 1 << 20;
@@ -158,7 +160,20 @@ Result<void> SharedCollectives::Run(const Operands& operands, const CallSignatur
                 .op = operands.op,
                 .divisor = operands.op == reduce::ReduceOp::kAvg ? size_ : 1};
   auto done = RunCall(operands, call);
-  if (!done) group_->Abort(done.error());
+  if (done) return done;
+  group_->Abort(done.error());
+  const auto reaches = group_->AwaitWithdrawal(std::chrono::steady_clock::now() + kWithdrawal);
+  if (!reaches) return done;
+  return Fail(done.error().code, fmt::format("{}; rank {} may yet read or write this call's memory",
+                                             done.error().message, *reaches));
+}
+
+// Straight between the memories of the ranks' programs.
+Result<void> SharedCollectives::RunDirect(const Operands& operands, const CallSignature& call) {
+  auto reached = group_->Reach();
+  if (!reached) return reached;
+  auto done = IsDirect(call) ? AllReduceDirect(operands) : RunByReading(operands, call);
+  group_->Withdraw();
   return done;
 }
 
@@ -171,7 +186,7 @@ Result<void> SharedCollectives::RunCall(const Operands& operands, const CallSign
     ReduceSmall(operands);
     return {};
   }
-  if (IsDirect(call)) return AllReduceDirect(operands);
+  if (IsDirect(call)) return RunDirect(operands, call);
   long_way_ = WayOfAll(call);
   if (!is_timed_) return RunLong(operands, call);
   const auto begin = std::chrono::steady_clock::now();
@@ -182,7 +197,7 @@ Result<void> SharedCollectives::RunCall(const Operands& operands, const CallSign
 }
 
 Result<void> SharedCollectives::RunLong(const Operands& operands, const CallSignature& call) {
-  if (long_way_ == SharedWay::kRead) return RunByReading(operands, call);
+  if (long_way_ == SharedWay::kRead) return RunDirect(operands, call);
   switch (call.kind) {
     case CollectiveKind::kAllReduce:
       return AllReduceBySlots(operands);

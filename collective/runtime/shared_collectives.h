@@ -32,6 +32,8 @@ namespace espalier::runtime {
 // Long calls go by the faster of two of slots, streamed and read, which one rank finds out in the
 // calls (timed_choice.h).
 // Memory beyond the caller's: 4 slots of 1 MiB a rank and 2 small ones, as far as they are used.
+// A call that fails returns when no other rank reads or writes its memory any more (one that is
+// stopped is waited for no longer than 5 s, and named).
 // Waiting: spins for some microseconds if every rank has a core, gives way, then sleeps.
 class SharedCollectives : public Backend {
  public:
@@ -75,6 +77,7 @@ class SharedCollectives : public Backend {
   bool IsSmall(const Operands& operands, const CallSignature& call) const;
   bool IsDirect(const CallSignature& call) const;
   Result<void> RunCall(const Operands& operands, const CallSignature& call);
+  Result<void> RunDirect(const Operands& operands, const CallSignature& call);
   void ReduceSmall(const Operands& operands);
   Result<void> AllReduceDirect(const Operands& operands);
   Result<void> AllReduceBySlots(const Operands& operands);

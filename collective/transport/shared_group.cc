@@ -16,6 +16,7 @@
 #include <cstring>
 #include <iterator>
 #include <numeric>
+#include <thread>
 
 #include "common/base/check.h"
 
@@ -27,7 +28,7 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
-constexpr std::uint32_t kMagic = 0x45535032;
+constexpr std::uint32_t kMagic = 0x45535033;
 constexpr int kMaxRanks = 1024;
 // Spinning pays only while every rank has a core of its own; some 5 us.
 constexpr int kSpins = 200;
@@ -43,6 +44,8 @@ constexpr microseconds kYieldTime{50};
 constexpr std::uint32_t kPartEvery = 16;
 // How long a sleeper sleeps before it looks whether its peers are alive.
 constexpr milliseconds kNap{20};
+// How often who has given up looks whether others have withdrawn.
+constexpr milliseconds kLookAgain{1};
 constexpr std::size_t kHeaderBytes = 64 << 10;
 constexpr off_t kLocksBegin = off_t{1} << 40;
 
@@ -120,6 +123,7 @@ struct SharedGroup::Header {
   char abort_text[512] = {};
   enum : std::uint8_t { kAbsent, kPresent, kLeft };
   std::atomic<std::uint8_t> presence[kMaxRanks] = {};
+  std::atomic<bool> reaching[kMaxRanks] = {};
   std::atomic<std::uint64_t> cores[kCoreWords] = {};  // of all ranks
 
   void AddOwnCores() {
@@ -339,6 +343,28 @@ void SharedGroup::Abort(const Error& cause) {
   const std::size_t length = std::min(cause.message.size(), sizeof(Header::abort_text) - 1);
   std::memcpy(header().abort_text, cause.message.data(), length);
   header().abort.store(Header::kAborted, std::memory_order_release);
+}
+
+// Either this rank sees that another has given up, or that one sees this rank reach: all loads and
+// stores of the two are in one order.
+Result<void> SharedGroup::Reach() {
+  header().reaching[rank_] = true;
+  if (header().abort == Header::kNone) return {};
+  Withdraw();
+  auto cause = CheckAbort();
+  return cause ? Fail(ErrorCode::kUnavailable, "a rank has given up") : cause;
+}
+
+void SharedGroup::Withdraw() { header().reaching[rank_].store(false, std::memory_order_release); }
+
+std::optional<int> SharedGroup::AwaitWithdrawal(Deadline deadline) const {
+  for (int peer = 0; peer < size_; ++peer) {
+    while (header().reaching[peer] && !HasDied(peer)) {
+      if (steady_clock::now() >= deadline) return peer;
+      std::this_thread::sleep_for(kLookAgain);
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace espalier::transport

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "collective/transport/store.h"
@@ -74,6 +75,14 @@ class SharedGroup {
   Result<void> CheckPeers();
   // The first cause that any rank gives is the one that all ranks hear of.
   void Abort(const Error& cause);
+
+  // Before this rank touches memory of the programs of other ranks, and after it. Errors: as
+  // CheckAbort: who has given up has its memory back.
+  Result<void> Reach();
+  void Withdraw();
+  // After Abort: until no living rank reaches any more. One that still does at the deadline; none
+  // otherwise. This rank has withdrawn.
+  std::optional<int> AwaitWithdrawal(Deadline deadline) const;
 
  private:
   struct Header;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -251,6 +252,39 @@ TEST_P(LongParts, AreExchanged) {
     ASSERT_TRUE(group.AllToAll(from, output.data(), count, DataType::kF32));
     EXPECT_TRUE(output == expected);
   });
+}
+
+// Rank 1 gives up, and its program uses its memory for something else; then the root comes, which
+// would have written a part of it.
+TEST(LateRank, DoesNotWriteToWhoHasGivenUp) {
+  constexpr std::size_t kCount = 300'007;
+  TemporaryFolder folder;
+  transport::FileStore store(folder.path());
+  std::unique_ptr<Communicator> groups[2];
+  const auto join = [&](int rank) {
+    auto group = Communicator::Join(
+        store, "g", rank, 2,
+        {.medium = Medium::kShared, .timeout = std::chrono::seconds(5), .algorithm = "read"});
+    ASSERT_TRUE(group) << group.error().message;
+    groups[rank] = std::move(*group);
+  };
+  std::vector<float> data[2] = {ValuesOf(0, kCount), std::vector<float>(kCount)};
+  const auto broadcast = [&](int rank) {
+    return groups[rank]->Broadcast(data[rank].data(), kCount, DataType::kF32, 0);
+  };
+  std::thread other([&] {
+    join(1);
+    ASSERT_TRUE(broadcast(1));  // so that the ranks know each other's memory
+  });
+  join(0);
+  ASSERT_TRUE(broadcast(0));
+  other.join();
+  ASSERT_EQ(data[1], ValuesOf(0, kCount));
+
+  EXPECT_FALSE(broadcast(1));
+  std::fill(data[1].begin(), data[1].end(), -1.0F);
+  EXPECT_FALSE(broadcast(0));
+  EXPECT_EQ(data[1], std::vector<float>(kCount, -1.0F));
 }
 
 INSTANTIATE_TEST_SUITE_P(Elements, LongParts, ::testing::Values(1'001, 50'021, 300'007, 1'300'003));

@@ -8,7 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -82,6 +85,69 @@ TEST(SharedGroup, RanksOnOneCoreWaitForOneAnother) {
 }
 
 // However few of them each may run on.
+// Two ranks of one group, of this process.
+struct TwoRanks {
+  TwoRanks() {
+    std::thread other([&] { groups[1] = Join(1); });
+    groups[0] = Join(0);
+    other.join();
+  }
+  std::unique_ptr<SharedGroup> Join(int rank) {
+    auto group = SharedGroup::Join(store, "group", rank, 2, sizeof(Signal), InAWhile());
+    EXPECT_TRUE(group) << group.error().message;
+    return std::move(*group);
+  }
+
+  TemporaryFolder folder;
+  FileStore store{folder.path()};
+  std::unique_ptr<SharedGroup> groups[2];
+};
+
+TEST(SharedGroup, WhoGivesUpWaitsForWhoeverReaches) {
+  const auto soon = [] { return std::chrono::steady_clock::now() + std::chrono::milliseconds(20); };
+  TwoRanks ranks;
+  ASSERT_TRUE(ranks.groups[1]->Reach());
+  ranks.groups[0]->Abort({ErrorCode::kUnavailable, "rank 0 has waited enough"});
+  EXPECT_EQ(ranks.groups[0]->AwaitWithdrawal(soon()), 1);
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ranks.groups[1]->Withdraw();
+  });
+  EXPECT_EQ(ranks.groups[0]->AwaitWithdrawal(InAWhile()), std::nullopt);
+  later.join();
+}
+
+TEST(SharedGroup, NobodyReachesOnceARankHasGivenUp) {
+  TwoRanks ranks;
+  ranks.groups[0]->Abort({ErrorCode::kUnavailable, "rank 0 has waited enough"});
+  const auto reached = ranks.groups[1]->Reach();
+  ASSERT_FALSE(reached);
+  EXPECT_EQ(reached.error().message, "rank 0 has waited enough");
+  EXPECT_EQ(ranks.groups[0]->AwaitWithdrawal(InAWhile()), std::nullopt);
+}
+
+// A rank gives up at any time while another reaches and withdraws as fast as it can: memory that
+// has been given back is never touched.
+TEST(SharedGroup, MemoryThatHasBeenGivenBackIsNotTouched) {
+  for (int round = 0; round < 200; ++round) {
+    TwoRanks ranks;
+    std::atomic<bool> is_given_back = false;
+    std::atomic<int> touched_late = 0;
+    std::thread reacher([&] {
+      while (touched_late == 0 && ranks.groups[1]->Reach()) {
+        if (is_given_back) ++touched_late;
+        ranks.groups[1]->Withdraw();
+      }
+    });
+    for (int i = 0; i < round % 20; ++i) std::this_thread::yield();
+    ranks.groups[0]->Abort({ErrorCode::kUnavailable, "enough"});
+    EXPECT_EQ(ranks.groups[0]->AwaitWithdrawal(InAWhile()), std::nullopt);
+    is_given_back = true;
+    reacher.join();
+    ASSERT_EQ(touched_late, 0) << round;
+  }
+}
+
 TEST(SharedGroup, CountsTheCoresOfAllRanksTogether) {
   cpu_set_t allowed;
   ASSERT_EQ(::sched_getaffinity(0, sizeof(allowed), &allowed), 0);

@@ -149,9 +149,9 @@ TEST(SimulateForesight, PrintsEveryFieldOfEveryScenario) {
   ASSERT_EQ(scenarios.size(), 3U);
   for (const io::JsonValue& scenario : scenarios) {
     for (const char* key :
-         {"scenario", "starts", "planned", "checks", "checked_planned", "planned_least_load",
-          "planned_as_good", "checks_without", "least_load_without", "as_good_without",
-          "allreduce_seconds", "allreduce_seconds_without", "allreduce_ratio"}) {
+         {"scenario", "seeds", "starts", "planned", "checks", "checked_planned",
+          "planned_least_load", "planned_as_good", "checks_without", "least_load_without",
+          "as_good_without", "allreduce_seconds", "allreduce_seconds_without", "allreduce_ratio"}) {
       EXPECT_NE(scenario.Find(key), nullptr) << key;
     }
     for (const char* key : {"start_error_seconds", "end_error_seconds"}) {
@@ -159,9 +159,15 @@ TEST(SimulateForesight, PrintsEveryFieldOfEveryScenario) {
         EXPECT_NE(scenario.Find(key)->Find(part), nullptr) << key << part;
       }
     }
+    EXPECT_EQ(scenario.Find("seeds")->text, "1");
     EXPECT_EQ(scenario.Find("planned")->text, scenario.Find("starts")->text);
     EXPECT_NEAR(std::stod(scenario.Find("allreduce_ratio")->text), 1, 0.01);
   }
+  const Outcome chance =
+      RunCommand(AddSimulateCommands, command + "'jitter 5 %, half the spines' --json");
+  const auto row = io::ParseJson(chance.output, "output");
+  ASSERT_TRUE(row.has_value()) << row.error().message;
+  EXPECT_EQ(row->Find("scenarios")->items[0].Find("seeds")->text, "10");
   const Outcome table = RunCommand(AddSimulateCommands, command + "'phase'");
   EXPECT_NE(table.output.find("ALLREDUCE_RATIO"), std::string::npos);
   EXPECT_NE(table.output.find("jobs 4, phase change"), std::string::npos);

@@ -1,5 +1,9 @@
 #include "collective/reduce/reduce.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <algorithm>
 #include <cstring>
 
@@ -22,11 +26,20 @@ Kernel FindKernel(SimdLevel level, DataType type, ReduceOp op) {
   return Kernels(level)[static_cast<std::size_t>(type)][static_cast<std::size_t>(op)];
 }
 
+#if defined(__x86_64__)
+// Not every compiler knows this one by name.
+bool HasF16c() {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
+
 SimdLevel DetectSimdLevel() {
 #if defined(__x86_64__)
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("f16c")) {
-    return SimdLevel::kPortable;
-  }
+  if (!__builtin_cpu_supports("avx2") || !HasF16c()) return SimdLevel::kPortable;
   const bool is_wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
   return is_wide ? SimdLevel::kAvx512 : SimdLevel::kAvx2;
 #else

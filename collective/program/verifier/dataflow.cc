@@ -108,7 +108,7 @@ class Dataflow {
     return value;
   }
 
-  Value Combine(std::int32_t node, Value a, const Value& b) {
+  Value Combine(std::int32_t node, const Value& a, const Value& b) {
     budget_ -= static_cast<std::int64_t>(a.chunks.ranges().size() + b.chunks.ranges().size());
     if (budget_ < 0) Report(ViolationKind::kTooLarge, node, "too much to verify");
     if (a.chunks.empty() || result_.violation) return b;

@@ -6,6 +6,7 @@
 #include "collective/reduce/reduce.h"
 #include "collective/runtime/shared_area.h"
 #include "collective/runtime/shared_collectives.h"
+#include "common/base/check.h"
 
 namespace espalier::runtime {
 namespace {
@@ -94,6 +95,7 @@ SharedCollectives::Ring SharedCollectives::RingFor(std::size_t part_bytes,
       std::clamp(part_bytes / kPiecesAtLeast / kPage * kPage, least, longest);
   const std::size_t piece = std::min(group_->has_cores() ? wanted : longest, most);
   const std::size_t stride = piece * parts;
+  ESPALIER_CHECK(stride > 0, "parts={}", parts);
   return {.piece = piece, .stride = stride, .depth = std::min(kDepth, 2 * kSlotBytes / stride)};
 }
 

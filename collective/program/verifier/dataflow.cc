@@ -90,10 +90,10 @@ class Dataflow {
     Value value;
     if (received != nullptr) value = *received;
     if (ReadsSource(step.op)) {
-      value = Combine(node, std::move(value), Read(node, rank, step.source, i));
+      value = Combine(node, value, Read(node, rank, step.source, i));
     }
     if (ReadsDestination(step.op)) {
-      value = Combine(node, std::move(value), Read(node, rank, step.destination, i));
+      value = Combine(node, value, Read(node, rank, step.destination, i));
     }
     return value;
   }

@@ -109,10 +109,7 @@ TEST(SharedGroup, WhoGivesUpWaitsForWhoeverReaches) {
   ASSERT_TRUE(ranks.groups[1]->Reach());
   ranks.groups[0]->Abort({ErrorCode::kUnavailable, "rank 0 has waited enough"});
   EXPECT_EQ(ranks.groups[0]->AwaitWithdrawal(soon()), 1);
-  std::thread later([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    ranks.groups[1]->Withdraw();
-  });
+  std::thread later([&] { ranks.groups[1]->Withdraw(); });
   EXPECT_EQ(ranks.groups[0]->AwaitWithdrawal(InAWhile()), std::nullopt);
   later.join();
 }
@@ -407,7 +404,7 @@ TEST(TcpTransport, TakesStrangersForNobody) {
   ASSERT_TRUE(place);
   const auto port = static_cast<std::uint16_t>(std::stoi(place->substr(place->find(' '))));
   std::vector<UniqueFd> strangers;
-  for (const std::size_t bytes : {1, 48, 4096}) {
+  for (const std::size_t bytes : {1U, 48U, 4096U}) {
     auto stranger =
         Dial(*ParseAddress("127.0.0.1", 0), *ParseAddress("127.0.0.1", port), InAWhile());
     ASSERT_TRUE(stranger);
@@ -462,7 +459,7 @@ TEST(TcpStore, OutlivesCallersThatMakeNoSense) {
   auto server = TcpStoreServer::Listen("127.0.0.1", 0);
   ASSERT_TRUE(server);
   const auto place = ParseAddress("127.0.0.1", (*server)->port());
-  for (const std::size_t bytes : {1, 16, 100'000}) {
+  for (const std::size_t bytes : {1U, 16U, 100'000U}) {
     auto stranger = Dial(*ParseAddress("127.0.0.1", 0), *place, InAWhile());
     ASSERT_TRUE(stranger);
     const std::string nonsense(bytes, '\x7f');

@@ -77,7 +77,7 @@ TEST_F(MessageSocketTest, ReplacesWhatADeadProcessLeftAndNothingElse) {
   EXPECT_TRUE(ConnectToPath(path_)) << "the one that answers goes on";
 
   const std::string file = folder_ + "/file";
-  UniqueFd(open(file.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  ASSERT_TRUE(UniqueFd(open(file.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600)));
   EXPECT_FALSE(ListenOnPath(file));
   EXPECT_TRUE(std::filesystem::is_regular_file(file));
 }

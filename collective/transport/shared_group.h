@@ -76,8 +76,8 @@ class SharedGroup {
   // The first cause that any rank gives is the one that all ranks hear of.
   void Abort(const Error& cause);
 
-  // Before this rank touches memory of the programs of other ranks, and after it. Errors: as
-  // CheckAbort: who has given up has its memory back.
+  // Before this rank touches memory of the programs of other ranks, and after it. Errors: the cause
+  // that a rank has given up for: it has its memory back.
   Result<void> Reach();
   void Withdraw();
   // After Abort: until no living rank reaches any more. One that still does at the deadline; none

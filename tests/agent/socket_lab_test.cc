@@ -19,6 +19,7 @@
 #include "agent/probe/raw_probe_socket.h"
 #include "agent/socket/nic_watch.h"
 #include "common/base/unique_fd.h"
+#include "tests/own_network.h"
 
 namespace espalier::agent {
 namespace {
@@ -30,20 +31,11 @@ IpAddress Address(const char* text) { return IpAddress::Parse(text).value(); }
 
 UniqueFd CurrentNamespace() { return UniqueFd(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)); }
 
-// Root, or root of a user namespace of one's own.
-bool BecomeNetworkRoot() {
-  if (unshare(CLONE_NEWNET) == 0) return true;
-  const std::string uid = fmt::format("0 {} 1", getuid());
-  if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
-  std::ofstream("/proc/self/setgroups") << "deny";
-  std::ofstream("/proc/self/uid_map") << uid;
-  return true;
-}
-
 class SocketLab : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!BecomeNetworkRoot()) GTEST_SKIP() << "no network namespaces here";
+    const std::string problem = EnterOwnNetwork();
+    if (!problem.empty()) GTEST_SKIP() << problem;
     namespaces_["host"] = CurrentNamespace();
     for (const char* name : {"r1", "r2", "peer"}) {
       ASSERT_EQ(unshare(CLONE_NEWNET), 0);

@@ -31,21 +31,13 @@
 #include "tests/agent/dpdk/datapath_process.h"
 #include "tests/agent/dpdk/roce_frames.h"
 #include "tests/agent/manual_loop.h"
+#include "tests/own_network.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier::dpdk {
 namespace {
 
 UniqueFd CurrentNamespace() { return UniqueFd(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)); }
-
-bool BecomeNetworkRoot() {
-  if (unshare(CLONE_NEWNET) == 0) return true;
-  const std::string uid = fmt::format("0 {} 1", getuid());
-  if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
-  std::ofstream("/proc/self/setgroups") << "deny";
-  std::ofstream("/proc/self/uid_map") << uid;
-  return true;
-}
 
 // All frames of an interface of the namespace that the caller is in.
 class FrameSocket {
@@ -123,7 +115,8 @@ class Bump : public ::testing::Test {
     host_ = std::make_unique<FrameSocket>("eth0");
   }
   void SetUp() override {
-    if (!BecomeNetworkRoot()) GTEST_SKIP() << "no network namespaces here";
+    const std::string problem = EnterOwnNetwork();
+    if (!problem.empty()) GTEST_SKIP() << problem;
     namespaces_["host"] = CurrentNamespace();
     for (const char* name : {"bump", "peer"}) {
       ASSERT_EQ(unshare(CLONE_NEWNET), 0);

@@ -71,13 +71,11 @@ TEST(CollectiveClient, RunsAPlan) {
   const auto made = algorithms::MakeAlgorithm("alltonext", {.ranks = 3});
   ASSERT_TRUE(made);
   const std::string program = program::EncodeProgram(*made);
-  const auto port = static_cast<std::uint16_t>(30'000 + ::getpid() % 2000);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        Collective group("tcp://127.0.0.1:" + std::to_string(port), "g", rank, 3,
-                         {.medium = ESPALIER_TCP});
+        Collective group("tcp://127.0.0.1:3001", "g", rank, 3, {.medium = ESPALIER_TCP});
         const espalier_source_port any = {
             .peer = static_cast<std::uint32_t>((rank + 1) % 3), .channel = 0, .port = 0};
         group.Use({.program = program.data(),
@@ -126,7 +124,7 @@ TEST(CollectiveClient, LeavesTheWorkToAnEngine) {
   const std::string path = folder.path() + "/engine.sock";
   auto engine = runtime::OffloadEngine::Listen(path);
   ASSERT_TRUE(engine) << engine.error().message;
-  const std::string store = "tcp://127.0.0.1:" + std::to_string(28'000 + ::getpid() % 2000);
+  const std::string store = "tcp://127.0.0.1:3002";
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {

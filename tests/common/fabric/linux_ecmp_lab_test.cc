@@ -25,6 +25,7 @@
 
 #include "common/fabric/ecmp_hash.h"
 #include "common/fabric/path_map.h"
+#include "tests/own_network.h"
 
 namespace espalier::fabric {
 namespace {
@@ -36,22 +37,6 @@ bool Write(const std::string& path, const std::string& text) {
   std::ofstream file(path);
   file << text << std::flush;
   return file.good();
-}
-
-// Empty when this process is now in a new network namespace that it may configure, else why not.
-std::string EnterOwnNamespace() {
-  if (::unshare(CLONE_NEWNET) == 0) return "";
-  const std::string uid = std::to_string(::geteuid());
-  const std::string gid = std::to_string(::getegid());
-  if (::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
-    return fmt::format("no network namespaces here: {}", std::strerror(errno));
-  }
-  Write("/proc/self/setgroups", "deny");
-  if (!Write("/proc/self/uid_map", "0 " + uid + " 1") ||
-      !Write("/proc/self/gid_map", "0 " + gid + " 1")) {
-    return "no user mapping allowed";
-  }
-  return "";
 }
 
 // Runs `ip -batch` over the lines; its output, or a test failure.
@@ -158,7 +143,7 @@ std::vector<FlowTuple> RandomTuples(bool v6, std::uint32_t random_seed) {
 class LinuxEcmp : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    problem_ = EnterOwnNamespace();
+    problem_ = EnterOwnNetwork();
     if (!problem_.empty()) return;
     if (!Write("/proc/sys/net/ipv4/fib_multipath_hash_seed", "1")) {
       problem_ = "net.ipv4.fib_multipath_hash_seed cannot be set (it needs kernel 6.11)";

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <barrier>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -36,11 +37,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 std::string FreeStore() {
-  // Processes that run side by side have numbers that are close to one another.
-  static std::uint16_t next = static_cast<std::uint16_t>(5000 + ::getpid() % 100 * 50);
-  while (!transport::ListenOn("127.0.0.1", ++next)) {
-  }
-  return "tcp://127.0.0.1:" + std::to_string(next);
+  static std::uint16_t last = 5'000;
+  return "tcp://127.0.0.1:" + std::to_string(++last);
 }
 
 void ExpectDone(const Result<void>& result) { ASSERT_TRUE(result) << result.error().message; }
@@ -59,9 +57,12 @@ class OffloadTest : public ::testing::Test {
   void RunRanks(int size, const CommunicatorOptions& options,
                 const std::function<void(Group&)>& body) {
     std::vector<std::thread> threads;
+    // A call that fails ends the group, for a rank that has not yet come out of joining it too.
+    std::barrier all_have_joined(size);
     for (int rank = 0; rank < size; ++rank) {
       threads.emplace_back([&, rank] {
         auto group = Join(rank, size, options);
+        all_have_joined.arrive_and_wait();
         ASSERT_TRUE(group) << group.error().message;
         body(**group);
       });

@@ -1,5 +1,6 @@
 // espalier-trees: an all-reduce over the 16 hosts of a lab, as a ring on plain ECMP and on the
-// controller's forest, inline and offloaded, before and after a spine fails.
+// controller's forest, inline and offloaded, before and after a spine fails, and
+// once it is back.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -37,12 +38,15 @@ void PrintRow(const std::string& name, const RanksRun& run, double ring_seconds,
   std::fflush(stdout);
 }
 
-Result<void> FailSpine(const lab::Lab& lab, const LabDaemons& daemons) {
+// A spine and all its links are gone, or there again, and the controller is told.
+Result<void> SetSpine(const lab::Lab& lab, const LabDaemons& daemons, bool is_up) {
   for (int leaf = 0; leaf < lab.plan().options().leaves; ++leaf) {
-    auto failed = lab::FailLink(lab, fmt::format("leaf{}--{}", leaf, kDeadSpine));
-    if (!failed) return Propagate(failed);
+    const std::string link = fmt::format("leaf{}--{}", leaf, kDeadSpine);
+    auto set = is_up ? lab::RestoreLink(lab, link) : lab::FailLink(lab, link);
+    if (!set) return Propagate(set);
   }
-  auto told = daemons.Post(fmt::format("/api/v1/nodes/fail?id={}", kDeadSpine));
+  auto told =
+      daemons.Post(fmt::format("/api/v1/nodes/{}?id={}", is_up ? "restore" : "fail", kDeadSpine));
   if (!told) return Propagate(told);
   return {};
 }
@@ -86,10 +90,10 @@ Result<void> RunAll(const Arguments& arguments, const std::string& programs,
   PrintRow("ring on ECMP", *ring, ring->Median(), nullptr);
   auto daemons = LabDaemons::Start(*lab, programs, folder);
   if (!daemons) return Propagate(daemons);
-  for (const bool spine_failed : {false, true}) {
-    const std::string when = spine_failed ? ", a spine down" : "";
-    if (spine_failed) {
-      if (auto failed = FailSpine(*lab, *daemons); !failed) return failed;
+  for (const std::string when : {"", ", a spine down", ", the spine back"}) {
+    if (!when.empty()) {
+      const bool is_up = when == ", the spine back";
+      if (auto set = SetSpine(*lab, *daemons, is_up); !set) return set;
       ring = RunRanks(
           *lab, programs,
           {.bytes = arguments.bytes, .calls = arguments.calls, .job = "", .on_running = nullptr});

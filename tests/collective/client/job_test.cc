@@ -238,7 +238,7 @@ TEST_F(JobTest, WhereOneRankHasNoPlanAllFormAPlainGroup) {
   auto plans = MakePlans(0, RingBytes(kRanks));
   plans.pop_back();
   agent.Give(plans);
-  const auto failures = Run(Options(2'000), folder_.path(), [&](Collective& group, int rank) {
+  const auto failures = Run(Options(6'000), folder_.path(), [&](Collective& group, int rank) {
     CheckSum(group, rank);
     EXPECT_EQ(ConnectionsOf(0), 0);
     group.Barrier();
@@ -294,14 +294,14 @@ TEST_F(JobTest, APlanThatDoesNotFitTheProgramIsToldToEveryRank) {
   ExpectAll({Run(Options(200), "", never, kRanks + 2).back()}, "no plan for rank 4");
   // A chunk program of fewer ranks than the plan says; one that is none; one that is wrong.
   agent.Give(MakePlans(2, RingBytes(kRanks - 1)));
-  ExpectAll(Run(Options(2'000), "", never), "2 ranks");
+  ExpectAll(Run(Options(), "", never), "2 ranks");
   agent.Give(MakePlans(3, "junk"));
-  ExpectAll(Run(Options(2'000), "", never), fmt::format("{}", -EPROTO));
+  ExpectAll(Run(Options(), "", never), fmt::format("{}", -EPROTO));
   auto wrong = algorithms::MakeAlgorithm("allreduce-ring-chunked", {.ranks = kRanks});
   ASSERT_TRUE(wrong.has_value());
   wrong->ranks[0].blocks[0].steps.pop_back();
   agent.Give(MakePlans(4, program::EncodeProgram(*wrong)));
-  ExpectAll(Run(Options(2'000), "", never), "is not right");
+  ExpectAll(Run(Options(), "", never), "is not right");
 }
 
 TEST_F(JobTest, OptionsThatContradictOneAnotherAreRefused) {

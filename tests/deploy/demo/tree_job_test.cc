@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "deploy/lab/judges.h"
@@ -47,6 +48,12 @@ class TreeJobTest : public testing::Test {
       ASSERT_TRUE(lab::FailLink(*lab_, fmt::format("leaf{}--spine1", leaf)).has_value());
     }
     ASSERT_TRUE(daemons_->Post("/api/v1/nodes/fail?id=spine1").has_value());
+  }
+  void RestoreSpine() {
+    for (int leaf = 0; leaf < 4; ++leaf) {
+      ASSERT_TRUE(lab::RestoreLink(*lab_, fmt::format("leaf{}--spine1", leaf)).has_value());
+    }
+    ASSERT_TRUE(daemons_->Post("/api/v1/nodes/restore?id=spine1").has_value());
   }
   Result<RanksRun> RunRing() {
     return RunRanks(*lab_, ESPALIER_PROGRAMS,
@@ -125,6 +132,43 @@ TEST_F(TreeJobTest, ASpineThatFailsBetweenAndDuringCallsCostsNoSum) {
   fmt::print("calls of {} bytes:", kBytes);
   for (const double seconds : run->seconds) fmt::print(" {:.2f}", seconds);
   fmt::print(" s\n");
+}
+
+// Live plans stay as they are when a spine comes back, as flows do, until the operator asks.
+TEST_F(TreeJobTest, ASpineThatComesBackIsUsedAgainOnTheOperatorsWord) {
+  const auto edges_over_spine = [&] {
+    const auto plan = ReadPlan(*daemons_, "back");
+    EXPECT_TRUE(plan.has_value());
+    return plan ? std::ranges::count(*plan, "spine1", &PlannedEdge::via) : -1;
+  };
+  ASSERT_TRUE(StartTreeJob(*daemons_, *lab_, "back", kBytes, false).has_value());
+  EXPECT_GT(edges_over_spine(), 0);
+  const auto first = AwaitPlan(*daemons_, "back", "");
+  ASSERT_TRUE(first.has_value());
+  FailSpine();
+  const auto second = AwaitPlan(*daemons_, "back", *first);
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(edges_over_spine(), 0);
+  RestoreSpine();
+  bool is_asked = false;
+  const auto run = RunRanks(*lab_, ESPALIER_PROGRAMS,
+                            {.bytes = kBytes, .calls = 8, .job = "back", .on_running = [&] {
+                               if (is_asked || CollectivesDone() < 3) return;
+                               is_asked = true;
+                               EXPECT_EQ(edges_over_spine(), 0);
+                               ASSERT_TRUE(daemons_->Post("/api/v1/recompute").has_value());
+                             }});
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  EXPECT_TRUE(is_asked);
+  EXPECT_TRUE(run->completed);
+  EXPECT_EQ(run->failed_calls, 0);
+  EXPECT_EQ(run->wrong_sums, 0);
+  ASSERT_TRUE(AwaitPlan(*daemons_, "back", *second).has_value());
+  EXPECT_GT(edges_over_spine(), 0);
+  ASSERT_TRUE(StopTreeJob(*daemons_, "back").has_value());
+  const auto ring = RunRing();
+  ASSERT_TRUE(ring.has_value()) << ring.error().message;
+  RunJob(/*offload=*/false, ring->Median());
 }
 
 // The other leaves go on sending into a spine that has no way left. Every rank stands still in the

@@ -132,7 +132,7 @@ class Observer {
     std::uint64_t at = 0;
   };
 
-  Observer() = default;
+  constexpr Observer() = default;
   ObservedDevice& Device(ibv_context& context);
   const ibv_qp_ex& FunctionsOf(const ibv_qp_ex& pair);
   template <typename T>

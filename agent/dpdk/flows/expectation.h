@@ -1,5 +1,9 @@
 #pragma once
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include "agent/dpdk/flows/flow_table.h"
 #include "agent/dpdk/flows/role.h"
 #include "agent/dpdk/packet/source_port.h"
@@ -23,6 +27,20 @@ inline constexpr HeaderWord kUdpMask = {0xFFFF'FFFF'FFFF'FFFF, 0x0000'0000'0FFF'
 // (may-fragment is anyone's), protocol, addresses but for two bytes that the other word has.
 inline constexpr HeaderWord kIpv4Mask = {0xFF00'FF3F'0000'FFFF, 0xFFFF'FFFF'FFFF'0000};
 
+// Which bytes of two words are the same.
+using SameBytes = signed char __attribute__((vector_size(16)));
+[[gnu::always_inline]] inline SameBytes Compare(HeaderWord a, HeaderWord b) {
+  return reinterpret_cast<SameBytes>(a) == reinterpret_cast<SameBytes>(b);
+}
+[[gnu::always_inline]] inline bool AllSame(SameBytes same) {
+#ifdef __SSE2__
+  return _mm_movemask_epi8(reinterpret_cast<__m128i>(same)) == 0xFFFF;
+#else
+  const auto words = reinterpret_cast<HeaderWord>(same);
+  return (words[0] & words[1]) == UINT64_MAX;
+#endif
+}
+
 inline HeaderWord LoadHeader(const std::uint8_t* at) {
   HeaderWord word;
   std::memcpy(&word, at, sizeof(word));
@@ -37,12 +55,9 @@ struct Candidate {
   bool is_v4;
 };
 
-// `number`: KeyNumber of the packet that it may hold.
-inline std::uint32_t KeyNumber(const Candidate& candidate) {
-  return (Load32(candidate.udp + 12) & 0xFFFF'FF00) | (candidate.is_v4 ? 4U : 6U);
-}
+// As of the packet that it may hold.
 [[gnu::always_inline]] inline std::uint64_t HashOf(const Candidate& candidate) {
-  const std::uint32_t number = KeyNumber(candidate);
+  const std::uint32_t number = Load32(candidate.udp + 12);
   return candidate.is_v4 ? HashV4(Load64(candidate.udp - 8), number)
                          : HashV6(candidate.udp - 32, number);
 }
@@ -91,14 +106,14 @@ inline HeaderWord LoadIp(const Candidate& packet) {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   if ((claim | port) != line.expectation.load(kRelaxed)) return false;
   const std::uint8_t* const udp = packet.udp;
-  HeaderWord different = (LoadHeader(udp - 2) & kUdpMask) ^ line.udp;
+  SameBytes same = Compare(LoadHeader(udp - 2) & kUdpMask, line.udp);
   if (packet.is_v4) [[likely]] {
-    different |= (LoadHeader(udp - 18) & kIpv4Mask) ^ line.ip;
+    same &= Compare(LoadHeader(udp - 18) & kIpv4Mask, line.ip);
   } else {
-    different |= LoadHeader(udp - 16) ^ line.ip;
+    same &= Compare(LoadHeader(udp - 16), line.ip);
     if (Load16(udp - 36) != Load16(udp + 4)) return false;
   }
-  return (different[0] | different[1]) == 0 && QueuePairAndPsn(udp) == line.next.load(kRelaxed) &&
+  return AllSame(same) && QueuePairAndPsn(udp) == line.next.load(kRelaxed) &&
          udp + line.udp_bytes <= packet.end;
 }
 

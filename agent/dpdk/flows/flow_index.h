@@ -10,14 +10,15 @@
 
 namespace espalier::dpdk {
 
-// From hashes to slots: flat, open addressing, at most half full, immutable once it is shared.
+// From hashes to slots: flat, open addressing, immutable once it is shared. At most half full; an
+// eighth while it is small, as each slot that is not in its first bucket is a branch mispredicted.
 // A hash's upper bits say where to look; its lower half is kept beside the slot, so that what the
 // slot holds is looked at only where it is almost surely the right one.
 class FlowIndex {
  public:
   // Room for `size` entries.
   explicit FlowIndex(std::size_t size)
-      : buckets_(std::bit_ceil(std::max<std::size_t>(2 * size, 4))),
+      : buckets_(BucketsFor(size)),
         mask_(buckets_.size() - 1),
         shift_(64 - std::countr_zero(buckets_.size())) {}
 
@@ -61,6 +62,12 @@ class FlowIndex {
   }
 
  private:
+  // Buckets in 128 KiB, which a core's own cache has for them.
+  static constexpr std::size_t kSmall = std::size_t{1} << 14;
+  static std::size_t BucketsFor(std::size_t size) {
+    const std::size_t least = std::bit_ceil(std::max<std::size_t>(2 * size, 4));
+    return std::max(least, std::min(4 * least, kSmall));
+  }
   static bool Fits(std::uint64_t bucket, std::uint64_t hash) {
     return static_cast<std::uint32_t>(bucket) == static_cast<std::uint32_t>(hash);
   }

@@ -47,19 +47,19 @@ inline bool Matches(const FlowKey& key, const RocePacket& packet) {
   return different == 0;
 }
 
-// Equal for a key and its packets. The upper bits are the best mixed.
+// Equal for a key and its packets. The upper bits say where an index looks, the lower half is what
+// it compares. Of a number all but the lowest byte counts.
 constexpr std::uint64_t kHashFactor = 0x9E37'79B9'7F4A'7C15;
+constexpr std::uint64_t kWordsFactor = 0xD6E8'FEB8'6659'FD93;
+// All of the words in the lower half too.
+inline std::uint64_t Fold(std::uint64_t words) { return words ^ words >> 32; }
 inline std::uint64_t HashV4(std::uint64_t addresses, std::uint32_t number) {
   // The number's own spread keeps it apart from the addresses.
-  const std::uint64_t spread = std::uint64_t{number} * 0xD6E8'FEB8'6659'FD93;
-  return (spread ^ addresses) * kHashFactor;
+  return Fold((addresses ^ (number >> 8) * kHashFactor) * kWordsFactor);
 }
 inline std::uint64_t HashV6(const std::uint8_t* addresses, std::uint32_t number) {
-  std::uint64_t words = (Load64(addresses + 8) ^ Load64(addresses + 16)) * kHashFactor;
-  words ^= words >> 32;
-  const std::uint64_t hash = HashV4(words ^ Load64(addresses) ^ Load64(addresses + 24), number);
-  // All of the addresses in the lower half too, which the index compares.
-  return hash ^ hash >> 32;
+  const std::uint64_t inner = (Load64(addresses + 8) ^ Load64(addresses + 16)) * kWordsFactor;
+  return HashV4(Fold(inner) ^ Load64(addresses) ^ Load64(addresses + 24), number);
 }
 inline std::uint64_t HashOf(const FlowKey& key) {
   return key.is_v4() ? HashV4(Load64(key.addresses), key.number)

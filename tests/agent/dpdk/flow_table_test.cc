@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <thread>
+#include <vector>
 
 #include "tests/agent/dpdk/steered_path.h"
 
@@ -55,6 +57,75 @@ TEST(FlowTable, FindsEveryFlowOfMany) {
   path.steering.Outgoing(burst, 0);
   for (std::uint32_t flow = 0; flow < kFlows; ++flow) {
     ASSERT_EQ(Get16(frames[flow].bytes, frames[flow].udp), 1 + flow);
+  }
+}
+
+FlowKey KeyBetween(const char* source, const char* destination, std::uint32_t qpn) {
+  BuiltFrame frame =
+      Build({.source = source, .destination = destination, .opcode = 0x07, .destination_qpn = qpn});
+  return KeyOf(ParseRoce(frame.bytes.data(), static_cast<std::uint32_t>(frame.bytes.size())));
+}
+
+// Flows as clusters have them, from one key: to many hosts, from many, to many queue pairs, and all
+// of that at once.
+std::vector<std::vector<FlowKey>> FamiliesLike(const FlowKey& first) {
+  const std::size_t last = first.is_v4() ? 3 : 15;  // byte of an address
+  std::vector<std::vector<FlowKey>> families(4);
+  for (std::uint32_t i = 0; i < 4096; ++i) {
+    const auto host = [i](std::uint8_t* byte) {
+      byte[0] = static_cast<std::uint8_t>(i);
+      byte[-1] = static_cast<std::uint8_t>(i >> 8);
+    };
+    FlowKey to = first;
+    host(to.addresses + 2 * last + 1);
+    FlowKey from = first;
+    host(from.addresses + last);
+    FlowKey numbered = first;
+    numbered.number = Swap32(0x100 + i) | (first.number & 0xFF);
+    FlowKey all = first;
+    all.addresses[last] = static_cast<std::uint8_t>(i % 8);
+    all.addresses[2 * last + 1] = static_cast<std::uint8_t>(i / 8 % 64);
+    all.number = Swap32(0x100 + i / 512) | (first.number & 0xFF);
+    for (std::size_t family = 0; const FlowKey& key : {to, from, numbered, all}) {
+      families[family++].push_back(key);
+    }
+  }
+  return families;
+}
+
+const FlowKey kFirstKeys[] = {KeyBetween("10.0.0.1", "10.1.0.1", 0x11),
+                              KeyBetween("fd00::1", "fd00:1::1", 0x11)};
+
+// What is looked at first is the right one, though flows of one host to queue pairs of one number
+// lie in one bucket.
+TEST(FlowIndex, GuessesRightWhereKeysDifferInOneAddressAlone) {
+  for (const FlowKey& first : kFirstKeys) {
+    for (std::size_t size : {8U, 512U, 4096U}) {
+      for (const std::vector<FlowKey>& family : FamiliesLike(first)) {
+        FlowIndex index(size);
+        for (std::uint32_t slot = 0; slot < size; ++slot) index.Add(HashOf(family[slot]), slot);
+        for (std::uint32_t slot = 0; slot < size; ++slot) {
+          ASSERT_EQ(index.reader().Guess(HashOf(family[slot])), slot + 1) << first.is_v4();
+        }
+      }
+    }
+  }
+}
+
+TEST(FlowIndex, HasRoomToSpareWhileItIsSmall) {
+  EXPECT_EQ(FlowIndex(1000).bytes(), 8U * 8 * 1024);
+  EXPECT_EQ(FlowIndex(8192).bytes(), 128U << 10);
+  EXPECT_EQ(FlowIndex(100'000).bytes(), 2U << 20);
+}
+
+// About as chance would, which puts 4,096 keys into 3,223 of 8,192 buckets.
+TEST(FlowIndex, SpreadsKeysThatDifferInLittle) {
+  for (const FlowKey& first : kFirstKeys) {
+    for (const std::vector<FlowKey>& family : FamiliesLike(first)) {
+      std::set<std::uint64_t> buckets;
+      for (const FlowKey& key : family) buckets.insert(HashOf(key) >> (64 - 13));
+      EXPECT_GT(buckets.size(), 2800U) << first.is_v4();
+    }
   }
 }
 

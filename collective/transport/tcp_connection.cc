@@ -21,17 +21,19 @@ enum : std::uint32_t {
   kNoticeFrame = 0x45534e31
 };
 constexpr std::size_t kLongestReason = 500;
-// What is received at a time of a large message.
+// What is taken at a time of a large message.
 constexpr std::size_t kPieceBytes = 64 << 10;
 // Less is not worth waiting for.
 constexpr std::size_t kLeastWait = 16 << 10;
 
 }  // namespace
 
-TcpConnection::TcpConnection(UniqueFd socket, int peer, int slots, SlotPool& pool)
+TcpConnection::TcpConnection(UniqueFd socket, int peer, int slots, SlotPool& pool,
+                             LendingTurn& turn)
     : socket_(std::move(socket)),
       peer_(peer),
       pool_(pool),
+      turn_(turn),
       out_(static_cast<std::size_t>(slots)),
       in_(static_cast<std::size_t>(slots)) {}
 
@@ -56,9 +58,13 @@ void TcpConnection::Commit(std::size_t bytes, const MessageTag& tag) {
 
 bool TcpConnection::CanLend() {
   if (IsLending()) Send();
-  if (HasRoom() && !IsLending()) return true;
-  needs_slot_ = true;
-  return false;
+  if (!HasRoom() || IsLending()) {
+    needs_slot_ = true;
+    return false;
+  }
+  const bool is_anothers = turn_.is_kept && turn_.holder != nullptr && turn_.holder->IsLending();
+  turn_.is_wanted |= is_anothers;
+  return !is_anothers;
 }
 
 void TcpConnection::Lend(std::span<const std::byte> data, const MessageTag& tag) {
@@ -67,6 +73,7 @@ void TcpConnection::Lend(std::span<const std::byte> data, const MessageTag& tag)
   message.header = {.kind = kMessageFrame, .bytes = data.size(), .tag = tag};
   message.data = data.data();
   lent_ = ++committed_;
+  turn_.holder = this;
   Send();
 }
 
@@ -124,9 +131,8 @@ bool TcpConnection::AcceptHeader(Incoming& message) {
   const bool is_awaited = header.kind == kMessageFrame && received_ == released_ &&
                           header.bytes == awaited_.bytes && header.bytes > 0;
   message.data = is_awaited ? awaited_.place : nullptr;
-  message.in_pieces = is_awaited && is_large;
-  const bool is_placed = message.data != nullptr || (message.in_pieces && awaited_.is_taken);
-  if (!is_placed) message.data = message.slot = pool_.Take();
+  const bool is_taken = is_awaited && is_large && awaited_.is_taken;
+  if (message.data == nullptr && !is_taken) message.data = message.slot = pool_.Take();
   return true;
 }
 
@@ -180,16 +186,16 @@ bool TcpConnection::ReceiveHeader(Incoming& message) {
   return read > 0 && (received_bytes_ < sizeof(Header) || AcceptHeader(message));
 }
 
-// What can be had of the data, one piece at most; false where that is nothing.
+// What can be had of the data, one piece at most where it is taken; false where that is nothing.
 bool TcpConnection::ReceiveData(Incoming& message) {
   const std::size_t begin = received_bytes_ - sizeof(Header);
   const std::size_t left = message.header.bytes - begin;
-  if (!message.in_pieces) {
+  if (message.data != nullptr) {
     const std::size_t read = Read(message.data + begin, left);
     received_bytes_ += read;
     return read > 0;
   }
-  if (message.data == nullptr && taker_ == nullptr) return false;
+  if (taker_ == nullptr) return false;
   if (landing_ == nullptr) landing_ = pool_.Take();
   const std::size_t piece = std::min(kPieceBytes, landed_ + left);
   const std::size_t read = Read(landing_ + landed_, piece - landed_);
@@ -201,15 +207,11 @@ bool TcpConnection::ReceiveData(Incoming& message) {
 
 void TcpConnection::PassOn(const Incoming& message) {
   const std::size_t begin = received_bytes_ - sizeof(Header) - landed_;
-  if (message.data != nullptr) {
-    std::memcpy(message.data + begin, landing_, landed_);
-  } else {
-    auto taken = (*taker_)({.bytes = {landing_, landed_},
-                            .offset = begin,
-                            .whole = message.header.bytes,
-                            .tag = message.header.tag});
-    if (!taken) take_error_ = taken.error();
-  }
+  auto taken = (*taker_)({.bytes = {landing_, landed_},
+                          .offset = begin,
+                          .whole = message.header.bytes,
+                          .tag = message.header.tag});
+  if (!taken) take_error_ = taken.error();
   pool_.Give(std::exchange(landing_, nullptr));
   landed_ = 0;
 }
@@ -281,7 +283,7 @@ Result<bool> TcpConnection::TryTake(std::size_t bytes, const Taker& taker) {
   if (take_error_) return tl::unexpected(*take_error_);
   if (message == nullptr) return false;
   const Incoming& first = At(in_, released_);
-  if (first.in_pieces && first.data == nullptr) return true;
+  if (first.data == nullptr) return true;
   auto taken =
       taker({.bytes = message->bytes, .whole = message->bytes.size(), .tag = message->tag});
   if (!taken) return Propagate(taken);

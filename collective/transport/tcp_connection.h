@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collective/transport/slot_pool.h"
@@ -14,15 +15,31 @@
 
 namespace espalier::transport {
 
+class TcpConnection;
+
+// Whose turn it is to lend among the connections of a rank, where one is to at a time: ranks that
+// share cores cannot send to all at once, and what waits in the kernel falls out of the caches.
+struct LendingTurn {
+  bool is_kept = false;                   // else all lend as they like
+  const TcpConnection* holder = nullptr;  // has the turn while it lends
+  bool is_wanted = false;                 // another has asked meanwhile, in vain
+
+  // Lets another lend too, where nothing else moves: its message may be what the holder's peer
+  // waits for. Whether there is one.
+  bool PassOn() {
+    holder = nullptr;
+    return std::exchange(is_wanted, false);
+  }
+};
+
 // One TCP connection, with as many slots in each direction: a stream of frames, each a header and a
 // message, or a last one with the reason for giving up. Messages that are lent are sent from where
-// they are. Large ones that are awaited in a place or taken in pieces come through a small piece of
-// memory that stays in the caches: to copy out of it is cheaper than to have the kernel write to
-// memory, and the sender goes on meanwhile (measured in docs/benchmarks.md). What waits is in slots
-// of the pool, which outlives the connection.
+// they are, those that are awaited in a place are received there. Large ones that are taken in
+// pieces come through a small piece of memory that stays in the caches. What waits is in slots of
+// the pool, which outlives the connection, as the turn does.
 class TcpConnection : public Outbox, public Inbox {
  public:
-  TcpConnection(UniqueFd socket, int peer, int slots, SlotPool& pool);
+  TcpConnection(UniqueFd socket, int peer, int slots, SlotPool& pool, LendingTurn& turn);
 
   std::byte* TryAcquire() override;
   void Commit(std::size_t bytes, const MessageTag& tag) override;
@@ -75,8 +92,7 @@ class TcpConnection : public Outbox, public Inbox {
   struct Incoming {
     Header header;
     std::byte* slot = nullptr;  // null: received in place, or taken
-    std::byte* data = nullptr;  // null: taken
-    bool in_pieces = false;
+    std::byte* data = nullptr;  // null: taken, in pieces
   };
   // How the next message is wanted, if it is of so many bytes.
   struct Awaited {
@@ -104,6 +120,7 @@ class TcpConnection : public Outbox, public Inbox {
   UniqueFd socket_;
   int peer_;
   SlotPool& pool_;
+  LendingTurn& turn_;
   std::vector<Outgoing> out_;
   std::uint64_t committed_ = 0;
   std::uint64_t sent_ = 0;

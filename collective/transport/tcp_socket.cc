@@ -42,6 +42,17 @@ const sockaddr* Raw(const SocketAddress& address) {
   return reinterpret_cast<const sockaddr*>(&address.storage);
 }
 
+// Within a host nothing is in flight, and what waits in the kernel falls out of the caches.
+void Tune(int socket) {
+  const int on = 1;
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  if (!IsWithinHost(socket)) return;
+  const int waiting = 256 << 10;
+  ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &waiting, sizeof(waiting));
+}
+
+}  // namespace
+
 bool IsWithinHost(int socket) {
   SocketAddress own;
   SocketAddress peer;
@@ -58,17 +69,6 @@ bool IsWithinHost(int socket) {
                      &reinterpret_cast<const sockaddr_in6*>(&peer.storage)->sin6_addr,
                      sizeof(in6_addr)) == 0;
 }
-
-// Within a host nothing is in flight, and what waits in the kernel falls out of the caches.
-void Tune(int socket) {
-  const int on = 1;
-  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  if (!IsWithinHost(socket)) return;
-  const int waiting = 256 << 10;
-  ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &waiting, sizeof(waiting));
-}
-
-}  // namespace
 
 int MillisecondsUntil(Deadline deadline) {
   const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());

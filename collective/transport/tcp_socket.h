@@ -32,6 +32,8 @@ Result<UniqueFd> Dial(const SocketAddress& from, const SocketAddress& to, Deadli
                       const WaitCheck& check = {});
 // No connection when none waits.
 UniqueFd Accept(int listener);
+// Both ends have one address.
+bool IsWithinHost(int socket);
 // What was sent has been sent again, and is not acknowledged yet: the path is dead or nearly so.
 bool IsStuck(int socket);
 // Sends or receives exactly that many bytes.

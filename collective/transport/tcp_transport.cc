@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -122,6 +123,7 @@ class TcpTransport : public Transport {
   Result<void> CheckNotice(TcpConnection& connection, int peer);
   void TellPeers();
   bool Poll(int milliseconds);
+  bool RanksShareCores() const;
 
   TcpConnection& Find(const Key& key) {
     const auto found = connections_.find(key);
@@ -131,7 +133,7 @@ class TcpTransport : public Transport {
   }
   void Add(const Key& key, UniqueFd socket) {
     connections_.emplace(key, std::make_unique<TcpConnection>(std::move(socket), key.endpoint.peer,
-                                                              options_.slots, pool_));
+                                                              options_.slots, pool_, turn_));
   }
 
   Store& store_;
@@ -141,6 +143,7 @@ class TcpTransport : public Transport {
   TcpOptions options_;
   std::uint64_t group_;
   SlotPool pool_;
+  LendingTurn turn_;
   std::map<Key, std::unique_ptr<TcpConnection>> connections_;
   std::vector<pollfd> polled_;
   std::vector<TcpConnection*> ready_;  // of them
@@ -196,7 +199,18 @@ Result<void> TcpTransport::Connect(std::span<const Endpoint> endpoints, Deadline
     auto reached = Reach(key, deadline);
     if (!reached) return reached;
   }
-  return AwaitPeers(keys, deadline);
+  auto met = AwaitPeers(keys, deadline);
+  turn_.is_kept = RanksShareCores();
+  return met;
+}
+
+bool TcpTransport::RanksShareCores() const {
+  std::set<int> ranks{rank_};
+  for (const auto& [key, connection] : connections_) {
+    if (IsWithinHost(connection->socket())) ranks.insert(key.endpoint.peer);
+  }
+  const long cores = options_.cores > 0 ? options_.cores : ::sysconf(_SC_NPROCESSORS_ONLN);
+  return static_cast<long>(ranks.size()) > cores;
 }
 
 Result<void> TcpTransport::Reach(const Key& key, Deadline deadline) {
@@ -375,7 +389,7 @@ Result<void> TcpTransport::Wait(Deadline deadline) {
   while (true) {
     const bool sleeps = steady_clock::now() >= gives_way_until;
     auto well = CheckConnections();
-    if (!well) return well;
+    if (!well || (sleeps && turn_.PassOn())) return well;
     if (Poll(sleeps ? MillisecondsUntil(deadline) : 0)) return CheckConnections();
     TellPeers();
     if (!sleeps) {

@@ -35,6 +35,9 @@ struct TcpOptions {
   // A socket of that address that listens; shared with transports before and after this one, which
   // take turns: two of them do not Connect at the same time. None: one of its own, on any port.
   std::shared_ptr<const UniqueFd> listener;
+  // That the ranks of this host share; 0: as many as it has. Where they are fewer than those ranks,
+  // a rank lends to one peer at a time, unless that moves nothing.
+  int cores = 0;
   // Asked now and then while Connect waits; an error ends it.
   WaitCheck check;
   // None: one connection for both directions of an endpoint, from any port.

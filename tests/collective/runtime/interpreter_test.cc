@@ -236,6 +236,13 @@ TEST(Interpreter, TakesLongMessagesInPiecesOverTcp) {
   }
 }
 
+// Ranks of a tree wait for messages on one connection while another's are more than are taken:
+// where ranks share cores too, and lend to one peer at a time, that ends.
+TEST(Interpreter, RunsTreesWithManyTilesOverTcp) {
+  const Program program = Make("allreduce-double-binary-tree", {.ranks = 8, .fifo_slots = kSlots});
+  ExpectRuns(program, {{.elements = 2'000'001, .tcp = true, .slot_bytes = kLargeSlots}});
+}
+
 // The same bits on every rank and in every run, whatever the order of events.
 TEST(Interpreter, GivesTheSameBitsOnEveryRankAndInEveryRun) {
   const Program program = Make("allreduce-halving-doubling", {.ranks = 5, .fifo_slots = kSlots});

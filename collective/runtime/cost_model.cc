@@ -81,12 +81,13 @@ Amount CountRank(const program::RankProgram& rank) {
         received.messages += 1;
         received.chunks += count;
       }
-      // What is copied to and from scratch is a pass over memory too.
-      const bool passes = step.op == program::OpCode::kReceiveReduceSend ||
-                          step.op == program::OpCode::kReceiveReduceCopy ||
+      // What is copied to and from scratch is a pass over memory too; what is sent on without
+      // being stored is half of one.
+      const bool passes = step.op == program::OpCode::kReceiveReduceCopy ||
                           step.op == program::OpCode::kReceiveReduceCopySend ||
                           step.op == program::OpCode::kReduce || step.op == program::OpCode::kCopy;
       if (passes) reduced += count;
+      if (step.op == program::OpCode::kReceiveReduceSend) reduced += count / 2;
     }
   }
   return {.messages = std::max(sent.messages, received.messages),

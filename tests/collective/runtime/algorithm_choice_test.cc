@@ -37,6 +37,10 @@ TEST(CostModel, CountsWhatAlgorithmsAreKnownToCost) {
   EXPECT_EQ(halving.busiest.messages, 6);
   EXPECT_DOUBLE_EQ(halving.busiest.chunks / halving.all_chunks, 2 * 7.0 / 8);
   EXPECT_DOUBLE_EQ(halving.busiest.reduced_chunks / halving.all_chunks, 7.0 / 8);
+  // Of eight parts six are reduced on their way, which is half as much each, and one is stored.
+  const ProgramWork ring = WorkOf("allreduce-ring-chunked", 8);
+  EXPECT_DOUBLE_EQ(ring.busiest.chunks / ring.all_chunks, 2 * 7.0 / 8);
+  EXPECT_DOUBLE_EQ(ring.busiest.reduced_chunks / ring.all_chunks, (6.0 / 2 + 1) / 8);
   const ProgramWork pairs = WorkOf("allreduce-all-pairs", 8);
   EXPECT_EQ(pairs.rounds, 2);
   EXPECT_EQ(pairs.busiest.messages, 14);

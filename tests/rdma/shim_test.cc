@@ -221,7 +221,7 @@ TEST(RdmaShim, SteersRping) {
 
 // UCX, over its transport of reliable connections alone. Its server takes the client's device. It
 // spins where others wait, which takes the emulated machine long.
-TEST(RdmaShim, LongSteersUcxPerftest) {
+TEST(RdmaShim, SteersUcxPerftest) {
   rdma::Capture capture("", "h0");
   Agent agent;
   Programs programs("env UCX_IB_GID_INDEX={1} ucx_perftest -d {0}:1 -x rc_verbs -p 18607");

@@ -75,7 +75,7 @@ void ExpectFlowsAsSeen(Spines& spines) {
   EXPECT_NE(spines.OnlySpineOf(0), spines.OnlySpineOf(1));
 }
 
-TEST(RdmaSteering, LongKeepsProgramsApartAndOffALinkThatFails) {
+TEST(RdmaSteering, KeepsProgramsApartAndOffALinkThatFails) {
   const Daemons daemons;
   Spines spines;
   Stream first(0, 2, kElephant);
@@ -104,7 +104,7 @@ TEST(RdmaSteering, LongKeepsProgramsApartAndOffALinkThatFails) {
 
 // Programs that run before there is any agent collide as the switches' hash has it. Then the
 // controller comes, learns by probes which port leads where, and has one of them leave.
-TEST(RdmaSteering, LongSteersProgramsApartThatCollide) {
+TEST(RdmaSteering, SteersProgramsApartThatCollide) {
   Stream first(0, 2, 0);
   auto second = std::make_unique<Stream>(1, 3, 0);
   const auto collide = [] {

@@ -204,7 +204,7 @@ class Ranks {
   std::vector<std::thread> threads_;
 };
 
-TEST(RdmaTreeJob, LongTakesThePlannedPortsBeforeAndAfterASpineDies) {
+TEST(RdmaTreeJob, TakesThePlannedPortsBeforeAndAfterASpineDies) {
   const Daemons daemons;
   Wire wire;
   Daemons::Operator("job start trees --ranks h0,h1,h2,h3 --transport verbs --bytes 262144");

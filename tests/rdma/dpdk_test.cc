@@ -263,7 +263,7 @@ void ExpectAllTaken(View& view) {
              view.requests.Read("duplicate_request"), view.requests.Read("out_of_seq_request"));
 }
 
-TEST(RdmaDpdk, RewritesWhatADeviceSends) {
+TEST(RdmaDpdk, LongRewritesWhatADeviceSends) {
   Bump bump;
   const Daemons daemons;
   Shell("busybox ping -c 1 -W 10 -I 10.0.0.1 10.1.0.1 >/dev/null");

@@ -20,6 +20,8 @@ namespace {
 
 using reduce::DataType;
 
+std::string ErrorOf(const Result<void>& done) { return done ? "" : done.error().message; }
+
 // Another process, with the same memory as this one had, until this goes.
 class Twin {
  public:
@@ -137,6 +139,16 @@ std::vector<float> ValuesOf(int rank, std::size_t count) {
 // What is read where it is, what is not because it may not be, and what is too short for it.
 class LongParts : public ::testing::TestWithParam<std::size_t> {
  protected:
+#if defined(__SANITIZE_THREAD__)
+  // It takes a file that is mapped at several addresses for several memories, so that the flags
+  // there order nothing for it: all that a rank reads of another's buffer is a race. Suppressed
+  // ones are looked for among all before them, which takes longer than the ranks wait.
+  void SetUp() override {
+    constexpr std::size_t kMostThroughSlots = 8'000;
+    if (GetParam() > kMostThroughSlots) GTEST_SKIP() << "the thread sanitizer takes it for races";
+  }
+#endif
+
   // By each way, and by those that are chosen in one call after another.
   void RunRanks(const std::function<void(Communicator&)>& body) {
     for (const std::string way : {"", "slots", "streamed", "read"}) {
@@ -145,7 +157,7 @@ class LongParts : public ::testing::TestWithParam<std::size_t> {
   }
 
   void RunGroup(const std::string& way, int ranks, const std::function<void(Communicator&)>& body) {
-    constexpr int kCallsForAChoice = 4;
+    constexpr int kCallsForAChoice = 6;
     std::vector<std::thread> threads;
     for (int rank = 0; rank < ranks; ++rank) {
       threads.emplace_back([&, rank] {
@@ -172,13 +184,13 @@ TEST_P(LongParts, AreGathered) {
       expected.insert(expected.end(), part.begin(), part.end());
     }
     std::vector<float> output(count * static_cast<std::size_t>(group.size()));
-    ASSERT_TRUE(group.AllGather(input.data(), output.data(), count, DataType::kF32));
+    ASSERT_EQ(ErrorOf(group.AllGather(input.data(), output.data(), count, DataType::kF32)), "");
     EXPECT_TRUE(output == expected);
     // In place.
     output.assign(output.size(), -1);
     float* own = output.data() + static_cast<std::size_t>(group.rank()) * count;
     std::copy(input.begin(), input.end(), own);
-    ASSERT_TRUE(group.AllGather(own, output.data(), count, DataType::kF32));
+    ASSERT_EQ(ErrorOf(group.AllGather(own, output.data(), count, DataType::kF32)), "");
     EXPECT_TRUE(output == expected);
     // Rank 1 gives nothing.
     std::vector<std::size_t> counts(static_cast<std::size_t>(group.size()), count);
@@ -187,8 +199,9 @@ TEST_P(LongParts, AreGathered) {
                    expected.begin() + static_cast<std::ptrdiff_t>(2 * count));
     output.assign(expected.size(), -1);
     const float* given = group.rank() == 1 ? nullptr : input.data();
-    ASSERT_TRUE(group.RunUnequal(program::CollectiveKind::kAllGather, given, output.data(), counts,
-                                 DataType::kF32, reduce::ReduceOp::kSum));
+    ASSERT_EQ(ErrorOf(group.RunUnequal(program::CollectiveKind::kAllGather, given, output.data(),
+                                       counts, DataType::kF32, reduce::ReduceOp::kSum)),
+              "");
     EXPECT_TRUE(output == expected);
   });
 }
@@ -200,7 +213,7 @@ TEST_P(LongParts, AreBroadcast) {
       std::vector<float> data = ValuesOf(group.rank() == root ? root : -1, count);
       const float guard = 99;
       data.push_back(guard);
-      ASSERT_TRUE(group.Broadcast(data.data(), count, DataType::kF32, root));
+      ASSERT_EQ(ErrorOf(group.Broadcast(data.data(), count, DataType::kF32, root)), "");
       EXPECT_EQ(data.back(), guard);
       data.pop_back();
       EXPECT_TRUE(data == ValuesOf(root, count)) << "rank " << group.rank() << " root " << root;
@@ -218,16 +231,18 @@ TEST_P(LongParts, AreReduced) {
     for (int root = 0; root < group.size(); ++root) {
       const std::vector<float> input = ValuesOf(group.rank(), count);
       std::vector<float> output(count + 1, 99);
-      ASSERT_TRUE(group.Reduce(input.data(), output.data(), count, DataType::kF32,
-                               reduce::ReduceOp::kSum, root));
+      ASSERT_EQ(ErrorOf(group.Reduce(input.data(), output.data(), count, DataType::kF32,
+                                     reduce::ReduceOp::kSum, root)),
+                "");
       EXPECT_EQ(output.back(), 99);
       output.pop_back();
       EXPECT_TRUE(output == (group.rank() == root ? expected : std::vector<float>(count, 99)));
       EXPECT_TRUE(input == ValuesOf(group.rank(), count));
       // In place, at the root.
       std::vector<float> data = input;
-      ASSERT_TRUE(group.Reduce(data.data(), data.data(), count, DataType::kF32,
-                               reduce::ReduceOp::kSum, root));
+      ASSERT_EQ(ErrorOf(group.Reduce(data.data(), data.data(), count, DataType::kF32,
+                                     reduce::ReduceOp::kSum, root)),
+                "");
       EXPECT_TRUE(data == (group.rank() == root ? expected : input));
     }
   });
@@ -244,12 +259,12 @@ TEST_P(LongParts, AreExchanged) {
       for (std::size_t i = 0; i < count; ++i) expected.push_back(ValueAt(rank, own * count + i));
     }
     std::vector<float> output(input.size());
-    ASSERT_TRUE(group.AllToAll(input.data(), output.data(), count, DataType::kF32));
+    ASSERT_EQ(ErrorOf(group.AllToAll(input.data(), output.data(), count, DataType::kF32)), "");
     EXPECT_TRUE(output == expected);
     // In place, on one rank alone: then none is read where it is.
     output = input;
     const float* from = group.rank() == 1 ? output.data() : input.data();
-    ASSERT_TRUE(group.AllToAll(from, output.data(), count, DataType::kF32));
+    ASSERT_EQ(ErrorOf(group.AllToAll(from, output.data(), count, DataType::kF32)), "");
     EXPECT_TRUE(output == expected);
   });
 }

@@ -20,6 +20,8 @@ Result<Mapping> Map(int file, std::size_t bytes) {
     return Fail(ErrorCode::kUnavailable,
                 fmt::format("cannot map {} bytes: {}", bytes, std::strerror(errno)));
   }
+  // Huge pages where the system gives them to who asks; it is as well without.
+  ::madvise(address, bytes, MADV_HUGEPAGE);
   return Mapping(static_cast<std::byte*>(address), bytes);
 }
 

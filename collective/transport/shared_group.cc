@@ -167,7 +167,8 @@ Result<std::unique_ptr<SharedGroup>> SharedGroup::Join(Store& store, const std::
       rank == 0 ? group->Create(store, key, bytes) : group->Open(store, key, bytes, deadline);
   if (ready) ready = group->AwaitAll(deadline);
   if (!ready) return Propagate(ready);
-  group->has_cores_ = size <= group->header().CountCores();
+  const int cores = std::max(group->header().CountCores(), 1);
+  group->ranks_a_core_ = (size + cores - 1) / cores;
   return group;
 }
 
@@ -268,12 +269,12 @@ Result<void> SharedGroup::AwaitAll(Deadline deadline) {
 }
 
 bool SharedGroup::IsCrowded(const Counter& counter) const {
-  return has_cores_ && counter.core.load(std::memory_order_relaxed) == CurrentCore();
+  return has_cores() && counter.core.load(std::memory_order_relaxed) == CurrentCore();
 }
 
 bool SharedGroup::Spin(const Counter& counter, std::uint32_t seen) {
   const bool helps = !IsCrowded(counter);
-  const int spins = has_cores_ ? kSpins : 1;
+  const int spins = has_cores() ? kSpins : 1;
   for (int i = 0; i < spins; ++i) {
     if (counter.value.load(std::memory_order_acquire) != seen) return true;
     if (!helps) return false;

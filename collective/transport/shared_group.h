@@ -61,7 +61,9 @@ class SharedGroup {
   int rank() const { return rank_; }
   int size() const { return size_; }
   // Whether the cores that all ranks together may run on are as many as they.
-  bool has_cores() const { return has_cores_; }
+  bool has_cores() const { return ranks_a_core_ == 1; }
+  // How many ranks take turns on a core, rounded up.
+  int ranks_a_core() const { return ranks_a_core_; }
   // The memory, aligned to pages.
   std::byte* memory() const;
 
@@ -105,7 +107,7 @@ class SharedGroup {
   UniqueFd file_;
   std::byte* mapping_ = nullptr;
   std::size_t mapped_bytes_ = 0;
-  bool has_cores_ = false;
+  int ranks_a_core_ = 1;
   std::uint32_t crowded_waits_ = 0;  // for a writer on this rank's core
 };
 

@@ -463,8 +463,7 @@ TEST_P(RegisteredBufferTest, ReducesInPlaceAndOutOfPlaceAndIsReleased) {
   });
 }
 
-// Where the system gives huge pages to who asks: an all-reduce of long buffers is faster by a
-// quarter.
+// For systems that give huge pages to who asks.
 TEST_P(RegisteredBufferTest, AsksForHugePagesWhereverItIsMapped) {
   if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage")) {
     GTEST_SKIP() << "a kernel without huge pages";

@@ -162,6 +162,7 @@ TEST(SharedGroup, CountsTheCoresOfAllRanksTogether) {
     auto group = SharedGroup::Join(store, name, rank, 2, sizeof(Signal), InAWhile());
     ASSERT_TRUE(group) << group.error().message;
     EXPECT_EQ((*group)->has_cores(), expected) << name;
+    EXPECT_EQ((*group)->ranks_a_core(), expected ? 1 : 2) << name;
   };
   for (const std::size_t second : {cores[1], cores[0]}) {
     const std::string name = "g" + std::to_string(second);

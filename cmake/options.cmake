@@ -9,7 +9,9 @@ option(ESPALIER_TIDY "Run clang-tidy while compiling" OFF)
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  # What ccache needs to keep what was compiled with precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 find_program(MOLD mold)
 if(MOLD)
@@ -25,6 +27,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # cannot be (its bugs 105651, 107852). The address sanitizer finds the real ones.
   list(APPEND ESPALIER_WARNINGS -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
 endif()
+
+# In the release build what is tested is optimised as it ships; the tests themselves are compiled
+# faster (a fifth less of the compiler's time).
+set(ESPALIER_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
 
 if(ESPALIER_SANITIZE)
   # Null pointers are found by the address sanitizer as well; to check each use of a reference

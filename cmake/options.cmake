@@ -28,8 +28,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND ESPALIER_WARNINGS -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
 endif()
 
-# In the release build what is tested is optimised as it ships; the tests themselves are compiled
-# faster (a fifth less of the compiler's time).
+# In the release build libraries are tested as they ship; the tests themselves are compiled faster (a
+# fifth less of the compiler's time).
 set(ESPALIER_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
 
 if(ESPALIER_SANITIZE)

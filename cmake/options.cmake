@@ -41,7 +41,9 @@ if(ESPALIER_SANITIZE)
   add_link_options(-fsanitize=${ESPALIER_SANITIZE})
 endif()
 if(ESPALIER_SANITIZE STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  add_compile_options(-Wno-tsan)  # GCC says that it does not model the fences that Asio uses
+  # GCC says that it does not model the fences that Asio uses; and it takes the local buffer of a
+  # moved std::string for too short, of which it is silent where that header is not precompiled.
+  add_compile_options(-Wno-tsan -Wno-stringop-overread)
 endif()
 if(ESPALIER_COVERAGE)
   add_compile_options(--coverage)

@@ -26,7 +26,7 @@ std::string Encode(const Message& message);
 //
 // Keeps its protobuf and result objects between calls, as a reused object parses twice as fast.
 // Thread safety: one thread; the result of Decode is valid until the next call.
-// Complexity: linear in the bytes; figures in docs/benchmarks.md (tests/bench/convert_bench).
+// Complexity: linear in the bytes; measured by tests/bench/convert_bench.
 class Decoder {
  public:
   Decoder();

@@ -184,9 +184,10 @@ ESPALIER_COLLECTIVE_API int espalier_test(espalier_comm* comm, uint64_t request)
 /* 0 when it is done, or its error. */
 ESPALIER_COLLECTIVE_API int espalier_wait(espalier_comm* comm, uint64_t request);
 
-/* A registered buffer (in shared memory, or offloaded), page-aligned and zero: an allreduce where
- * all ranks' buffers are in such memory copies nothing, and an offloaded call none of its own. Goes
- * with the communicator. */
+/* A registered buffer (in shared memory, or offloaded), page-aligned and zero: calls where all
+ * ranks' buffers are in such memory go straight from buffer to buffer, and offloaded ones copy
+ * nothing of their own. Of allgathers, reduce-scatters and alltoalls (not in place) the inputs are
+ * enough; of a reduce these and the root's output. Goes with the communicator. */
 ESPALIER_COLLECTIVE_API int espalier_comm_alloc(espalier_comm* comm, size_t bytes, void** memory);
 ESPALIER_COLLECTIVE_API int espalier_comm_free(espalier_comm* comm, void* memory);
 

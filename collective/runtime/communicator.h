@@ -90,9 +90,9 @@ class Communicator : public Group {
   // The generation of the plan for that collective; 0: none.
   std::uint64_t GenerationOf(program::CollectiveKind kind) const;
 
-  // A registered buffer: allreduces between such buffers (or parts of them) need no copies. Any
-  // rank may allocate at any time, but only a call where all ranks' buffers are registered gains.
-  // Errors: kUnsupported over TCP too.
+  // A registered buffer: calls between such buffers (or parts of them) need no copies on the way.
+  // Any rank may allocate at any time, but only a call where all ranks' buffers are registered
+  // gains. Errors: kUnsupported over TCP too.
   Result<void*> Allocate(std::size_t bytes) override;
   Result<void> Release(void* memory) override;
 

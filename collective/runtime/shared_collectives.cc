@@ -9,13 +9,13 @@
 #include <cstring>
 #include <utility>
 
+#include "collective/runtime/check_operands.h"
 #include "collective/runtime/shared_area.h"
 
 namespace espalier::runtime {
 namespace {
 
 using program::CollectiveKind;
-using reduce::Stores;
 using transport::Counter;
 
 // What is fetched ahead of a small call.
@@ -41,8 +41,7 @@ SharedCollectives::SharedCollectives(std::unique_ptr<transport::SharedGroup> gro
       rank_(group_->rank()),
       size_(group_->size()),
       choice_(kCallClasses, group_->has_cores() ? 1 : kTimeEvery),
-      inputs_(static_cast<std::size_t>(size_)),
-      outputs_(static_cast<std::size_t>(size_)) {
+      inputs_(static_cast<std::size_t>(size_)) {
   static_assert(offsetof(SharedCall, small) == kLine, "the smallest calls are one line");
   area(rank_).owner = memories_.owner();
   area(rank_).level2_bytes = Level2Bytes();
@@ -90,10 +89,11 @@ Result<void> SharedCollectives::Enter(const Operands& operands, const CallSignat
   if (is_small) {
     reduce::Copy(operands.input, mine.PlaceFor(bytes), bytes);
   } else {
-    mine.input = registered_.Find(operands.input, bytes).value_or(RegisteredPlace{});
-    mine.output = registered_.Find(operands.output, bytes).value_or(RegisteredPlace{});
     const bool stays = call.kind != CollectiveKind::kAllToAll || operands.input != operands.output;
     mine.readable = stays ? operands.input : nullptr;
+    const auto [in, out] = BytesOf(call.kind, operands, call.root, rank_, size_);
+    mine.input = registered_.Find(mine.readable, in).value_or(RegisteredPlace{});
+    mine.output = registered_.Find(operands.output, out).value_or(RegisteredPlace{});
     mine.writable = operands.output;
     mine.reads_all = memories_.ReadsAll();
     mine.writes_all = memories_.WritesAll();
@@ -146,15 +146,6 @@ bool SharedCollectives::IsSmall(const Operands& operands, const CallSignature& c
          Predict(costs_, SharedWork(SharedWay::kSlots, size_, bytes, costs_.lanes));
 }
 
-bool SharedCollectives::IsDirect(const CallSignature& call) const {
-  if (call.kind != CollectiveKind::kAllReduce) return false;
-  for (int peer = 0; peer < size_; ++peer) {
-    const SharedCall& theirs = call_of(peer);
-    if (theirs.input.file < 0 || theirs.output.file < 0) return false;
-  }
-  return true;
-}
-
 Result<void> SharedCollectives::Run(const Operands& operands, const CallSignature& call,
                                     const transport::Patience& patience) {
   patience_ = patience;
@@ -175,7 +166,8 @@ Result<void> SharedCollectives::Run(const Operands& operands, const CallSignatur
 Result<void> SharedCollectives::RunDirect(const Operands& operands, const CallSignature& call) {
   auto reached = group_->Reach();
   if (!reached) return reached;
-  auto done = IsDirect(call) ? AllReduceDirect(operands) : RunByReading(operands, call);
+  auto done = IsDirect(call) ? RunMapped(operands, call) : RunByReading(operands, call);
+  if (done) done = Meet();
   group_->Withdraw();
   return done;
 }
@@ -231,27 +223,6 @@ void SharedCollectives::ReduceSmall(const Operands& operands) {
     inputs_[static_cast<std::size_t>(peer)] = call_of(peer).PlaceFor(bytes);
   }
   reduce::Reduce(reduction_, inputs_, {&operands.output, 1}, operands.elements);
-}
-
-Result<void> SharedCollectives::AllReduceDirect(const Operands& operands) {
-  const std::size_t element = reduce::SizeOf(operands.type);
-  const std::size_t share =
-      RoundToLines((operands.elements + inputs_.size() - 1) / inputs_.size(), element);
-  const std::size_t begin = std::min(operands.elements, share * static_cast<std::size_t>(rank_));
-  const std::size_t end = std::min(operands.elements, begin + share);
-  for (int peer = 0; peer < size_; ++peer) {
-    const SharedCall& theirs = call_of(peer);
-    auto input = registered_.Reach(peer, theirs.input);
-    if (!input) return Propagate(input);
-    auto output = registered_.Reach(peer, theirs.output);
-    if (!output) return Propagate(output);
-    inputs_[static_cast<std::size_t>(peer)] = *input + begin * element;
-    outputs_[static_cast<std::size_t>(peer)] = *output + begin * element;
-  }
-  const bool streams = operands.elements * element >= kStreamFrom;
-  reduce::Reduce(reduction_, inputs_, outputs_, end - begin,
-                 streams ? Stores::kStreaming : Stores::kCached);
-  return Meet();
 }
 
 }  // namespace espalier::runtime

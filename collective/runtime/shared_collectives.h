@@ -15,7 +15,7 @@
 
 namespace espalier::runtime {
 
-// Collectives of the ranks of one host, straight over memory that all of them see, four ways:
+// Collectives of the ranks of one host, straight over memory that all of them see, five ways:
 //   small: each rank writes its vector and a flag, and reduces all of them. One step.
 //   slots: data goes through slots that stay in the caches, piece by piece. Each rank copies into
 //     its slot what others need, reduces its share of every rank's piece, and copies out the other
@@ -25,8 +25,9 @@ namespace espalier::runtime {
 //   read: each rank reads its peers' memory where it is (peer_memory.h), if all ranks may; one
 //     barrier. A broadcast's root writes meanwhile the last part of each. Not for an alltoall in
 //     place, nor for what all reduce.
-//   direct, for an allreduce between registered buffers: each rank reads its share of all inputs
-//     and streams the sums to all outputs. No copies; one barrier.
+//   direct, between registered buffers, which all ranks have mapped (what a kind needs: IsDirect):
+//     each rank reads its peers' inputs where they are, and writes what it has reduced to all
+//     outputs that have it. No copies on the way; one barrier.
 // Inputs are reduced in the order of the ranks, in one pass (16-bit floats are rounded once), so
 // that results are the same bits on every rank, in every run and whichever way is taken.
 // Long calls go by the faster of two of slots, streamed and read, which one rank finds out in the
@@ -79,7 +80,13 @@ class SharedCollectives : public Backend {
   Result<void> RunCall(const Operands& operands, const CallSignature& call);
   Result<void> RunDirect(const Operands& operands, const CallSignature& call);
   void ReduceSmall(const Operands& operands);
-  Result<void> AllReduceDirect(const Operands& operands);
+  // Between registered buffers (shared_mapped.cc).
+  Result<const std::byte*> ReachInput(const Operands& operands, int peer);
+  Result<std::byte*> ReachOutput(const Operands& operands, int peer);
+  Result<void> RunMapped(const Operands& operands, const CallSignature& call);
+  Result<void> CopyMapped(const Operands& operands, program::CollectiveKind kind);
+  Result<void> SpreadMapped(const Operands& operands, int root);
+  Result<void> ReduceMapped(const Operands& operands, const CallSignature& call);
   Result<void> AllReduceBySlots(const Operands& operands);
   // Writers publish and readers consume piece after piece: publish(i) fills a place of this rank's,
   // consume(i) reads those of the writers.

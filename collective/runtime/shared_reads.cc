@@ -92,10 +92,9 @@ SharedWay SharedCollectives::WayOfAll(const CallSignature& call) const {
 }
 
 Result<void> SharedCollectives::RunByReading(const Operands& operands, const CallSignature& call) {
-  auto done = call.kind == CollectiveKind::kBroadcast ? Spread(operands, call.root)
-              : call.kind == CollectiveKind::kReduce  ? Collect(operands, call.root)
-                                                      : ReadParts(operands, call.kind);
-  return done ? Meet() : done;
+  if (call.kind == CollectiveKind::kBroadcast) return Spread(operands, call.root);
+  if (call.kind == CollectiveKind::kReduce) return Collect(operands, call.root);
+  return ReadParts(operands, call.kind);
 }
 
 // Allgather and alltoall, straight from the memory of each peer.

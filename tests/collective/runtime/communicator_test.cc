@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <barrier>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -22,8 +21,8 @@
 
 #include "collective/algorithms/algorithm.h"
 #include "collective/transport/tcp_transport.h"
-#include "tests/collective/runtime/elements.h"
-#include "tests/temporary_folder.h"
+#include "tests/collective/runtime/collective_cases.h"
+#include "tests/collective/runtime/ranks_test.h"
 
 namespace espalier::runtime {
 namespace {
@@ -33,185 +32,12 @@ using reduce::ReduceOp;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr std::byte kUntouched{0xa5};
-
-// Elements with guards around them, at any offset from an aligned address.
-class Data {
- public:
-  Data(DataType type, std::size_t count, std::size_t offset = 0)
-      : type_(type),
-        memory_(count * SizeOf(type) + 256, kUntouched),
-        begin_(memory_.data() + 64 + offset),
-        end_(begin_ + count * SizeOf(type)) {}
-
-  std::byte* get() { return begin_; }
-  void Fill(ReduceOp op, int rank, int ranks) {
-    const auto count = static_cast<std::size_t>(end_ - begin_) / SizeOf(type_);
-    for (std::size_t e = 0; e < count; ++e) {
-      WriteElement(type_, begin_, e, ValueOf(op, rank, ranks, e));
-    }
-  }
-  bool Is(std::size_t e, int value) const { return ReadElement(type_, begin_, e) == value; }
-  void ExpectGuards() const {
-    const auto is_untouched = [](std::byte byte) { return byte == kUntouched; };
-    EXPECT_TRUE(std::all_of(memory_.data(), static_cast<const std::byte*>(begin_), is_untouched));
-    EXPECT_TRUE(std::all_of(static_cast<const std::byte*>(end_), memory_.data() + memory_.size(),
-                            is_untouched));
-  }
-
- private:
-  DataType type_;
-  std::vector<std::byte> memory_;
-  std::byte* begin_;
-  std::byte* end_;
-};
-
-void ExpectDone(const Result<void>& result) { ASSERT_TRUE(result) << result.error().message; }
-
-class CommunicatorTest : public ::testing::TestWithParam<Medium> {
- protected:
-  Result<std::unique_ptr<Communicator>> Join(int rank, int size,
-                                             milliseconds timeout = seconds(100)) {
-    return Communicator::Join(store_, group_name_, rank, size,
-                              {.medium = GetParam(), .timeout = timeout, .connections = 2});
-  }
-
-  void RunRanks(int size, const std::function<void(Communicator&)>& body,
-                milliseconds timeout = seconds(100)) {
-    std::vector<std::thread> threads;
-    // A call that fails ends the group, for a rank that has not yet come out of joining it too.
-    std::barrier all_have_joined(size);
-    for (int rank = 0; rank < size; ++rank) {
-      threads.emplace_back([&, rank] {
-        auto communicator = Join(rank, size, timeout);
-        all_have_joined.arrive_and_wait();
-        ASSERT_TRUE(communicator) << communicator.error().message;
-        body(**communicator);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-  }
-
-  std::string group_name_ = "g";
-  TemporaryFolder folder_;
-  transport::FileStore store_{folder_.path()};
-};
-
-struct Case {
-  DataType type;
-  ReduceOp op;
-  std::size_t count;
-  bool in_place;
-};
-
-void ExpectAllReduce(Communicator& group, const Case& test) {
-  Data input(test.type, test.count, 3);
-  Data output(test.type, test.count, 40);
-  Data& from = test.in_place ? output : input;
-  from.Fill(test.op, group.rank(), group.size());
-  ExpectDone(group.AllReduce(from.get(), output.get(), test.count, test.type, test.op));
-  for (std::size_t e = 0; e < test.count; ++e) {
-    if (!output.Is(e, ReducedValue(test.op, group.size(), e))) FAIL() << "element " << e;
-  }
-  output.ExpectGuards();
-}
-
-void ExpectReduce(Communicator& group, const Case& test) {
-  const int root = static_cast<int>(test.count) % group.size();
-  Data input(test.type, test.count);
-  Data output(test.type, test.count);
-  Data& from = test.in_place ? output : input;
-  from.Fill(test.op, group.rank(), group.size());
-  ExpectDone(group.Reduce(from.get(), output.get(), test.count, test.type, test.op, root));
-  for (std::size_t e = 0; e < test.count && group.rank() == root; ++e) {
-    if (!output.Is(e, ReducedValue(test.op, group.size(), e))) FAIL() << "element " << e;
-  }
-  output.ExpectGuards();
-}
-
-void ExpectBroadcast(Communicator& group, const Case& test) {
-  const int root = group.size() - 1;
-  Data buffer(test.type, test.count, 5);
-  buffer.Fill(test.op, group.rank(), group.size());
-  ExpectDone(group.Broadcast(buffer.get(), test.count, test.type, root));
-  for (std::size_t e = 0; e < test.count; ++e) {
-    if (!buffer.Is(e, ValueOf(test.op, root, group.size(), e))) FAIL() << "element " << e;
-  }
-  buffer.ExpectGuards();
-}
-
-void ExpectAllGather(Communicator& group, const Case& test) {
-  const auto ranks = static_cast<std::size_t>(group.size());
-  const auto part = test.count * SizeOf(test.type) * static_cast<std::size_t>(group.rank());
-  Data input(test.type, test.count);
-  Data output(test.type, test.count * ranks);
-  input.Fill(test.op, group.rank(), group.size());
-  std::byte* from = input.get();
-  if (test.in_place) {
-    from = output.get() + part;
-    std::copy_n(input.get(), test.count * SizeOf(test.type), from);
-  }
-  ExpectDone(group.AllGather(from, output.get(), test.count, test.type));
-  for (std::size_t e = 0; e < test.count * ranks; ++e) {
-    const auto rank = static_cast<int>(e / test.count);
-    if (!output.Is(e, ValueOf(test.op, rank, group.size(), e % test.count)))
-      FAIL() << "element " << e;
-  }
-  output.ExpectGuards();
-}
-
-void ExpectReduceScatter(Communicator& group, const Case& test) {
-  const auto ranks = static_cast<std::size_t>(group.size());
-  const auto first = test.count * static_cast<std::size_t>(group.rank());
-  Data input(test.type, test.count * ranks);
-  Data output(test.type, test.count);
-  input.Fill(test.op, group.rank(), group.size());
-  std::byte* to = test.in_place ? input.get() + first * SizeOf(test.type) : output.get();
-  ExpectDone(group.ReduceScatter(input.get(), to, test.count, test.type, test.op));
-  for (std::size_t e = 0; e < test.count; ++e) {
-    const int expected = ReducedValue(test.op, group.size(), first + e);
-    if (ReadElement(test.type, to, e) != expected) FAIL() << "element " << e;
-  }
-  input.ExpectGuards();
-  output.ExpectGuards();
-}
-
-void ExpectAllToAll(Communicator& group, const Case& test) {
-  const auto ranks = static_cast<std::size_t>(group.size());
-  const auto own = test.count * static_cast<std::size_t>(group.rank());
-  Data input(test.type, test.count * ranks);
-  Data output(test.type, test.count * ranks);
-  Data& from = test.in_place ? output : input;
-  from.Fill(test.op, group.rank(), group.size());
-  ExpectDone(group.AllToAll(from.get(), output.get(), test.count, test.type));
-  for (std::size_t e = 0; e < test.count * ranks; ++e) {
-    const auto rank = static_cast<int>(e / test.count);
-    if (!output.Is(e, ValueOf(test.op, rank, group.size(), own + e % test.count)))
-      FAIL() << "element " << e;
-  }
-  output.ExpectGuards();
-}
+class CommunicatorTest : public RanksTest {};
 
 TEST_P(CommunicatorTest, DoesEveryCollectiveAsTheReference) {
-  // Small, odd, over one slot, over what is streamed.
-  constexpr std::size_t kCounts[] = {0, 1, 13, 1000, 270'001};
   for (const int size : {1, 2, 3, 4, 7}) {
     group_name_ = "of " + std::to_string(size);
-    RunRanks(size, [&](Communicator& group) {
-      std::size_t draw = static_cast<std::size_t>(group.size());
-      for (const std::size_t count : kCounts) {
-        for (const auto collective : {ExpectAllReduce, ExpectReduce, ExpectBroadcast,
-                                      ExpectAllGather, ExpectReduceScatter, ExpectAllToAll}) {
-          const Case test = {.type = static_cast<DataType>(draw % 8),
-                             .op = static_cast<ReduceOp>(draw / 2 % 5),
-                             .count = group.size() > 3 ? count / 8 : count,
-                             .in_place = draw % 3 == 0};
-          ++draw;
-          ASSERT_NO_FATAL_FAILURE(collective(group, test));
-        }
-        ExpectDone(group.Barrier());
-      }
-    });
+    RunRanks(size, [](Communicator& group) { ExpectEveryCollective(group, false); });
   }
 }
 
@@ -432,83 +258,6 @@ INSTANTIATE_TEST_SUITE_P(All, CommunicatorTest, ::testing::Values(Medium::kShare
                            return test.param == Medium::kShared ? "Shared" : "Tcp";
                          });
 
-class RegisteredBufferTest : public CommunicatorTest {};
-INSTANTIATE_TEST_SUITE_P(All, RegisteredBufferTest, ::testing::Values(Medium::kShared),
-                         [](const auto& /*test*/) { return "Shared"; });
-
-TEST_P(RegisteredBufferTest, ReducesInPlaceAndOutOfPlaceAndIsReleased) {
-  RunRanks(3, [](Communicator& group) {
-    constexpr std::size_t kCount = 1'050'003;
-    auto from = group.Allocate(kCount * 4);
-    auto to = group.Allocate(kCount * 4 + 64);
-    ASSERT_TRUE(from && to);
-    auto* input = static_cast<std::byte*>(*from);
-    // Not at the beginning, and at another place of each rank's buffer.
-    auto* output = static_cast<std::byte*>(*to) + 4 * group.rank();
-    for (std::size_t e = 0; e < kCount; ++e) {
-      WriteElement(DataType::kF32, input, e, ValueOf(ReduceOp::kSum, group.rank(), 3, e));
-    }
-    for (std::byte* result : {output, input}) {
-      ExpectDone(group.AllReduce(input, result, kCount, DataType::kF32, ReduceOp::kSum));
-      for (std::size_t e = 0; e < kCount; ++e) {
-        const int expected = ReducedValue(ReduceOp::kSum, 3, e);
-        if (ReadElement(DataType::kF32, result, e) != expected) FAIL() << "element " << e;
-      }
-    }
-    ExpectDone(group.Barrier());
-    ExpectDone(group.Release(*from));
-    const auto again = group.Release(*from);
-    ASSERT_FALSE(again);
-    EXPECT_EQ(again.error().code, ErrorCode::kNotFound);
-  });
-}
-
-// For systems that give huge pages to who asks.
-TEST_P(RegisteredBufferTest, AsksForHugePagesWhereverItIsMapped) {
-  if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage")) {
-    GTEST_SKIP() << "a kernel without huge pages";
-  }
-  constexpr std::size_t kBytes = 8 << 20;
-  RunRanks(2, [](Communicator& group) {
-    auto memory = group.Allocate(kBytes);
-    ASSERT_TRUE(memory);
-    auto* data = static_cast<float*>(*memory);
-    ExpectDone(group.AllReduce(data, data, kBytes / sizeof(float), DataType::kF32, ReduceOp::kSum));
-    ExpectDone(group.Barrier());
-    if (group.rank() == 0) {
-      std::ifstream areas("/proc/self/smaps");
-      int mapped = 0;
-      bool is_buffer = false;
-      for (std::string line; std::getline(areas, line);) {
-        const bool begins_area = line.substr(0, line.find(' ')).find('-') != std::string::npos;
-        if (begins_area) is_buffer = line.find("/memfd:espalier-buffer") != std::string::npos;
-        if (!is_buffer || !line.starts_with("VmFlags:")) continue;
-        ++mapped;
-        EXPECT_NE(line.find(" hg"), std::string::npos) << line;
-      }
-      EXPECT_GE(mapped, 4);  // both ranks have both
-    }
-    ExpectDone(group.Barrier());
-  });
-}
-
-// One rank's private buffer makes all of them take the slots.
-TEST_P(RegisteredBufferTest, WorksWithPrivateBuffersOfOthers) {
-  RunRanks(2, [](Communicator& group) {
-    constexpr std::size_t kCount = 300'000;
-    std::vector<float> mine(kCount, 1);
-    float* data = mine.data();
-    if (group.rank() == 0) {
-      auto memory = group.Allocate(kCount * sizeof(float));
-      ASSERT_TRUE(memory);
-      data = static_cast<float*>(*memory);
-      std::fill_n(data, kCount, 2.0F);
-    }
-    ExpectDone(group.AllReduce(data, data, kCount, DataType::kF32, ReduceOp::kSum));
-    EXPECT_TRUE(std::all_of(data, data + kCount, [](float value) { return value == 3; }));
-  });
-}
-
 class PlannedPortTest : public CommunicatorTest {
  protected:
   // Whether a connection of this machine goes from one port to the other.
@@ -569,16 +318,6 @@ TEST_P(PlannedPortTest, SaysWhichPortIsTaken) {
     }
     ASSERT_FALSE(group.Barrier());
   });
-}
-
-TEST(RegisteredBuffer, IsNotForTcp) {
-  TemporaryFolder folder;
-  transport::FileStore store(folder.path());
-  auto group = Communicator::Join(store, "g", 0, 1, {.medium = Medium::kTcp});
-  ASSERT_TRUE(group) << group.error().message;
-  const auto memory = (*group)->Allocate(4096);
-  ASSERT_FALSE(memory);
-  EXPECT_EQ(memory.error().code, ErrorCode::kUnsupported);
 }
 
 }  // namespace

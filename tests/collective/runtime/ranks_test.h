@@ -1,0 +1,48 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collective/runtime/communicator.h"
+#include "tests/temporary_folder.h"
+
+namespace espalier::runtime {
+
+// Groups whose ranks are threads of this process.
+class RanksTest : public ::testing::TestWithParam<Medium> {
+ protected:
+  Result<std::unique_ptr<Communicator>> Join(
+      int rank, int size, std::chrono::milliseconds timeout = std::chrono::seconds(100)) {
+    return Communicator::Join(store_, group_name_, rank, size,
+                              {.medium = GetParam(), .timeout = timeout, .connections = 2});
+  }
+
+  void RunRanks(int size, const std::function<void(Communicator&)>& body,
+                std::chrono::milliseconds timeout = std::chrono::seconds(100)) {
+    std::vector<std::thread> threads;
+    // A call that fails ends the group, for a rank that has not yet come out of joining it too.
+    std::barrier all_have_joined(size);
+    for (int rank = 0; rank < size; ++rank) {
+      threads.emplace_back([&, rank] {
+        auto communicator = Join(rank, size, timeout);
+        all_have_joined.arrive_and_wait();
+        ASSERT_TRUE(communicator) << communicator.error().message;
+        body(**communicator);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  std::string group_name_ = "g";
+  TemporaryFolder folder_;
+  transport::FileStore store_{folder_.path()};
+};
+
+}  // namespace espalier::runtime

@@ -17,7 +17,7 @@ namespace espalier::runtime {
 inline constexpr std::size_t kPage = 4096;
 inline constexpr std::size_t kLine = 64;
 // Outputs from here on would not stay in the caches anyway.
-inline constexpr std::size_t kStreamFrom = 4 << 20;
+inline constexpr std::size_t kStreamFrom = 8 << 20;
 // What the ranks of a core only copy streams from here on: below, it stays in the shared cache.
 inline constexpr std::size_t kStreamCopiesFrom = 16 << 20;
 // Calls are told apart by their kind and the number of bits of their length.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "collective/reduce/reduce.h"
 #include "collective/runtime/shared_area.h"
@@ -21,8 +22,6 @@ constexpr std::size_t kDepth = 8;
 // Where ranks share cores: all parts of a piece together, and the least of one.
 constexpr std::size_t kSharedCoresPlace = 256 << 10;
 constexpr std::size_t kSharedCoresPiece = 64 << 10;
-// Sums from here on are streamed out; what is only copied stays in the caches longer.
-constexpr std::size_t kStreamSumsFrom = 8 << 20;
 
 }  // namespace
 
@@ -32,6 +31,8 @@ Result<void> SharedCollectives::AllReduceBySlots(const Operands& operands) {
   const Pieces pieces = {operands.elements, kSlotBytes / element, element};
   const Stores stores =
       pieces.count * element >= kStreamFrom ? Stores::kStreaming : Stores::kCached;
+  // Where both are stored alike, a rank's share goes to its output together with its slot.
+  const bool at_once = stores == SlotStores();
   struct Share {
     std::size_t offset;
     std::size_t elements;
@@ -59,11 +60,14 @@ Result<void> SharedCollectives::AllReduceBySlots(const Operands& operands) {
             peer == rank_ ? operands.input + pieces.Offset(i - 1) + offset
                           : slot(peer, i - 1) + offset;
       }
-      std::byte* result = result_slot(rank_, i - 1) + offset;
-      reduce::Reduce(reduction_, inputs_, {&result, 1}, elements, SlotStores());
+      std::byte* const results[] = {result_slot(rank_, i - 1) + offset,
+                                    operands.output + pieces.Offset(i - 1) + offset};
+      reduce::Reduce(reduction_, inputs_, std::span(results, at_once ? 2 : 1), elements,
+                     SlotStores());
     }
     if (i >= 2) {
       for (int peer = 0; peer < size_; ++peer) {
+        if (peer == rank_ && at_once) continue;
         const auto [offset, elements] = share_of(peer, i - 2);
         reduce::Copy(result_slot(peer, i - 2) + offset,
                      operands.output + pieces.Offset(i - 2) + offset, elements * element, stores);
@@ -193,7 +197,7 @@ Result<void> SharedCollectives::Scatter(const Operands& operands, bool reduces) 
   const Ring ring = RingFor(LongestPart(operands, kSlotBytes).count * element, inputs_.size());
   const Pieces longest = LongestPart(operands, ring.piece);
   const std::size_t part_bytes = longest.count * element;
-  const Stores sums = part_bytes >= kStreamSumsFrom ? Stores::kStreaming : Stores::kCached;
+  const Stores sums = part_bytes >= kStreamFrom ? Stores::kStreaming : Stores::kCached;
   const Stores stores = reduces ? sums : CopyStores(part_bytes);
   const auto part_of = [&](int rank) {
     return Pieces{operands.PartOf(rank), longest.length, element};
@@ -259,7 +263,7 @@ Result<void> SharedCollectives::ReduceToRoot(const Operands& operands, int root)
   const Ring ring = RingFor(operands.elements * element, 1);
   const Pieces pieces = {operands.elements, ring.piece / element, element};
   const Stores stores =
-      pieces.count * element >= kStreamSumsFrom ? Stores::kStreaming : Stores::kCached;
+      pieces.count * element >= kStreamFrom ? Stores::kStreaming : Stores::kCached;
   const auto publish = [&](std::size_t i) {
     if (rank_ == root) return;
     reduce::Copy(operands.input + pieces.Offset(i), place(rank_, ring, i), pieces.Bytes(i),

@@ -43,8 +43,8 @@ TEST_P(CommunicatorTest, DoesEveryCollectiveAsTheReference) {
 
 TEST_P(CommunicatorTest, StreamsLargeResults) {
   RunRanks(2, [](Communicator& group) {
-    ExpectAllReduce(group, {DataType::kF32, ReduceOp::kSum, 1'050'001, true});
-    ExpectAllReduce(group, {DataType::kBf16, ReduceOp::kAvg, 2'100'001, false});
+    ExpectAllReduce(group, {DataType::kF32, ReduceOp::kSum, 2'100'001, true});
+    ExpectAllReduce(group, {DataType::kBf16, ReduceOp::kAvg, 4'200'001, false});
   });
 }
 

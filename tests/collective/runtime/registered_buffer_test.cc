@@ -103,7 +103,7 @@ TEST_P(RegisteredBufferTest, IsReadAndWrittenWhereItIs) {
 
 TEST_P(RegisteredBufferTest, ReducesInPlaceAndOutOfPlaceAndIsReleased) {
   RunRanks(3, [](Communicator& group) {
-    constexpr std::size_t kCount = 1'050'003;
+    constexpr std::size_t kCount = 2'100'003;
     auto from = group.Allocate(kCount * 4);
     auto to = group.Allocate(kCount * 4 + 64);
     ASSERT_TRUE(from && to);

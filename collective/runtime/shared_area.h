@@ -49,6 +49,7 @@ struct alignas(2 * kLine) SharedCollectives::SharedCall {
   bool writes_all;
   // Of a long call, if this rank chooses.
   SharedWay way;
+  bool is_timed;
 
   std::byte* PlaceFor(std::size_t bytes) { return bytes <= kSmallestBytes ? smallest : small; }
 };

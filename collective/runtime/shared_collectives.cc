@@ -20,6 +20,8 @@ using transport::Counter;
 
 // What is fetched ahead of a small call.
 constexpr std::size_t kMostFetched = 16 * kLine;
+// Where ranks share cores a call is timed to its end on all of them, which costs a meeting.
+constexpr std::uint32_t kTimeEvery = 8;
 // How long a call that has failed waits for ranks that use its memory.
 constexpr std::chrono::seconds kWithdrawal(5);
 
@@ -38,7 +40,7 @@ SharedCollectives::SharedCollectives(std::unique_ptr<transport::SharedGroup> gro
       way_(way),
       rank_(group_->rank()),
       size_(group_->size()),
-      choice_(kCallClasses),
+      choice_(kCallClasses, group_->has_cores() ? 1 : kTimeEvery),
       inputs_(static_cast<std::size_t>(size_)) {
   static_assert(offsetof(SharedCall, small) == kLine, "the smallest calls are one line");
   area(rank_).owner = memories_.owner();
@@ -96,6 +98,7 @@ Result<void> SharedCollectives::Enter(const Operands& operands, const CallSignat
     mine.reads_all = memories_.ReadsAll();
     mine.writes_all = memories_.WritesAll();
     mine.way = ChooseWay(operands, call);
+    mine.is_timed = is_timed_;
   }
   mine.arrived.Set(number);
   if (is_small) {
@@ -180,9 +183,14 @@ Result<void> SharedCollectives::RunCall(const Operands& operands, const CallSign
   }
   if (IsDirect(call)) return RunDirect(operands, call);
   long_way_ = WayOfAll(call);
-  if (!is_timed_) return RunLong(operands, call);
+  // Ranks that take turns on a core end one after another, which one of them does not see.
+  const bool meets =
+      !group_->has_cores() && long_way_ != SharedWay::kRead && call_of(ChooserOf(call)).is_timed;
+  if (!is_timed_ && !meets) return RunLong(operands, call);
   const auto begin = std::chrono::steady_clock::now();
   auto done = RunLong(operands, call);
+  if (done && meets) done = Meet();
+  if (!is_timed_) return done;
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
   choice_.Record(time.count());
   return done;

@@ -24,10 +24,12 @@ TimedChoice::Way TimedChoice::Next(std::size_t call_class) {
   last_class_ = call_class;
   const std::uint32_t number = now.calls++;
   if (number < kTrials) {
+    is_timed_ = true;
     last_way_ = number % 2 == 1 ? Way::kSecond : Way::kFirst;
     return last_way_;
   }
   const bool looks_again = number % kLookAgainEvery == 0;
+  is_timed_ = looks_again || number % time_every_ == 0;
   last_way_ = FasterOf(now);
   if (looks_again) last_way_ = last_way_ == Way::kFirst ? Way::kSecond : Way::kFirst;
   return last_way_;

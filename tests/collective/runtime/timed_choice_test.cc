@@ -16,7 +16,7 @@ int CountSeconds(TimedChoice& choice, std::size_t call_class, int calls, double 
   for (int i = 0; i < calls; ++i) {
     const Way way = choice.Next(call_class);
     seconds += way == Way::kSecond ? 1 : 0;
-    choice.Record(way == Way::kFirst ? first : second);
+    if (choice.IsTimed()) choice.Record(way == Way::kFirst ? first : second);
   }
   return seconds;
 }
@@ -43,6 +43,21 @@ TEST(TimedChoice, TriesAgainBeforeItChooses) {
     choice.Record(seconds);
   }
   EXPECT_EQ(CountSeconds(choice, 0, 50, 2.5, 1.0), 50);
+}
+
+TEST(TimedChoice, TimesTrialsAndOneCallInSoMany) {
+  constexpr std::uint32_t kEvery = 8;
+  TimedChoice choice(1, kEvery);
+  int timed = 0;
+  for (int i = 0; i < 101; ++i) {
+    const Way way = choice.Next(0);
+    timed += choice.IsTimed() ? 1 : 0;
+    EXPECT_TRUE(i >= 5 || choice.IsTimed()) << i;
+    if (choice.IsTimed()) choice.Record(way == Way::kFirst ? 1.0 : 2.0);
+  }
+  EXPECT_EQ(timed, 5 + 12);
+  // It changes over all the same.
+  EXPECT_GE(CountSeconds(choice, 0, 600, 8.0, 2.0), 500);
 }
 
 TEST(TimedChoice, IsNotMisledByOneDisturbedCall) {

@@ -35,12 +35,11 @@ int SharedCollectives::ChooserOf(const CallSignature& call) const {
   return call.kind == CollectiveKind::kBroadcast ? (call.root + 1) % size_ : 0;
 }
 
-// What is faster of two ways. Ranks that share cores reduce through slots: part of what they fetch
-// is in the cache of the core where it was written.
+// What is faster of two ways. Ranks that share cores do not read: part of what they fetch through
+// slots is in the cache of the core where it was written.
 SharedWay SharedCollectives::ChooseWay(const Operands& operands, const CallSignature& call) {
   is_timed_ = false;
   if (way_ && *way_ != SharedWay::kSmall) return *way_;
-  const bool have_cores = group_->has_cores();
   const std::size_t element = reduce::SizeOf(operands.type);
   SharedWay second = SharedWay::kRead;
   std::size_t bytes = operands.elements * element;
@@ -53,7 +52,7 @@ SharedWay SharedCollectives::ChooseWay(const Operands& operands, const CallSigna
     case CollectiveKind::kBroadcast:
       break;
     case CollectiveKind::kReduce:
-      if (size_ == 2 || !have_cores) second = SharedWay::kStreamed;
+      if (size_ == 2) second = SharedWay::kStreamed;
       least = kStreamSlotsFrom;
       break;
     case CollectiveKind::kAllReduce:
@@ -65,7 +64,7 @@ SharedWay SharedCollectives::ChooseWay(const Operands& operands, const CallSigna
       return SharedWay::kSlots;
   }
   if (bytes < least) return SharedWay::kSlots;
-  if (!have_cores && second == SharedWay::kStreamed) return SharedWay::kSlots;
+  if (!group_->has_cores()) second = SharedWay::kStreamed;
   if (rank_ != ChooserOf(call)) return SharedWay::kSlots;  // nobody asks
   const std::size_t call_class = static_cast<std::size_t>(call.kind) * kSizeClasses +
                                  static_cast<std::size_t>(std::bit_width(bytes));
@@ -83,7 +82,7 @@ SharedWay SharedCollectives::WayOfAll(const CallSignature& call) const {
   for (int peer = 0; peer < size_; ++peer) {
     const SharedCall& theirs = call_of(peer);
     if (!theirs.reads_all || theirs.readable == nullptr || (writes && !theirs.writes_all)) {
-      return !group_->has_cores() ? SharedWay::kSlots : SharedWay::kStreamed;
+      return SharedWay::kStreamed;
     }
   }
   const bool can =

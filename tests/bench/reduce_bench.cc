@@ -35,12 +35,14 @@ void BM_Memcpy(benchmark::State& state) {
   CountTraffic(state, 2 * bytes);
 }
 
-// Arguments: bytes of one input, inputs, type, streaming.
+// Arguments: bytes of one input, inputs, type, streaming, level of instructions.
 void BM_Reduce(benchmark::State& state) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   const auto inputs = static_cast<std::size_t>(state.range(1));
   const auto type = static_cast<DataType>(state.range(2));
   const Stores stores = state.range(3) != 0 ? Stores::kStreaming : Stores::kCached;
+  const auto level = static_cast<SimdLevel>(state.range(4));
+  if (level > BestSimdLevel()) return state.SkipWithError("not on this processor");
   std::vector<Memory> memory;
   std::vector<const std::byte*> from;
   for (std::size_t i = 0; i < inputs; ++i) {
@@ -50,10 +52,12 @@ void BM_Reduce(benchmark::State& state) {
   const Memory result = Allocate(bytes);
   std::byte* to = result.get();
   for (auto _ : state) {
-    Reduce({.type = type}, from, {&to, 1}, bytes / SizeOf(type), stores);
+    ReduceAt(level, {.type = type}, from, {&to, 1}, bytes / SizeOf(type), stores);
     benchmark::ClobberMemory();
   }
-  state.SetLabel(std::string(DataTypeName(type)) + (stores == Stores::kCached ? "" : " streaming"));
+  constexpr const char* kLevels[] = {"portable", "AVX2", "AVX-512"};
+  state.SetLabel(std::string(DataTypeName(type)) + " " + kLevels[state.range(4)] +
+                 (stores == Stores::kCached ? "" : " streaming"));
   CountTraffic(state, (inputs + 1) * bytes);
 }
 
@@ -62,9 +66,9 @@ constexpr std::int64_t kInMemory = 64 << 20;
 
 BENCHMARK(BM_Memcpy)->Arg(kInL2)->Arg(kInMemory);
 BENCHMARK(BM_Reduce)
-    ->ArgNames({"bytes", "inputs", "type", "stream"})
-    ->ArgsProduct({{kInL2}, {2}, {0, 1, 2, 3, 4, 5, 6, 7}, {0}})
-    ->ArgsProduct({{kInMemory}, {2, 4, 8}, {0, 2, 3}, {0, 1}});
+    ->ArgNames({"bytes", "inputs", "type", "stream", "level"})
+    ->ArgsProduct({{kInL2}, {2}, {0, 1, 2, 3, 4, 5, 6, 7}, {0}, {0, 1, 2}})
+    ->ArgsProduct({{kInMemory}, {2, 4, 8}, {0, 2, 3}, {0, 1}, {1, 2}});
 
 }  // namespace
 }  // namespace espalier::reduce

@@ -28,6 +28,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND ESPALIER_WARNINGS -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
 endif()
 
+# Sources that are compiled together are no headers, as GCC believes.
+if(CMAKE_UNITY_BUILD)
+  list(APPEND ESPALIER_WARNINGS $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+endif()
+
 # In the release build libraries are tested as they ship; the tests themselves are compiled faster (a
 # fifth less of the compiler's time).
 set(ESPALIER_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)

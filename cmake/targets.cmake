@@ -1,5 +1,11 @@
 include_guard()
 
+# espalier_apart(FILE ...)  These sources have private names that others of their target have too:
+# they are compiled by themselves where the others are compiled together (CMAKE_UNITY_BUILD).
+function(espalier_apart)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # espalier_library(NAME SOURCES ... [DEPS ...] [PRIVATE_DEPS ...])
 # A static library whose headers are included from the project's root. DEPS are part of its
 # headers; PRIVATE_DEPS (Asio, protobuf, ...) are not.

@@ -10,7 +10,7 @@ namespace espalier::reduce {
 
 // Which instructions the kernels use. All levels give the same bits: elements are never
 // reassociated, and nothing is contracted to fused multiply-adds. From memory one core with AVX2
-// saturates the bus already; AVX-512 (F and BW) helps 16-bit floats in the caches.
+// saturates the bus already; AVX-512 (F and BW) helps bf16 in the caches.
 enum class SimdLevel : std::uint8_t { kPortable, kAvx2, kAvx512 };
 
 // The best level that this processor has.

@@ -91,8 +91,9 @@ class Communicator : public Group {
   std::uint64_t GenerationOf(program::CollectiveKind kind) const;
 
   // A registered buffer: calls between such buffers (or parts of them) need no copies on the way.
-  // Any rank may allocate at any time, but only a call where all ranks' buffers are registered
-  // gains. Errors: kUnsupported over TCP too.
+  // Any rank may allocate at any time, but only a call gains where all ranks' inputs are registered
+  // and the outputs that others write (of a reduce, a broadcast, an allreduce). Errors:
+  // kUnsupported over TCP too.
   Result<void*> Allocate(std::size_t bytes) override;
   Result<void> Release(void* memory) override;
 

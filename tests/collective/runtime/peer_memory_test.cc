@@ -248,6 +248,28 @@ TEST_P(LongParts, AreReduced) {
   });
 }
 
+// Where the longest are streamed out, too.
+TEST_P(LongParts, AreReducedForAll) {
+  const std::size_t count = 2 * GetParam();
+  RunRanks([&](Communicator& group) {
+    std::vector<float> expected(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      for (int rank = 0; rank < group.size(); ++rank) expected[i] += ValueAt(rank, i);
+    }
+    const std::vector<float> input = ValuesOf(group.rank(), count);
+    std::vector<float> output(count, -1);
+    ASSERT_EQ(ErrorOf(group.AllReduce(input.data(), output.data(), count, DataType::kF32,
+                                      reduce::ReduceOp::kSum)),
+              "");
+    EXPECT_TRUE(output == expected);
+    output = input;
+    ASSERT_EQ(ErrorOf(group.AllReduce(output.data(), output.data(), count, DataType::kF32,
+                                      reduce::ReduceOp::kSum)),
+              "");
+    EXPECT_TRUE(output == expected);
+  });
+}
+
 TEST_P(LongParts, AreExchanged) {
   const std::size_t count = GetParam();
   RunRanks([&](Communicator& group) {

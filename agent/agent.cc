@@ -13,6 +13,15 @@ namespace {
 constexpr int kSilentIntervals = 3;
 constexpr Duration kMinHeartbeat = std::chrono::milliseconds(1);
 constexpr Duration kMaxHeartbeat = std::chrono::minutes(1);
+// Programs may open and end flows without a pause: so often a second are changes looked at by
+// themselves, and a few in a row at once; all others within a millisecond share a look.
+constexpr double kMostLooksPerSecond = 1'000;
+constexpr double kMostLooksInARow = 16;
+constexpr Duration kLookWait = std::chrono::milliseconds(1);
+// A controller that is told of progress less often than this steers by old rates.
+constexpr std::uint64_t kMostReportUs = 1'000'000;
+// Verdicts that wait for room. A path is judged again after a while, so what is beyond is no loss.
+constexpr std::size_t kMostHeldVerdicts = 1'024;
 
 Duration HeartbeatInterval(std::uint64_t microseconds) {
   const auto limit = static_cast<std::uint64_t>(
@@ -47,11 +56,22 @@ Agent::Agent(AgentOptions options, EventLoop& loop, Bus& bus, FlowSource& source
       prober_(options_.prober, loop, probes, metrics),
       guard_(options_.guard, loop, prober_, ports_, metrics, options_.instance,
              [this](const wire::PathHealth& health) {
-               if (state_ == AgentState::kSynced) Send(health);
+               if (state_ == AgentState::kSynced) SendHealth(health);
              }),
       nics_(options_.nics),
+      looks_(kMostLooksPerSecond, kMostLooksInARow, loop.Now()),
+      budget_(loop.Now()),
       reports_sent_(
           metrics.MakeCounter("espalier_agent_flow_reports_sent_total", "Flow reports sent")),
+      reports_delayed_(metrics.MakeCounter(
+          "espalier_agent_flow_reports_delayed_total",
+          "Reports of flows that were put off, as programs cause more than the agent may send")),
+      findings_dropped_(metrics.MakeCounter(
+          "espalier_agent_findings_dropped_total",
+          "Verdicts on paths and answers to probes that were dropped for the same reason")),
+      collective_reports_dropped_(metrics.MakeCounter(
+          "espalier_agent_collective_reports_dropped_total",
+          "Reports of ranks on their collectives that were dropped for the same reason")),
       pushes_applied_(
           metrics.MakeCounter("espalier_agent_pushes_applied_total",
                               "Path pushes carried out (wholly or but for some flows)")),
@@ -76,10 +96,7 @@ Agent::~Agent() { source_.OnChange({}); }
 void Agent::Start() {
   bus_.SetHandlers({.on_message = [this](PeerId, std::string_view bytes) { HandleBytes(bytes); },
                     .on_peer_gone = [this](PeerId) { LoseController(); }});
-  source_.OnChange([this] {
-    // One look for all flows that open or end in one turn of the loop.
-    if (!change_timer_) change_timer_ = loop_.After(Duration::zero(), [this] { Look(); });
-  });
+  source_.OnChange([this] { LookSoon(); });
   hello_wait_ = options_.min_hello_wait;
   SayHello();
   Look();
@@ -94,9 +111,45 @@ void Agent::SetState(AgentState state) {
 }
 
 void Agent::Send(wire::Body body) {
+  const MessageClass kind = ClassOf(body);
+  if (!budget_.HasRoomFor(kind, loop_.Now())) {
+    if (kind == MessageClass::kFindings) findings_dropped_.Add();
+    if (kind == MessageClass::kAccounts) collective_reports_dropped_.Add();
+    return;
+  }
   // What is lost here is told anew: by the next heartbeat, or by the full report after a Welcome.
-  (void)bus_.Send(kControllerPeer,
-                  wire::Encode({.sender_instance = options_.instance, .body = std::move(body)}));
+  (void)Transmit(std::move(body));
+}
+
+bool Agent::Transmit(wire::Body body) {
+  const std::int64_t entries = wire::CostOf(body);
+  std::string bytes = wire::Encode({.sender_instance = options_.instance, .body = std::move(body)});
+  budget_.Charge(bytes.size(), entries, loop_.Now());
+  return bus_.Send(kControllerPeer, std::move(bytes));
+}
+
+void Agent::SendHealth(const wire::PathHealth& health) {
+  if (held_health_.flows.empty() && budget_.HasRoomFor(MessageClass::kFindings, loop_.Now())) {
+    Send(health);
+    return;
+  }
+  for (const wire::FlowHealth& verdict : health.flows) {
+    if (held_health_.flows.size() < kMostHeldVerdicts) {
+      held_health_.flows.push_back(verdict);
+    } else {
+      findings_dropped_.Add();
+    }
+  }
+}
+
+// One look for all flows that open or end in one turn of the loop, or until there may be another.
+void Agent::LookSoon() {
+  if (change_timer_) return;
+  const bool at_once = looks_.Level(loop_.Now()) >= 1;
+  change_timer_ = loop_.After(at_once ? Duration::zero() : kLookWait, [this] {
+    looks_.Take(1, loop_.Now());
+    Look();
+  });
 }
 
 void Agent::SayHello() {
@@ -169,6 +222,8 @@ void Agent::Handle(const wire::Welcome& welcome) {
   hello_wait_ = options_.min_hello_wait;
   heartbeat_interval_ = HeartbeatInterval(welcome.heartbeat_interval_us);
   last_heard_ = loop_.Now();
+  budget_.SetLimits(welcome, loop_.Now());
+  TakeReportInterval(welcome.report_interval_us);
   report_sequence_ = 0;
   needs_full_report_ = true;
   prober_.ForgetController();
@@ -177,7 +232,14 @@ void Agent::Handle(const wire::Welcome& welcome) {
   Look();
 }
 
+void Agent::TakeReportInterval(std::uint64_t microseconds) {
+  reporter_.SetProgressInterval(microseconds < kMostReportUs
+                                    ? std::chrono::microseconds(microseconds)
+                                    : std::chrono::microseconds(kMostReportUs));
+}
+
 void Agent::Handle(const wire::Heartbeat& heartbeat) {
+  TakeReportInterval(heartbeat.report_interval_us);
   // Messages come in order, so a generation that is announced but not here was lost on the way.
   const bool lost_a_push = heartbeat.epoch == ports_.highest_epoch() &&
                            heartbeat.generation > ports_.applied_generation();
@@ -285,13 +347,19 @@ void Agent::Look() {
   flows_tracked_.Set(static_cast<double>(elephants.size()));
   if (state_ == AgentState::kSynced) Report(elephants);
   guard_.HandleMeasures(elephants);
-  const bool owes_report = state_ == AgentState::kSynced && needs_full_report_;
-  if (!flows.empty() || owes_report) {
+  if (!held_health_.flows.empty() && budget_.HasRoomFor(MessageClass::kFindings, loop_.Now())) {
+    Send(std::exchange(held_health_, {}));
+  }
+  const bool owes_report = state_ == AgentState::kSynced && (needs_full_report_ || owes_report_);
+  if (!flows.empty() || owes_report || !held_health_.flows.empty()) {
     look_timer_ = loop_.After(options_.reporter.progress_interval, [this] { Look(); });
   }
 }
 
 void Agent::Report(std::span<const FlowMeasure> flows) {
+  // What is not told now is part of the next report.
+  owes_report_ = !budget_.HasRoomFor(MessageClass::kFlows, loop_.Now());
+  if (owes_report_) return reports_delayed_.Add();
   const auto port_of = [this](const FlowSample& sample) { return PortOf(sample); };
   std::vector<wire::FlowReport> reports;
   if (needs_full_report_) {
@@ -307,8 +375,7 @@ void Agent::Report(std::span<const FlowMeasure> flows) {
   }
   for (wire::FlowReport& report : reports) {
     report.sequence = report_sequence_ + 1;
-    if (!bus_.Send(kControllerPeer, wire::Encode({.sender_instance = options_.instance,
-                                                  .body = std::move(report)}))) {
+    if (!Transmit(std::move(report))) {
       needs_full_report_ = true;  // differences to what was lost would mislead
       return;
     }

@@ -16,6 +16,7 @@
 #include "agent/port_table.h"
 #include "agent/probe_socket.h"
 #include "agent/prober.h"
+#include "agent/send_budget.h"
 #include "common/base/bus.h"
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
@@ -71,18 +72,25 @@ class Agent {
   void OnPlan(std::function<void(const wire::RankPlan&)> callback) {
     plans_.OnChange(std::move(callback));
   }
-  // What a rank says of a collective; lost where there is no controller.
+  // What a rank says of a collective; lost where there is no controller, or where ranks say more
+  // than the agent may send.
   void SendReport(const wire::CollectiveReport& report);
 
   AgentState state() const { return state_; }
 
  private:
   void SetState(AgentState state);
+  // Drops and counts it where there is no room in the budget for its class.
   void Send(wire::Body body);
+  // Whatever the budget says, which is charged. False: the bus has no room.
+  bool Transmit(wire::Body body);
+  void SendHealth(const wire::PathHealth& health);
+  void LookSoon();
   void SayHello();
   void HandleBytes(std::string_view bytes);
   void Handle(const wire::Welcome& welcome);
   void Handle(const wire::Heartbeat& heartbeat);
+  void TakeReportInterval(std::uint64_t microseconds);
   void Handle(const wire::PathPush& push);
   void Handle(const wire::ProbeOrder& order);
   void HandleStranger(const wire::Message& message);
@@ -113,6 +121,10 @@ class Agent {
   Duration hello_wait_{};
   std::uint64_t report_sequence_ = 0;
   bool needs_full_report_ = false;
+  bool owes_report_ = false;  // there was no room for the last one
+  TokenBucket looks_;         // for what sources say has changed
+  SendBudget budget_;
+  wire::PathHealth held_health_;  // for which there was no room
 
   TimerPtr hello_timer_;
   TimerPtr heartbeat_timer_;
@@ -121,6 +133,9 @@ class Agent {
   TimerPtr change_timer_;
 
   Counter& reports_sent_;
+  Counter& reports_delayed_;
+  Counter& findings_dropped_;
+  Counter& collective_reports_dropped_;
   Counter& pushes_applied_;
   Counter& stale_pushes_;
   Counter& incomplete_pushes_;

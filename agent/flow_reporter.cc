@@ -128,7 +128,7 @@ std::vector<wire::FlowReport> FlowReporter::ReportChanges(
   }
   for (; before != reported_.end(); ++before) builder.AddEnded(before->id);
   reported_ = std::move(reported);
-  if (any_progress) next_progress_ = now + options_.progress_interval;
+  if (any_progress) next_progress_ = now + progress_interval_;
   return builder.Take();
 }
 
@@ -142,7 +142,7 @@ wire::FlowReport FlowReporter::ReportAll(
     builder.AddProgress(flow, true);
     reported_.push_back(Describe(now, flow));
   }
-  next_progress_ = now + options_.progress_interval;
+  next_progress_ = now + progress_interval_;
   std::vector<wire::FlowReport> reports = builder.Take();
   wire::FlowReport report = reports.empty() ? wire::FlowReport{} : std::move(reports.front());
   report.full = true;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -37,7 +38,8 @@ struct PortInUse {
 // Thread safety: one thread. Complexity: linear in the flows.
 class FlowReporter {
  public:
-  explicit FlowReporter(const FlowReporterOptions& options) : options_(options) {}
+  explicit FlowReporter(const FlowReporterOptions& options)
+      : options_(options), progress_interval_(options.progress_interval) {}
 
   // Input: all elephants, ascending by id. No message where there is nothing to say.
   std::vector<wire::FlowReport> ReportChanges(
@@ -45,6 +47,11 @@ class FlowReporter {
       const std::function<PortInUse(const FlowSample&)>& port_in_use);
   wire::FlowReport ReportAll(TimePoint now, std::span<const FlowMeasure> flows,
                              const std::function<PortInUse(const FlowSample&)>& port_in_use);
+
+  // The least time between two reports of progress from now on: at least as configured.
+  void SetProgressInterval(Duration interval) {
+    progress_interval_ = std::max(interval, options_.progress_interval);
+  }
 
   // Flows that the last report left open.
   std::size_t size() const { return reported_.size(); }
@@ -62,6 +69,7 @@ class FlowReporter {
   bool IsWorthReporting(const Reported& before, const Reported& current) const;
 
   const FlowReporterOptions options_;
+  Duration progress_interval_;
   std::vector<Reported> reported_;  // ascending by id
   TimePoint next_progress_{};
 };

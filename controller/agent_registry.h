@@ -14,6 +14,7 @@
 
 #include "common/base/bus.h"
 #include "common/base/event_loop.h"
+#include "common/base/token_bucket.h"
 #include "controller/flow_table.h"
 #include "proto/messages.h"
 
@@ -35,9 +36,10 @@ struct Agent {
   std::vector<std::string> features;
   std::uint32_t protocol_minor = 0;
   TimePoint last_heard;
-  bool steered_before = false;        // its Hello shows pushes of an earlier controller
-  bool reported = false;              // its first full report after Hello has come
-  std::uint64_t report_sequence = 0;  // of the last report, since Hello
+  bool steered_before = false;           // its Hello shows pushes of an earlier controller
+  bool reported = false;                 // its first full report after Hello has come
+  std::uint64_t report_sequence = 0;     // of the last report, since Hello
+  std::optional<TokenBucket> allowance;  // entries (proto/message_cost.h), over all connections
 
   // Pushes. Generations count up by one per push in an epoch.
   std::uint64_t generation = 0;  // last sent

@@ -49,6 +49,14 @@ Result<void> CheckHttp(const ControllerConfig& file, const std::string& path) {
   return {};
 }
 
+void SetDetection(const ControllerConfig& file, LinkMonitorOptions& options) {
+  if (file.has_detection_max_links()) options.most_links = file.detection_max_links();
+  if (file.has_detection_max_tier_percent()) {
+    options.most_of_tier = file.detection_max_tier_percent() / 100.0;
+  }
+  options.budget_window = seconds(Or(file.detection_window_seconds(), 60));
+}
+
 }  // namespace
 
 Result<Configuration> ReadConfiguration(const std::string& path) {
@@ -78,6 +86,13 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   config.limits.messages_per_second = Or(file.max_messages_per_second(), 5000);
   config.limits.bytes_per_second = static_cast<double>(
       file.max_bytes_per_second() == 0 ? 64 << 20 : file.max_bytes_per_second());
+  config.options.agent_limits = {
+      .messages_per_second = config.limits.messages_per_second,
+      .bytes_per_second = config.limits.bytes_per_second,
+      .entries_per_second = static_cast<double>(
+          file.max_entries_per_second() == 0 ? 1'200'000 : file.max_entries_per_second())};
+  SetDetection(file, config.options.detection);
+  config.options.max_reports_per_second = Or(file.max_reports_per_second(), 100'000);
   config.log_level = *level;
   ControllerOptions& options = config.options;
   options.heartbeat_interval = milliseconds(Or(file.heartbeat_ms(), 1000));
@@ -122,6 +137,10 @@ std::vector<std::string> NeedRestart(const Configuration& running, const Configu
   compare("missed_heartbeats", old.missed_heartbeats, now.missed_heartbeats);
   compare("hash_ignores_protocol", old.fabric_hashes_protocol, now.fabric_hashes_protocol);
   compare("hash_uses_qpn", old.fabric_hashes_qpn, now.fabric_hashes_qpn);
+  compare("detection_max_links", old.detection.most_links, now.detection.most_links);
+  compare("detection_max_tier_percent", old.detection.most_of_tier, now.detection.most_of_tier);
+  compare("detection_window_seconds", old.detection.budget_window, now.detection.budget_window);
+  compare("max_reports_per_second", old.max_reports_per_second, now.max_reports_per_second);
   compare("max_probes_per_second", old.learner.max_probes_per_second,
           now.learner.max_probes_per_second);
   return fields;

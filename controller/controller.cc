@@ -9,6 +9,11 @@
 namespace espalier::controller {
 namespace {
 
+// Every start of a controller takes one epoch, and a store that was restored from a backup may be
+// behind its agents by as many as there were starts since. An agent that could name any epoch might
+// take them all. Plans' versions have room for epochs of up to 2^39 (forests/tree_plans.cc).
+constexpr std::uint64_t kMostEpochsAhead = 1 << 20;
+constexpr std::uint64_t kHighestEpochClaimed = std::uint64_t{1} << 38U;
 constexpr Duration kTickInterval = std::chrono::milliseconds(100);
 // A turn that begins later than this after it was asked for: the loop has too much to do.
 constexpr Duration kLate = std::chrono::milliseconds(50);
@@ -33,6 +38,17 @@ std::vector<fabric::LinkState> InitialStates(const fabric::Topology& topology) {
   return states;
 }
 
+// Links between the same two roles are of one tier.
+std::vector<std::uint32_t> TiersOf(const fabric::Topology& topology) {
+  std::vector<std::uint32_t> tiers;
+  for (const fabric::Link& link : topology.links()) {
+    const auto a = static_cast<std::uint32_t>(topology.node(link.a).role);
+    const auto b = static_cast<std::uint32_t>(topology.node(link.b).role);
+    tiers.push_back(std::min(a, b) << 8U | std::max(a, b));
+  }
+  return tiers;
+}
+
 std::unordered_set<std::string> HostsOf(const fabric::Topology& topology) {
   std::unordered_set<std::string> hosts;
   for (const fabric::Node& node : topology.nodes()) {
@@ -55,6 +71,7 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       learner_(state_.topology, state_.paths, state_.path_map, options_.learner, metrics),
       foresight_(state_, learner_, options_, metrics),
       failure_plans_(state_, learner_, metrics),
+      link_monitor_(options_.detection, TiersOf(state_.topology)),
       suspect_probes_(state_, [this](fabric::NodeId nic) { return ProbeAgent(nic); }),
       revival_probes_(state_, [this](fabric::NodeId nic) { return ProbeAgent(nic); }),
       placement_(state_, learner_, options_),
@@ -72,6 +89,17 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
                                         "Messages refused as malformed or out of place")),
       peers_refused_(metrics.MakeCounter("espalier_controller_peers_refused_total",
                                          "Connections that were not let in or were ended")),
+      agents_over_limit_(
+          metrics.MakeCounter("espalier_controller_agents_over_limit_total",
+                              "Times that an agent sent more than max_entries_per_second, and was "
+                              "disconnected or not let in")),
+      verdicts_ignored_(
+          metrics.MakeCounter("espalier_controller_verdicts_ignored_total",
+                              "Verdicts of hosts on their flows' paths that came too soon after "
+                              "the last")),
+      events_dropped_(metrics.MakeGauge(
+          "espalier_controller_events_dropped",
+          "Events since the start that were not kept, as their source caused too many")),
       decode_seconds_(metrics.MakeLatency("espalier_controller_decode_seconds",
                                           "From a message's arrival until it was decoded")),
       turn_wait_seconds_(metrics.MakeLatency("espalier_controller_turn_wait_seconds",
@@ -103,6 +131,13 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       links_detected_down_(metrics.MakeCounter(
           "espalier_controller_links_detected_down_total",
           "Links taken out of use as hosts or a telemetry feed found them down")),
+      detection_budget_exceeded_(metrics.MakeCounter(
+          "espalier_controller_detection_budget_exceeded_total",
+          "Times that hosts or feeds called more links dead than the budget of detection allows")),
+      links_waiting_(metrics.MakeGauge(
+          "espalier_controller_links_awaiting_operator",
+          "Links that are said to be dead and stay in use until the operator fails them, as the "
+          "budget of detection is spent")),
       recomputations_(metrics.MakeCounter("espalier_controller_recomputations_total",
                                           "Assignments of all flows on the operator's word")),
       recompute_seconds_(metrics.MakeLatency("espalier_controller_recompute_seconds",
@@ -130,6 +165,7 @@ Result<void> Controller::Start() {
   Result<StoredState> stored = store_.Begin();
   if (!stored) return Propagate(stored);
   state_.epoch = stored->epoch;
+  highest_believable_epoch_ = std::min(stored->epoch + kMostEpochsAhead, kHighestEpochClaimed);
   state_.revision = stored->revision;
   state_.intents = std::move(stored->intents);
   RestoreHistory(stored->events);
@@ -154,7 +190,7 @@ Result<void> Controller::Start() {
              }
            }});
   jobs_.Apply(state_.intents.jobs);
-  last_heartbeat_ = last_verify_ = loop_.Now();
+  last_verify_ = loop_.Now();
   tick_ = loop_.After(kTickInterval, [this] { Tick(); });
   return {};
 }
@@ -182,7 +218,8 @@ void Controller::MakeRoomForRedrawn() {
   const std::size_t moved = placement_.MakeRoomForRedrawn(loop_.Now(), options_.moves_per_start);
   if (moved == 0) return;
   flows_moved_.Add(static_cast<std::int64_t>(moved));
-  state_.history.Record(loop_.Now(), "made_room", fmt::format("for=redrawn moved={}", moved));
+  state_.history.RecordOf("controller", loop_.Now(), "made_room",
+                          fmt::format("for=redrawn moved={}", moved));
 }
 
 void Controller::RequestForesight() {
@@ -264,7 +301,8 @@ void Controller::Turn() {
   }
   if (is_late_) late_turns_.Add();
   if (is_late_ != was_late) {
-    state_.history.Record(loop_.Now(), is_late_ ? "controller_late" : "controller_in_time", "");
+    state_.history.RecordOf("controller", loop_.Now(),
+                            is_late_ ? "controller_late" : "controller_in_time", "");
   }
   PlaceNew();
   const auto can_probe = [this](fabric::NodeId nic) { return ProbeAgent(nic).has_value(); };
@@ -279,9 +317,13 @@ void Controller::Turn() {
   turn_seconds_.ObserveSeconds(SecondsSince(turn));
 }
 
-std::optional<AgentId> Controller::ProbeAgent(fabric::NodeId nic) const {
+const std::string& Controller::HostOf(fabric::NodeId nic) const {
   const fabric::Node& node = state_.topology.node(nic);
-  const auto id = state_.agents.FindByName(node.host.empty() ? node.id : node.host);
+  return node.host.empty() ? node.id : node.host;
+}
+
+std::optional<AgentId> Controller::ProbeAgent(fabric::NodeId nic) const {
+  const auto id = state_.agents.FindByName(HostOf(nic));
   if (!id || !state_.agents.At(*id).peer) return std::nullopt;
   return id;
 }
@@ -297,6 +339,7 @@ void Controller::Tick() {
   jobs_.PlanAhead();
   EndExpiredIntents();
   RecordRefusals();
+  state_.history.TellDropped(now);
   StoreEvents();
   learner_.ForgetUnused([this](const fabric::PortKey& key) { return state_.by_key.contains(key); });
   foresight_.PassTime(now);
@@ -311,26 +354,41 @@ void Controller::Tick() {
     last_verify_ = now;
     VerifyOnePort();
   }
-  if (now - last_heartbeat_ >= options_.heartbeat_interval) {
-    last_heartbeat_ = now;
-    ++heartbeats_;
-    for (std::size_t i = 0; i < state_.agents.size(); ++i) {
-      const AgentId id(static_cast<std::int32_t>(i));
-      Send(id, wire::Heartbeat{heartbeats_, state_.epoch, state_.agents.At(id).generation});
-    }
-  }
+  SendHeartbeats();
   RequestTurn();
+}
+
+void Controller::SendHeartbeats() {
+  const auto parts = static_cast<std::size_t>(
+      std::max<std::int64_t>(1, options_.heartbeat_interval / kTickInterval));
+  const std::size_t part = ticks_++ % parts;
+  if (part == 0) ++heartbeats_;
+  for (std::size_t i = part; i < state_.agents.size(); i += parts) {
+    const AgentId id(static_cast<std::int32_t>(i));
+    Send(id, wire::Heartbeat{.sequence = heartbeats_,
+                             .epoch = state_.epoch,
+                             .generation = state_.agents.At(id).generation,
+                             .report_interval_us = ReportIntervalUs()});
+  }
+}
+
+std::uint64_t Controller::ReportIntervalUs() const {
+  constexpr std::uint64_t kUsual = 10'000;  // that agents are configured with
+  constexpr std::uint64_t kSecond = 1'000'000;
+  if (options_.max_reports_per_second == 0) return 0;
+  const std::uint64_t interval = connected_ * kSecond / options_.max_reports_per_second;
+  return interval <= kUsual ? 0 : interval;
 }
 
 void Controller::DropSilentAgents() {
   const TimePoint now = loop_.Now();
-  int connected = 0;
+  std::size_t connected = 0;
   for (std::size_t i = 0; i < state_.agents.size(); ++i) {
     const AgentId id(static_cast<std::int32_t>(i));
     Agent& agent = state_.agents.At(id);
     const Duration silence = now - agent.last_heard;
     if (agent.peer && silence > options_.heartbeat_interval * options_.missed_heartbeats) {
-      state_.history.Record(now, "agent_gone", fmt::format("agent={}", agent.name));
+      state_.history.RecordOf(agent.name, now, "agent_gone", fmt::format("agent={}", agent.name));
       bus_.Disconnect(*agent.peer);
       state_.agents.Disconnect(id);
     }
@@ -339,8 +397,8 @@ void Controller::DropSilentAgents() {
       std::erase_if(slots, [&](FlowSlot slot) { return state_.flows.At(slot).tree_load != 0; });
       for (const FlowSlot slot : slots) CloseFlow(slot);
       if (!slots.empty()) {
-        state_.history.Record(now, "agent_flows_dropped",
-                              fmt::format("agent={} flows={}", agent.name, slots.size()));
+        state_.history.RecordOf(agent.name, now, "agent_flows_dropped",
+                                fmt::format("agent={} flows={}", agent.name, slots.size()));
       }
     }
     if (agent.peer && agent.reported && agent.needs_full && now >= agent.hold_until) {
@@ -348,7 +406,8 @@ void Controller::DropSilentAgents() {
     }
     connected += agent.peer ? 1 : 0;
   }
-  agents_connected_.Set(connected);
+  connected_ = connected;
+  agents_connected_.Set(static_cast<double>(connected));
   topology_version_.Set(static_cast<double>(state_.topology.version()));
 }
 
@@ -364,15 +423,15 @@ void Controller::VerifyOnePort() {
 
 void Controller::TakeFindings(const PathLearner::Findings& findings) {
   for (const PathLearner::Mismatch& mismatch : findings.mismatches) {
-    state_.history.Record(
-        loop_.Now(), "path_map_mismatch",
+    state_.history.RecordOf(
+        HostOf(mismatch.key.source), loop_.Now(), "path_map_mismatch",
         fmt::format("source={} destination={} port={}",
                     state_.topology.node(mismatch.key.source).id,
                     state_.topology.node(mismatch.key.destination).id, mismatch.port));
   }
   for (const PathLearner::GivenUp& given_up : findings.given_up) {
-    state_.history.Record(
-        loop_.Now(), "port_given_up",
+    state_.history.RecordOf(
+        HostOf(given_up.key.source), loop_.Now(), "port_given_up",
         fmt::format("source={} destination={} port={}",
                     state_.topology.node(given_up.key.source).id,
                     state_.topology.node(given_up.key.destination).id, given_up.port));
@@ -393,6 +452,7 @@ void Controller::RefreshMetrics() {
   const LoadSummary loads = Summarize(state_);
   max_link_load_.Set(loads.max_load.Value());
   max_link_load_bound_.Set(loads.lower_bound.Value());
+  events_dropped_.Set(static_cast<double>(state_.history.dropped()));
 }
 
 bool Controller::Send(AgentId id, wire::Body body) {

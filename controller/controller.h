@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -143,6 +144,12 @@ class Controller {
 
   // Messages (controller/messages.cc).
   void HandleMessage(PeerId peer, std::string_view bytes);
+  void HandleBadMessage(PeerId peer, std::size_t bytes, const Error& error);
+  // False: the agent has sent more than it may.
+  bool HasAllowance(AgentId id, std::int64_t entries);
+  void SendAway(AgentId id);
+  // Whose events these are: a host's, or "strangers" for all names that are none.
+  std::string_view SourceOf(const std::string& name) const;
   void HandleHello(PeerId peer, std::uint64_t instance, const wire::Hello& hello);
   void HandleHeartbeat(AgentId id, const wire::Heartbeat& heartbeat);
   void StartOver(AgentId id);
@@ -154,12 +161,16 @@ class Controller {
   void CloseFlow(FlowSlot slot);
   void CloseMissingFlows(AgentId id, const wire::FlowReport& report);
   void HandleHealth(AgentId id, const wire::PathHealth& health);
+  bool TakesVerdict(Flow& flow) const;
   void HandleLinkEvent(AgentId id, const wire::LinkEvent& event);
   // Detection of dead links (controller/detection.cc).
   void TakeAccusation(AgentId id, const Flow& flow, std::uint32_t path);
   void SendQuestions(std::vector<SuspectProbes::Question> questions);
   void TakeWitnesses(AgentId id, const wire::FlowReport& report);
   void UpdateLinkMonitor();
+  bool IsFailedByOperator(fabric::LinkId link) const;
+  // What has come to wait for the operator, or waits no longer.
+  void TellWaitingLinks(const std::set<fabric::LinkId>& before);
   // What an earlier controller heard of a feed holds on, until it is known better.
   void RememberReports(const ReportedLinks& reported);
   void ForgetReport(fabric::LinkId link);
@@ -192,6 +203,10 @@ class Controller {
   void VerifySomeFlows();
   void Tick();
   void DropSilentAgents();
+  // To those whose turn it is in this tick, so that all are sent one within the interval.
+  void SendHeartbeats();
+  // The least time between two reports of an agent; 0: as it is configured.
+  std::uint64_t ReportIntervalUs() const;
   void VerifyOnePort();
   void TakeFindings(const PathLearner::Findings& findings);
 
@@ -254,10 +269,13 @@ class Controller {
                               const OperatorRequest& request) const;
   void ApplyPolicies();
   void EndExpiredIntents();
+  std::uint64_t EpochToRaiseTo(std::uint64_t claimed);
   void RaiseEpoch(std::uint64_t at_least, std::function<void(Result<void>)> done);
   void RestoreHistory(const std::vector<StoredEvent>& events);
   void StoreEvents();
 
+  // The name of the agent of a NIC.
+  const std::string& HostOf(fabric::NodeId nic) const;
   // The agent that can send probes from this NIC, if it is connected.
   std::optional<AgentId> ProbeAgent(fabric::NodeId nic) const;
   bool Send(AgentId id, wire::Body body);
@@ -283,7 +301,7 @@ class Controller {
   TreeJobs jobs_;
   wire::Decoder decoder_;
   std::uint64_t instance_;
-  std::uint64_t heartbeats_ = 0;
+  std::uint64_t heartbeats_ = 0;                 // rounds
   const std::unordered_set<std::string> hosts_;  // of the topology, by the names of their agents
   std::size_t strangers_ = 0;                    // agents that are none of these
   bool turn_pending_ = false;
@@ -299,7 +317,8 @@ class Controller {
   std::size_t verify_left_ = 0;         // slots to be looked at
   std::uint64_t foreseen_changes_ = 0;  // State::path_changes when plans were last asked for
   TimerPtr tick_;
-  TimePoint last_heartbeat_;
+  std::uint64_t ticks_ = 0;
+  std::size_t connected_ = 0;  // agents, at the last tick
   TimePoint last_verify_;
   std::uint32_t verify_cursor_ = 0;
   std::deque<Operation> operations_;  // the first is being done
@@ -308,6 +327,8 @@ class Controller {
   std::vector<std::function<void(Result<void>)>> epoch_waiters_;
   std::map<std::pair<std::string, std::string>, std::int64_t> refusals_;  // who, why; untold yet
   TimePoint refusals_told_;
+  std::uint64_t highest_believable_epoch_ = 0;  // that an agent can claim to have seen
+  bool has_believed_epoch_ = false;
   std::uint64_t stored_event_ = 0;  // the latest that was given to the store
   TimePoint next_expiry_check_;
   bool reports_changed_ = false;  // State::feed_down, since it was last given to the store
@@ -316,6 +337,9 @@ class Controller {
   Counter& messages_;
   Counter& bad_messages_;
   Counter& peers_refused_;
+  Counter& agents_over_limit_;
+  Counter& verdicts_ignored_;
+  Gauge& events_dropped_;
   LatencyHistogram& decode_seconds_;
   LatencyHistogram& turn_wait_seconds_;
   LatencyHistogram& turn_seconds_;
@@ -329,6 +353,8 @@ class Controller {
   Counter& failure_misses_;
   LatencyHistogram& failure_seconds_;
   Counter& links_detected_down_;
+  Counter& detection_budget_exceeded_;
+  Gauge& links_waiting_;
   Counter& recomputations_;
   LatencyHistogram& recompute_seconds_;
   LatencyHistogram& commit_seconds_;

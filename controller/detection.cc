@@ -19,8 +19,8 @@ std::vector<fabric::LinkId> LinksOf(const fabric::Path& path) {
 }  // namespace
 
 void Controller::HandleLinkReport(fabric::LinkId link, bool up, const std::string& source) {
-  state_.history.Record(
-      loop_.Now(), up ? "link_reported_up" : "link_reported_down",
+  state_.history.RecordOf(
+      "feeds", loop_.Now(), up ? "link_reported_up" : "link_reported_down",
       fmt::format("link={} source=\"{}\"", state_.topology.link(link).id, source));
   link_monitor_.TakeReport(link, up, loop_.Now());
   if (up) {
@@ -58,6 +58,9 @@ void Controller::StoreReports() {
   storing_reports_ = true;
   StoreChange change;
   change.reported_down = state_.feed_down;
+  for (const fabric::LinkId link : state_.awaiting_operator) {
+    change.reported_down->erase(state_.topology.link(link).id);
+  }
   store_.Commit(std::move(change), [this](const Result<Committed>& committed) {
     storing_reports_ = false;
     if (committed) return StoreReports();
@@ -70,8 +73,8 @@ void Controller::StoreReports() {
 void Controller::TakeRevival(AgentId id, const wire::ProbeReport& report) {
   const auto link = revival_probes_.TakeAnswer(id, report);
   if (!link) return;
-  state_.history.Record(
-      loop_.Now(), "link_carries_packets",
+  state_.history.RecordOf(
+      state_.agents.At(id).name, loop_.Now(), "link_carries_packets",
       fmt::format("link={} seen_by={}", state_.topology.link(*link).id, state_.agents.At(id).name));
   link_monitor_.TakeProof(*link, loop_.Now());
   ForgetReport(*link);
@@ -119,8 +122,45 @@ void Controller::TakeWitnesses(AgentId id, const wire::FlowReport& report) {
   }
 }
 
+bool Controller::IsFailedByOperator(fabric::LinkId id) const {
+  const fabric::Link& link = state_.topology.link(id);
+  const Intents& intents = state_.intents;
+  const auto is_failed = [&](fabric::NodeId end) {
+    return intents.failed_nodes.contains(state_.topology.node(end).id);
+  };
+  return intents.failed_links.contains(link.id) || is_failed(link.a) || is_failed(link.b);
+}
+
+void Controller::TellWaitingLinks(const std::set<fabric::LinkId>& before) {
+  const std::set<fabric::LinkId>& waiting = link_monitor_.Waiting();
+  links_waiting_.Set(static_cast<double>(waiting.size()));
+  if (waiting == before) return;
+  state_.awaiting_operator = waiting;
+  reports_changed_ = true;  // what waits is not remembered as down
+  if (!before.empty() && !waiting.empty()) return;
+  if (waiting.empty()) {
+    return state_.history.RecordOf("detection", loop_.Now(), "detection_budget_free", "");
+  }
+  detection_budget_exceeded_.Add();
+  constexpr std::size_t kMostNamed = 16;
+  std::string named;
+  std::size_t count = 0;
+  for (const fabric::LinkId link : waiting) {
+    if (++count > kMostNamed) break;
+    named += (named.empty() ? "" : ",") + state_.topology.link(link).id;
+  }
+  state_.history.RecordOf(
+      "detection", loop_.Now(), "detection_budget_exceeded",
+      fmt::format("links={} waiting={} limit={} remedy=\"these links stay in use; if they are "
+                  "down, espalier fail link or espalier fail node takes them out of use\"",
+                  named, waiting.size(), options_.detection.most_links));
+}
+
 void Controller::UpdateLinkMonitor() {
-  const auto changes = link_monitor_.Update(loop_.Now());
+  const std::set<fabric::LinkId> waiting = link_monitor_.Waiting();
+  const auto changes = link_monitor_.Update(
+      loop_.Now(), [this](fabric::LinkId link) { return IsFailedByOperator(link); });
+  TellWaitingLinks(waiting);
   if (changes.empty()) return;
   for (const LinkMonitor::Change& change : changes) {
     if (change.down) {
@@ -129,8 +169,8 @@ void Controller::UpdateLinkMonitor() {
     } else {
       state_.detected_down.erase(change.link);
     }
-    state_.history.Record(
-        loop_.Now(), change.down ? "link_detected_down" : "link_detected_up",
+    state_.history.RecordOf(
+        "detection", loop_.Now(), change.down ? "link_detected_down" : "link_detected_up",
         fmt::format("link={} why={}", state_.topology.link(change.link).id, change.why));
   }
   ReactToReports();

@@ -74,6 +74,10 @@ struct Flow {
   std::uint64_t generation = 0;  // of the push that carried the present decision; 0: none yet
   bool dirty = false;            // decided anew since that push
 
+  // Verdicts of its host on its paths that were taken since then.
+  TimePoint verdicts_since{};
+  std::size_t verdicts = 0;
+
   // Of an edge of a job's forest, which no agent reports and which no assignment moves: what it
   // puts on each link of its path, in 1 / kLoadUnit of a flow. 0: an elephant.
   std::int64_t tree_load = 0;

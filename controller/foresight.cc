@@ -182,8 +182,8 @@ Result<std::size_t> Foresight::Declare(const Schedule& schedule, TimePoint now) 
 void Foresight::NoteSwitch(Job& job, TimePoint now) {
   if (job.was_on == job.learner.IsOn()) return;
   job.was_on = job.learner.IsOn();
-  state_.history.Record(
-      now, job.was_on ? "prediction_on" : "prediction_off",
+  state_.history.RecordOf(
+      "jobs", now, job.was_on ? "prediction_on" : "prediction_off",
       fmt::format("job={} hit_rate={:.3f}", state_.flows.JobName(job.name), job.learner.HitRate()));
 }
 

@@ -1,9 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/event_loop.h"
@@ -22,6 +26,14 @@ struct LinkMonitorOptions {
   // Both double with each failure that follows within `calm` of the last, up to this.
   Duration longest = std::chrono::minutes(10);
   Duration calm = std::chrono::minutes(10);
+  // The budget of detection: links that may be taken out of use within `budget_window` by what
+  // hosts and feeds say, in all, and as a part of the links of a tier (at least one). A link that
+  // only hosts blame counts for as long as it is down, so two hosts that lie never hold more than
+  // this. 0: no limit. Eight is a line card's worth of links that really fail together; a dead
+  // switch of more links than that waits for the operator, while hosts leave it by themselves.
+  std::size_t most_links = 8;
+  double most_of_tier = 0.25;
+  Duration budget_window = std::chrono::minutes(1);
 };
 
 // Which links between switches are down, by what others than operators say: a telemetry feed, and
@@ -32,13 +44,20 @@ struct LinkMonitorOptions {
 // own dead links by itself. As nobody can see whether such a link works again,
 // it is tried again after a while. Who fails again soon waits longer (flap damping).
 //
+// What hosts and feeds can take out of use has a budget. A link beyond it stays in use and awaits
+// the operator, who fails it or its switch; while any link waits, no other is taken out of use.
+// It no longer waits when the operator has failed it, or nobody says any more that it is down.
+//
 // Memory: O(links that anything was said of x hosts). Deterministic; times are given.
 // Thread safety: the controller's loop thread.
 class LinkMonitor {
  public:
   using Host = std::int32_t;
 
-  explicit LinkMonitor(LinkMonitorOptions options = {}) : options_(options) {}
+  // `tiers`: of each link a number that all links of its tier have; none: all are of one tier,
+  // whose size is unknown, and most_of_tier does not count.
+  explicit LinkMonitor(LinkMonitorOptions options = {}, std::vector<std::uint32_t> tiers = {})
+      : options_(options), tiers_(std::move(tiers)) {}
 
   // A feed says so. A link may be said to be down, or up, any number of times.
   void TakeReport(fabric::LinkId link, bool up, TimePoint now);
@@ -61,9 +80,13 @@ class LinkMonitor {
     bool down = false;
     std::string_view why;  // "feed", "hosts", "restored"
   };
-  // The links whose verdict has changed by now, ascending.
-  std::vector<Change> Update(TimePoint now);
+  using IsFailed = std::function<bool(fabric::LinkId)>;
+  // The links whose verdict has changed by now, ascending. Those that an operator has failed take
+  // nothing of the budget. O(links x hosts + accusations).
+  std::vector<Change> Update(TimePoint now, const IsFailed& is_failed = {});
   bool IsDown(fabric::LinkId link) const;
+  // Said to be down, but in use, as the budget is spent.
+  const std::set<fabric::LinkId>& Waiting() const { return waiting_; }
 
  private:
   struct Entry {
@@ -72,26 +95,30 @@ class LinkMonitor {
     bool is_down = false;
     std::map<Host, TimePoint> accusers;
     TimePoint witnessed{};
-    TimePoint until{};        // is_down, and nothing says so any more: up again then
-    TimePoint last_change{};  // of is_down
+    TimePoint until{};               // is_down, and nothing says so any more: up again then
+    TimePoint last_change{};         // of is_down
+    bool by_hosts = false;           // is_down, and no feed has said so
+    std::optional<TimePoint> spent;  // when it last took of the budget
     std::uint32_t flaps = 0;
   };
 
   void Forget(Entry& entry, TimePoint now);
-  bool IsCondemned(fabric::LinkId link, const Entry& entry) const;
+  std::set<fabric::LinkId> Condemned() const;
+  // Of the links that are to go down: those that may not. They wait from now on.
+  void HoldBack(std::set<fabric::LinkId>& falling, const IsFailed& is_failed, TimePoint now);
+  std::uint32_t TierOf(fabric::LinkId link) const;
   Duration Damped(Duration base, const Entry& entry) const;
   void GoDown(Entry& entry, TimePoint now);
 
   LinkMonitorOptions options_;
   std::map<fabric::LinkId, Entry> links_;
-  // Links that were blamed together: the paths that were found dead in the window.
-  struct Accusation {
-    Host host = 0;
-    TimePoint time;
-    std::vector<fabric::LinkId> links;
-  };
-  std::vector<Accusation> accusations_;
+  // The paths that each host found dead in the window, and when it last did: links that were blamed
+  // together.
+  std::map<Host, std::map<std::vector<fabric::LinkId>, TimePoint>> accusations_;
+  std::size_t accusation_count_ = 0;
   std::size_t accused_ = 0;  // links with accusers
+  std::vector<std::uint32_t> tiers_;
+  std::set<fabric::LinkId> waiting_;
 };
 
 }  // namespace espalier::controller

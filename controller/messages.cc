@@ -13,10 +13,13 @@
 namespace espalier::controller {
 namespace {
 
-// Every start of a controller takes one epoch; an agent that could name any might take them all.
-constexpr std::uint64_t kMostEpochsAhead = 1 << 20;
 // Agents whose host is not in the topology (which may be behind): no name is ever forgotten.
 constexpr std::size_t kMostStrangers = 1'024;
+// Those that are no agents of ours, as a source of events.
+constexpr std::string_view kStrangers = "strangers";
+// Of each path of a flow, a host may say once in this time that it does not carry: an agent looks
+// again after twice as long at the earliest (PathGuardOptions::redraw_interval).
+constexpr Duration kVerdictInterval = std::chrono::milliseconds(100);
 
 template <typename... Handlers>
 struct Overloaded : Handlers... {
@@ -79,12 +82,7 @@ void Controller::HandleMessage(PeerId peer, std::string_view bytes) {
   const TimePoint received = loop_.Now();
   const Result<const wire::Message*> decoded = decoder_.Decode(bytes);
   decode_seconds_.ObserveSeconds(SecondsSince(received));
-  if (!decoded) {
-    bad_messages_.Add();
-    Log(LogLevel::kWarning, "event=bad_message peer={} bytes={} error=\"{}\"", peer.value(),
-        bytes.size(), decoded.error().message);
-    return;
-  }
+  if (!decoded) return HandleBadMessage(peer, bytes.size(), decoded.error());
   const wire::Message& message = **decoded;
   if (const auto* hello = std::get_if<wire::Hello>(&message.body)) {
     HandleHello(peer, message.sender_instance, *hello);
@@ -97,6 +95,7 @@ void Controller::HandleMessage(PeerId peer, std::string_view bytes) {
     Refuse(peer, "", "say Hello first");
     return;
   }
+  if (!HasAllowance(*id, wire::CostOf(message.body))) return SendAway(*id);
   state_.agents.At(*id).last_heard = loop_.Now();
   std::visit(Overloaded{
                  [&](const wire::FlowReport& report) { HandleFlowReport(*id, report); },
@@ -117,6 +116,35 @@ void Controller::HandleMessage(PeerId peer, std::string_view bytes) {
              message.body);
 }
 
+void Controller::HandleBadMessage(PeerId peer, std::size_t bytes, const Error& error) {
+  bad_messages_.Add();
+  const auto id = state_.agents.FindByPeer(peer);
+  state_.history.RecordOf(
+      id ? std::string_view(state_.agents.At(*id).name) : kStrangers, loop_.Now(), "bad_message",
+      fmt::format("peer={} bytes={} error=\"{}\"", peer.value(), bytes, error.message));
+  if (id && !HasAllowance(*id, wire::kCostOfBadMessage)) SendAway(*id);
+}
+
+bool Controller::HasAllowance(AgentId id, std::int64_t entries) {
+  std::optional<TokenBucket>& allowance = state_.agents.At(id).allowance;
+  const double limit = options_.agent_limits.entries_per_second;
+  if (!allowance) allowance.emplace(limit, limit, loop_.Now());
+  return allowance->Take(static_cast<double>(entries), loop_.Now());
+}
+
+void Controller::SendAway(AgentId id) {
+  const Agent& agent = state_.agents.At(id);
+  agents_over_limit_.Add();
+  HandleRefusal(agent.name, "it sends more entries than max_entries_per_second");
+  bus_.Disconnect(*agent.peer);
+  state_.agents.Disconnect(id);
+}
+
+std::string_view Controller::SourceOf(const std::string& name) const {
+  return hosts_.contains(name) || state_.agents.FindByName(name) ? std::string_view(name)
+                                                                 : kStrangers;
+}
+
 void Controller::Refuse(PeerId peer, const std::string& name, const std::string& reason) {
   wire::Welcome welcome;
   welcome.accepted = false;
@@ -124,8 +152,8 @@ void Controller::Refuse(PeerId peer, const std::string& name, const std::string&
   welcome.epoch = state_.epoch;
   SendTo(peer, std::move(welcome));
   if (name.empty()) return;
-  state_.history.Record(loop_.Now(), "agent_refused",
-                        fmt::format("agent={} reason=\"{}\"", name, reason));
+  state_.history.RecordOf(SourceOf(name), loop_.Now(), "agent_refused",
+                          fmt::format("agent={} reason=\"{}\"", name, reason));
 }
 
 void Controller::HandleRefusal(const std::string& who, const std::string& reason) {
@@ -141,11 +169,19 @@ void Controller::RecordRefusals() {
   if (refusals_.empty() || loop_.Now() - refusals_told_ < kInterval) return;
   refusals_told_ = loop_.Now();
   for (const auto& [refusal, count] : std::exchange(refusals_, {})) {
-    state_.history.Record(
-        loop_.Now(), "peer_refused",
+    state_.history.RecordOf(
+        SourceOf(refusal.first), loop_.Now(), "peer_refused",
         fmt::format("who={} reason=\"{}\" count={}",
                     refusal.first.empty() ? "unknown" : refusal.first, refusal.second, count));
   }
+}
+
+// The first agent that has seen a later controller than the store knows of is believed to the
+// letter. A second one, who has seen a still later one, may be a liar on the way up: all that can
+// be believed is passed at once, so that there are never more than two raises, with their full
+// pushes to all agents, in the life of a controller.
+std::uint64_t Controller::EpochToRaiseTo(std::uint64_t claimed) {
+  return std::exchange(has_believed_epoch_, true) ? highest_believable_epoch_ : claimed;
 }
 
 void Controller::HandleHello(PeerId peer, std::uint64_t instance, const wire::Hello& hello) {
@@ -168,16 +204,21 @@ void Controller::HandleHello(PeerId peer, std::uint64_t instance, const wire::He
   const AgentId id = state_.agents.Intern(hello.name);
   Agent& agent = state_.agents.At(id);
   const TimePoint now = loop_.Now();
+  if (!HasAllowance(id, wire::CostOf(hello))) {
+    agents_over_limit_.Add();
+    return Refuse(peer, hello.name, "it sends more entries than max_entries_per_second");
+  }
   if (agent.peer && agent.instance != instance &&
       now - agent.last_heard <= options_.heartbeat_interval * options_.missed_heartbeats) {
     Refuse(peer, hello.name, "another agent of this name is connected (names must be unique)");
     return;
   }
-  if (hello.highest_epoch > state_.epoch + kMostEpochsAhead) {
+  if (hello.highest_epoch > std::max(highest_believable_epoch_, state_.epoch)) {
     return Refuse(peer, hello.name, "an epoch so high that no controller can have given it");
   }
   if (hello.highest_epoch >= state_.epoch && agent.instance != instance) {
-    return RaiseEpoch(hello.highest_epoch, [this, peer, instance, hello](Result<void> raised) {
+    return RaiseEpoch(EpochToRaiseTo(hello.highest_epoch), [this, peer, instance,
+                                                            hello](Result<void> raised) {
       if (raised) return HandleHello(peer, instance, hello);
       Refuse(peer, hello.name, "the controller cannot save its epoch: " + raised.error().message);
     });
@@ -200,9 +241,14 @@ void Controller::HandleHello(PeerId peer, std::uint64_t instance, const wire::He
   welcome.accepted = true;
   welcome.epoch = state_.epoch;
   welcome.heartbeat_interval_us = Microseconds(options_.heartbeat_interval);
+  welcome.report_interval_us = ReportIntervalUs();
+  const wire::AgentLimits& limits = options_.agent_limits;
+  welcome.max_messages_per_second = static_cast<std::uint64_t>(limits.messages_per_second);
+  welcome.max_bytes_per_second = static_cast<std::uint64_t>(limits.bytes_per_second);
+  welcome.max_entries_per_second = static_cast<std::uint64_t>(limits.entries_per_second);
   SendTo(peer, std::move(welcome));
-  state_.history.Record(now, "agent_up",
-                        fmt::format("agent={} nics={}", hello.name, hello.nics.size()));
+  state_.history.RecordOf(hello.name, now, "agent_up",
+                          fmt::format("agent={} nics={}", hello.name, hello.nics.size()));
 }
 
 void Controller::HandleHeartbeat(AgentId id, const wire::Heartbeat& heartbeat) {
@@ -213,7 +259,8 @@ void Controller::HandleHeartbeat(AgentId id, const wire::Heartbeat& heartbeat) {
 // with a full one.
 void Controller::StartOver(AgentId id) {
   const Agent& agent = state_.agents.At(id);
-  state_.history.Record(loop_.Now(), "report_lost", fmt::format("agent={}", agent.name));
+  state_.history.RecordOf(agent.name, loop_.Now(), "report_lost",
+                          fmt::format("agent={}", agent.name));
   bus_.Disconnect(*agent.peer);
   state_.agents.Disconnect(id);
 }
@@ -275,9 +322,9 @@ std::vector<FlowSlot> Controller::OpenFlows(AgentId id, const wire::FlowReport& 
                      was_steered ? SteeredPorts(opened) : std::vector<std::uint16_t>{});
   }
   if (refused > 0) {
-    state_.history.Record(loop_.Now(), "flows_refused",
-                          fmt::format("agent={} flows={} limit={}", agent.name, refused,
-                                      options_.max_flows_per_agent));
+    state_.history.RecordOf(agent.name, loop_.Now(), "flows_refused",
+                            fmt::format("agent={} flows={} limit={}", agent.name, refused,
+                                        options_.max_flows_per_agent));
   }
   return slots;
 }
@@ -320,34 +367,47 @@ void Controller::CloseMissingFlows(AgentId id, const wire::FlowReport& report) {
   }
 }
 
+bool Controller::TakesVerdict(Flow& flow) const {
+  const TimePoint now = loop_.Now();
+  if (flow.verdicts == 0 || now - flow.verdicts_since >= kVerdictInterval) {
+    flow.verdicts_since = now;
+    flow.verdicts = 0;
+  }
+  return flow.verdicts++ < std::max<std::size_t>(1, flow.ways.size());
+}
+
 void Controller::HandleHealth(AgentId id, const wire::PathHealth& health) {
+  const std::string& host = state_.agents.At(id).name;
+  bool has_accused = false;
   for (const wire::FlowHealth& report : health.flows) {
     const auto slot = state_.flows.Find(id, report.flow);
-    if (!slot || report.verdict == wire::PathVerdict::kGood) continue;
-    if (report.verdict != wire::PathVerdict::kSlow) {
-      TakeAccusation(id, state_.flows.At(*slot), report.path_id);
+    const bool is_dead =
+        report.verdict == wire::PathVerdict::kDead || report.verdict == wire::PathVerdict::kRedrawn;
+    if (!slot || !is_dead) continue;
+    Flow& flow = state_.flows.At(*slot);
+    if (!TakesVerdict(flow)) {
+      verdicts_ignored_.Add();
+      continue;
     }
-    if (report.verdict == wire::PathVerdict::kRedrawn) {
-      state_.history.Record(loop_.Now(), "flow_redrawn",
-                            fmt::format("flow={} port={}", state_.FlowName(state_.flows.At(*slot)),
-                                        report.source_port));
-      placement_.HandleRedraw(*slot, report.path_id, report.source_port, loop_.Now());
-      RequestTurn();
-    } else if (report.verdict == wire::PathVerdict::kDead) {
-      state_.history.Record(loop_.Now(), "flow_path_dead",
-                            fmt::format("flow={} port={}", state_.FlowName(state_.flows.At(*slot)),
-                                        report.source_port));
-    }
+    TakeAccusation(id, flow, report.path_id);
+    has_accused = true;
+    const bool is_redrawn = report.verdict == wire::PathVerdict::kRedrawn;
+    state_.history.RecordOf(
+        host, loop_.Now(), is_redrawn ? "flow_redrawn" : "flow_path_dead",
+        fmt::format("flow={} port={}", state_.FlowName(flow), report.source_port));
+    if (!is_redrawn) continue;
+    placement_.HandleRedraw(*slot, report.path_id, report.source_port, loop_.Now());
+    RequestTurn();
   }
-  UpdateLinkMonitor();
+  if (has_accused) UpdateLinkMonitor();
 }
 
 void Controller::HandleProbeReport(AgentId id, const wire::ProbeReport& report) {
   const auto is_own = [&](fabric::NodeId nic) { return ProbeAgent(nic) == id; };
   if (!report.error.empty()) {
-    state_.history.Record(loop_.Now(), "probe_failed",
-                          fmt::format("agent={} order={} error=\"{}\"", state_.agents.At(id).name,
-                                      report.order, report.error));
+    state_.history.RecordOf(state_.agents.At(id).name, loop_.Now(), "probe_failed",
+                            fmt::format("agent={} order={} error=\"{}\"", state_.agents.At(id).name,
+                                        report.order, report.error));
   }
   if (SuspectProbes::IsAnswer(report)) return TakeSuspectAnswer(id, report);
   if (RevivalProbes::IsAnswer(report)) return TakeRevival(id, report);
@@ -367,8 +427,8 @@ void Controller::HandleLinkEvent(AgentId id, const wire::LinkEvent& event) {
   const bool changed =
       event.up ? state_.reported_down.erase(link) > 0 : state_.reported_down.insert(link).second;
   if (!changed) return;
-  state_.history.Record(
-      loop_.Now(), event.up ? "nic_up" : "nic_down",
+  state_.history.RecordOf(
+      state_.agents.At(id).name, loop_.Now(), event.up ? "nic_up" : "nic_down",
       fmt::format("agent={} link={}", state_.agents.At(id).name, state_.topology.link(link).id));
   ReactToReports();
 }

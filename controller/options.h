@@ -7,8 +7,10 @@
 
 #include "common/base/event_loop.h"
 #include "common/base/wall_time.h"
+#include "controller/link_monitor.h"
 #include "controller/path_learner.h"
 #include "controller/routing/live_paths.h"
+#include "proto/message_cost.h"
 
 namespace espalier::controller {
 
@@ -51,6 +53,14 @@ struct ControllerOptions {
   // single link and switch.
   bool plan_ahead = true;
   std::size_t max_flows_per_agent = 16'384;
+  // What one agent may send, which it is told; an agent that exceeds it is sent away. The bus
+  // counts messages and bytes, the controller entries.
+  wire::AgentLimits agent_limits;
+  LinkMonitorOptions detection;
+  // Reports of progress that all agents together are to send in a second at most: with more than
+  // a hundredth as many agents, each is told to report less often than every 10 ms. The control
+  // loop takes several times as many (tests/bench/control_loop_bench).
+  std::uint32_t max_reports_per_second = 100'000;
   PathLearnerOptions learner;
   // Runs long work where it keeps no loop waiting, and then `done` on the controller's loop; none:
   // both run on that loop.

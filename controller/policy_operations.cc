@@ -108,6 +108,10 @@ void Controller::TakeConfiguration(const ControllerOptions& options, const std::
   }
   configured_.lease = options.lease;
   configured_.verify_interval = options.verify_interval;
+  configured_.agent_limits = options.agent_limits;
+  for (std::size_t i = 0; i < state_.agents.size(); ++i) {
+    state_.agents.At(AgentId(static_cast<std::int32_t>(i))).allowance.reset();  // by the new limits
+  }
   ApplyPolicies();
   RecordEvent("reloaded", text);
 }

@@ -182,16 +182,16 @@ void Publisher::HandleAck(AgentId id, const wire::Ack& ack, TimePoint now) {
     case wire::AckStatus::kApplied:
       return;
     case wire::AckStatus::kFailed:
-      state_.history.Record(now, "push_failed",
-                            fmt::format("agent={} flows={} detail=\"{}\"", agent.name,
-                                        ack.failed_flows.size(), ack.detail));
+      state_.history.RecordOf(agent.name, now, "push_failed",
+                              fmt::format("agent={} flows={} detail=\"{}\"", agent.name,
+                                          ack.failed_flows.size(), ack.detail));
       return;
     case wire::AckStatus::kNeedFull:
       if (ack.generation >= agent.generation) state_.agents.QueueFullPush(id);
       return;
     case wire::AckStatus::kStaleEpoch:
-      state_.history.Record(
-          now, "stale_epoch",
+      state_.history.RecordOf(
+          agent.name, now, "stale_epoch",
           fmt::format("agent={} ours={} its={}", agent.name, state_.epoch, ack.epoch));
       return;
   }

@@ -61,9 +61,10 @@ struct State {
   std::uint64_t epoch = 0;     // of this controller
   std::uint64_t revision = 0;  // of the intents
   Intents intents;
-  std::set<fabric::LinkId> reported_down;  // by agents, of their own NICs
-  std::set<fabric::LinkId> detected_down;  // by LinkMonitor
-  ReportedLinks feed_down;                 // what a feed said last, over restarts
+  std::set<fabric::LinkId> reported_down;      // by agents, of their own NICs
+  std::set<fabric::LinkId> detected_down;      // by LinkMonitor
+  std::set<fabric::LinkId> awaiting_operator;  // LinkMonitor::Waiting
+  ReportedLinks feed_down;                     // what a feed said last, over restarts
   std::unordered_map<fabric::PortKey, std::vector<FlowSlot>> by_key;  // few each
   std::vector<FlowSlot> unplaced;  // became kNew since the last assignment
 

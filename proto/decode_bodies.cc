@@ -59,6 +59,7 @@ void DecodeBody(const v1::Welcome& from, Rules& rules, Welcome& to) {
   rules.Text("welcome.reason", from.reason());
   rules.InRange("welcome.heartbeat_interval_us", from.heartbeat_interval_us(),
                 from.accepted() ? 1 : 0, kMaxDurationUs);
+  rules.InRange("welcome.report_interval_us", from.report_interval_us(), 0, kMaxDurationUs);
   DecodeFeatures("welcome.features", from.features(), rules, to.features);
   to.accepted = from.accepted();
   to.reason = from.reason();
@@ -66,12 +67,18 @@ void DecodeBody(const v1::Welcome& from, Rules& rules, Welcome& to) {
   to.protocol_minor = from.protocol_minor();
   to.epoch = from.epoch();
   to.heartbeat_interval_us = from.heartbeat_interval_us();
+  to.report_interval_us = from.report_interval_us();
+  to.max_messages_per_second = from.max_messages_per_second();
+  to.max_bytes_per_second = from.max_bytes_per_second();
+  to.max_entries_per_second = from.max_entries_per_second();
 }
 
-void DecodeBody(const v1::Heartbeat& from, Rules& /*rules*/, Heartbeat& to) {
+void DecodeBody(const v1::Heartbeat& from, Rules& rules, Heartbeat& to) {
+  rules.InRange("heartbeat.report_interval_us", from.report_interval_us(), 0, kMaxDurationUs);
   to.sequence = from.sequence();
   to.epoch = from.epoch();
   to.generation = from.generation();
+  to.report_interval_us = from.report_interval_us();
 }
 
 void DecodeBody(const v1::Ack& from, Rules& rules, Ack& to) {

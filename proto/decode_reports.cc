@@ -243,6 +243,7 @@ void DecodeBody(const v1::PathHealth& from, Rules& rules, PathHealth& to) {
   rules.InRange("path_health.achieved_bps", Column(from.achieved_bps()), 0, kMaxQuantity);
   rules.InRange("path_health.planned_bps", Column(from.planned_bps()), 0, kMaxQuantity);
   rules.InRange("path_health.verdict", Column(from.verdict()), 0, v1::PathVerdict_MAX);
+  rules.AtMostEach(flow, Column(from.flow()), kMaxPathsPerFlow);
   if (!rules.ok()) return;
   to.flows.resize(Size(n));
   for (int i = 0; i < n; ++i) {

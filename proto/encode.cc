@@ -78,12 +78,17 @@ void EncodeBody(const Welcome& from, v1::Welcome& to) {
   to.set_epoch(from.epoch);
   to.set_heartbeat_interval_us(from.heartbeat_interval_us);
   to.mutable_features()->Add(from.features.begin(), from.features.end());
+  to.set_report_interval_us(from.report_interval_us);
+  to.set_max_messages_per_second(from.max_messages_per_second);
+  to.set_max_bytes_per_second(from.max_bytes_per_second);
+  to.set_max_entries_per_second(from.max_entries_per_second);
 }
 
 void EncodeBody(const Heartbeat& from, v1::Heartbeat& to) {
   to.set_sequence(from.sequence);
   to.set_epoch(from.epoch);
   to.set_generation(from.generation);
+  to.set_report_interval_us(from.report_interval_us);
 }
 
 void EncodeBody(const FlowReport& from, v1::FlowReport& to) {

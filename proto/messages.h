@@ -49,6 +49,10 @@ struct Welcome {
   std::uint64_t epoch = 0;
   std::uint64_t heartbeat_interval_us = 0;
   std::vector<std::string> features;
+  std::uint64_t report_interval_us = 0;
+  std::uint64_t max_messages_per_second = 0;
+  std::uint64_t max_bytes_per_second = 0;
+  std::uint64_t max_entries_per_second = 0;
   bool operator==(const Welcome&) const = default;
 };
 
@@ -56,6 +60,7 @@ struct Heartbeat {
   std::uint64_t sequence = 0;
   std::uint64_t epoch = 0;
   std::uint64_t generation = 0;
+  std::uint64_t report_interval_us = 0;
   bool operator==(const Heartbeat&) const = default;
 };
 

@@ -98,6 +98,16 @@ void Rules::Unique(const Field& field, std::span<const std::uint64_t> ids, const
   Fail(other_field, fmt::format("{} stands in {} too", *twice, field.ToString()));
 }
 
+void Rules::AtMostEach(const Field& field, std::span<const std::uint64_t> ids, std::size_t limit) {
+  if (ids.size() <= limit || Ascends(ids)) return;
+  scratch_.assign(ids.begin(), ids.end());
+  std::sort(scratch_.begin(), scratch_.end());
+  for (std::size_t last = limit; last < scratch_.size(); ++last) {
+    if (scratch_[last] != scratch_[last - limit]) continue;
+    return Fail(field, fmt::format("{} stands there more than {} times", scratch_[last], limit));
+  }
+}
+
 void Rules::Name(const Field& field, std::string_view name, Presence presence) {
   if (name.empty() && presence == Presence::kRequired) Fail(field, "is missing");
   Printable(field, name, kMaxNameBytes);

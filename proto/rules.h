@@ -71,6 +71,9 @@ class Rules {
   void Unique(const Field& field, std::span<const std::uint64_t> ids, const Field& other_field,
               std::span<const std::uint64_t> others);
 
+  // No value more than `limit` times.
+  void AtMostEach(const Field& field, std::span<const std::uint64_t> ids, std::size_t limit);
+
   void Name(const Field& field, std::string_view name, Presence presence);
   void Text(const Field& field, std::string_view text);
   // 4 or 16 bytes in network order, of an address that is not "::". None where it is refused.

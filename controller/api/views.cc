@@ -121,6 +121,8 @@ std::string LiveStatus(const State& state, const FlowCensus& census, const LoadS
   json.Key("drained_links").Integer(static_cast<std::int64_t>(state.intents.drained_links.size()));
   json.Key("failed_nodes").Integer(static_cast<std::int64_t>(state.intents.failed_nodes.size()));
   json.Key("drained_nodes").Integer(static_cast<std::int64_t>(state.intents.drained_nodes.size()));
+  json.Key("links_awaiting_operator")
+      .Integer(static_cast<std::int64_t>(state.awaiting_operator.size()));
   json.EndObject();
   return json.Text();
 }

@@ -255,8 +255,8 @@ void TreeJobs::TakeForest(const std::string& name,
   job.problem.clear();
   if (!forest) {
     job.problem = forest.error().message;
-    state_.history.Record(loop_.Now(), "job_stuck",
-                          fmt::format("job={} cause=\"{}\"", name, job.problem));
+    state_.history.RecordOf("jobs", loop_.Now(), "job_stuck",
+                            fmt::format("job={} cause=\"{}\"", name, job.problem));
     return;
   }
   if (job.in_force && *job.in_force->forest == *forest) {
@@ -296,7 +296,8 @@ void TreeJobs::HandleFindings() {
   bool asked = false;
   for (auto& [name, job] : jobs_) {
     if (!job.next && job.in_force && LeadsElsewhere(*job.in_force)) {
-      state_.history.Record(loop_.Now(), "job_port_remapped", fmt::format("job={}", name));
+      state_.history.RecordOf("jobs", loop_.Now(), "job_port_remapped",
+                              fmt::format("job={}", name));
       job.next = NewPlan(job, job.in_force->forest, job.in_force->listens, job.in_force->origin);
     }
     if (job.in_force && !job.in_force->asked_back.empty()) asked = LookBack(job) || asked;
@@ -317,9 +318,9 @@ Result<void> TreeJobs::HandleReport(AgentId agent, const wire::CollectiveReport&
   if (!report.error.empty()) {
     ++job.failures;
     job.last_failure = fmt::format("rank {}: {}", report.rank, report.error);
-    state_.history.Record(loop_.Now(), "collective_failed",
-                          fmt::format("job={} rank={} sequence={} error=\"{}\"", report.job,
-                                      report.rank, report.sequence, report.error));
+    state_.history.RecordOf(state_.agents.At(agent).name, loop_.Now(), "collective_failed",
+                            fmt::format("job={} rank={} sequence={} error=\"{}\"", report.job,
+                                        report.rank, report.sequence, report.error));
     return {};
   }
   job.collectives = std::max(job.collectives, report.sequence);

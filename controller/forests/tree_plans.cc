@@ -15,6 +15,16 @@
 namespace espalier::controller {
 namespace {
 
+// Versions grow from plan to plan and from controller to controller, and ranks agree on them as
+// integers of 64 bits with a sign: there is room for 2^38 epochs, of which an agent can take 2^20 a
+// start at most, and for 2^24 plans in each. They begin above those of earlier releases, which were
+// 2^32 an epoch, as long as there had been fewer than 2^20 starts.
+std::uint64_t PlanVersion(std::uint64_t epoch, std::uint64_t plan) {
+  constexpr std::uint64_t kFirst = std::uint64_t{1} << 52U;
+  constexpr std::uint64_t kPlanBits = 24;
+  return kFirst + (epoch << kPlanBits) + plan;
+}
+
 constexpr Duration kPortRest = std::chrono::minutes(2);
 constexpr std::uint8_t kMostRefused = 16;  // ports of an edge whose ways back are dead
 // The flows of trees have numbers that agents, who count connections and their flows, do not reach.
@@ -230,7 +240,8 @@ bool TreeJobs::LookBack(TreeJob& job) {
   }
   plan.asked_back.clear();
   if (job.next || job.planning) return true;  // comes with other ports
-  state_.history.Record(loop_.Now(), "job_answers_lost", fmt::format("job={}", job.spec.name));
+  state_.history.RecordOf("jobs", loop_.Now(), "job_answers_lost",
+                          fmt::format("job={}", job.spec.name));
   job.next = NewPlan(job, plan.forest, plan.listens, plan.origin);
   ChoosePorts(job);
   return true;
@@ -242,7 +253,7 @@ void TreeJobs::PutInForce(TreeJob& job) {
   TakeOutOfForce(job);
   job.in_force = std::move(job.next);
   job.next.reset();
-  job.in_force->version = (state_.epoch << 32U) + ++plans_made_;
+  job.in_force->version = PlanVersion(state_.epoch, ++plans_made_);
   OpenFlows(job);
   PushPlans(job);
   ready_.SetElements(job.spec.name, LoadsOf(*job.in_force));
@@ -251,8 +262,8 @@ void TreeJobs::PutInForce(TreeJob& job) {
         std::chrono::duration<double>(loop_.Now() - *job.broken_since).count());
     job.broken_since.reset();
   }
-  state_.history.Record(
-      loop_.Now(), "job_planned",
+  state_.history.RecordOf(
+      "jobs", loop_.Now(), "job_planned",
       fmt::format("job={} plan={} origin={} edges={} crossing={} algbw_gbps={:.6g}", job.spec.name,
                   job.in_force->version, PlanOriginName(job.in_force->origin),
                   job.in_force->forest->edges.size(), job.in_force->flows.size(),

@@ -42,6 +42,27 @@ TEST_F(ConfigurationTest, HasDefaultsForAllButTheTopology) {
   EXPECT_TRUE(config->options.plan_ahead);
 }
 
+TEST_F(ConfigurationTest, HasLimitsForAgentsAndDetection) {
+  const auto config = Read("topology_file: \"t.json\"\n");
+  ASSERT_TRUE(config.has_value()) << config.error().message;
+  EXPECT_EQ(config->options.agent_limits.messages_per_second, 5'000);
+  EXPECT_EQ(config->options.agent_limits.entries_per_second, 1'200'000);
+  EXPECT_EQ(config->options.detection.most_links, 8U);
+  EXPECT_EQ(config->options.detection.budget_window, 60s);
+  const auto other = Read(
+      "topology_file: \"t.json\" max_messages_per_second: 7 max_entries_per_second: 9\n"
+      "detection_max_links: 0 detection_max_tier_percent: 10 detection_window_seconds: 5\n"
+      "max_reports_per_second: 3\n");
+  ASSERT_TRUE(other.has_value()) << other.error().message;
+  EXPECT_EQ(other->options.agent_limits.messages_per_second, 7);
+  EXPECT_EQ(other->options.agent_limits.entries_per_second, 9);
+  EXPECT_EQ(other->options.detection.most_links, 0U);
+  EXPECT_EQ(other->options.detection.most_of_tier, 0.1);
+  EXPECT_EQ(other->options.detection.budget_window, 5s);
+  EXPECT_EQ(other->options.max_reports_per_second, 3U);
+  EXPECT_FALSE(NeedRestart(*config, *other).empty());
+}
+
 TEST_F(ConfigurationTest, TakesWhatTheFileSays) {
   const auto config = Read(
       "topology_file: \"t.json\" http: \"127.0.0.1:1\" http: \"unix:/x\" heartbeat_ms: 250\n"

@@ -21,7 +21,11 @@ Welcome MakeWelcome() {
           .protocol_minor = 1,
           .epoch = 6,
           .heartbeat_interval_us = 500'000,
-          .features = {"probe"}};
+          .features = {"probe"},
+          .report_interval_us = 50'000,
+          .max_messages_per_second = 5'000,
+          .max_bytes_per_second = 64 << 20,
+          .max_entries_per_second = 1'200'000};
 }
 
 FlowReport MakeFlowReport() {
@@ -135,27 +139,28 @@ RankPlan MakeRankPlan() {
 }  // namespace
 
 std::vector<Message> MakeExamples() {
-  const std::vector<Body> bodies = {MakeHello(),
-                                    MakeWelcome(),
-                                    Heartbeat{.sequence = 100, .epoch = 6, .generation = 42},
-                                    MakeFlowReport(),
-                                    MakePathPush(),
-                                    MakeAck(),
-                                    MakeProbeOrder(),
-                                    MakeProbeReport(),
-                                    MakePathHealth(),
-                                    LinkEvent{.link = "leaf2--spine1",
-                                              .address = Address("10.0.0.7"),
-                                              .up = false,
-                                              .source = "netlink"},
-                                    MakeRankPlan(),
-                                    CollectiveReport{.job = "train-1",
-                                                     .rank = 2,
-                                                     .sequence = 12,
-                                                     .collective = "allreduce",
-                                                     .bytes = 1'048'576,
-                                                     .duration_us = 900,
-                                                     .error = "timed out"}};
+  const std::vector<Body> bodies = {
+      MakeHello(),
+      MakeWelcome(),
+      Heartbeat{.sequence = 100, .epoch = 6, .generation = 42, .report_interval_us = 20'000},
+      MakeFlowReport(),
+      MakePathPush(),
+      MakeAck(),
+      MakeProbeOrder(),
+      MakeProbeReport(),
+      MakePathHealth(),
+      LinkEvent{.link = "leaf2--spine1",
+                .address = Address("10.0.0.7"),
+                .up = false,
+                .source = "netlink"},
+      MakeRankPlan(),
+      CollectiveReport{.job = "train-1",
+                       .rank = 2,
+                       .sequence = 12,
+                       .collective = "allreduce",
+                       .bytes = 1'048'576,
+                       .duration_us = 900,
+                       .error = "timed out"}};
   std::vector<Message> examples;
   for (const Body& body : bodies) examples.push_back({.sender_instance = 0x1234, .body = body});
   return examples;

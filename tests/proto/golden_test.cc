@@ -89,5 +89,18 @@ TEST(Golden, FlowReportsOfTheFirstVersionAreRead) {
   EXPECT_TRUE(std::get<FlowReport>((*decoded)->body) == expected);
 }
 
+TEST(Golden, WelcomesAndHeartbeatsOfTheFirstVersionAreRead) {
+  Decoder decoder;
+  const auto welcome = decoder.Decode(FromHex(ReadGolden("welcome_1_0")));
+  ASSERT_TRUE(welcome.has_value()) << welcome.error().message;
+  Welcome expected = std::get<Welcome>(MakeExamples()[1].body);
+  expected.report_interval_us = expected.max_messages_per_second = 0;
+  expected.max_bytes_per_second = expected.max_entries_per_second = 0;
+  EXPECT_TRUE(std::get<Welcome>((*welcome)->body) == expected);
+  const auto heartbeat = decoder.Decode(FromHex(ReadGolden("heartbeat_1_0")));
+  ASSERT_TRUE(heartbeat.has_value()) << heartbeat.error().message;
+  EXPECT_EQ(std::get<Heartbeat>((*heartbeat)->body).report_interval_us, 0U);
+}
+
 }  // namespace
 }  // namespace espalier::wire

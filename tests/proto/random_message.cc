@@ -103,10 +103,17 @@ void Generator::Fill(Welcome& to) {
   to.epoch = Number(0, kAnyId);
   to.heartbeat_interval_us = Number(1, kYearUs);
   to.features = List(Count(), [&] { return Name(); });
+  to.report_interval_us = Number(0, kYearUs);
+  to.max_messages_per_second = Number(0, kAnyId);
+  to.max_bytes_per_second = Number(0, kAnyId);
+  to.max_entries_per_second = Number(0, kAnyId);
 }
 
 void Generator::Fill(Heartbeat& to) {
-  to = {.sequence = Number(0, kAnyId), .epoch = Number(0, kAnyId), .generation = Number(0, kAnyId)};
+  to = {.sequence = Number(0, kAnyId),
+        .epoch = Number(0, kAnyId),
+        .generation = Number(0, kAnyId),
+        .report_interval_us = Number(0, kYearUs)};
 }
 
 OpenedFlow Generator::MakeOpened(LocalFlowId id, const FlowReport& report) {

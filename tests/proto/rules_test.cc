@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "proto/convert.h"
@@ -304,7 +305,19 @@ TEST(Rules, OfPathHealth) {
        {"path_health.source_port[1]: 65536", [](Pb& m) { m.set_source_port(1, 65536); }},
        {"path_health.achieved_bps[0]: 92", [](Pb& m) { m.set_achieved_bps(0, kHuge); }},
        {"path_health.planned_bps[1]: 92", [](Pb& m) { m.set_planned_bps(1, kHuge); }},
-       {"path_health.verdict[0]: 4 is not in 0..3", [](Pb& m) { m.set_verdict(0, 4); }}});
+       {"path_health.verdict[0]: 4 is not in 0..3", [](Pb& m) { m.set_verdict(0, 4); }},
+       {"path_health.flow: 7 stands there more than 64 times", [](Pb& m) {
+          for (auto* column :
+               {m.mutable_flow(), m.mutable_achieved_bps(), m.mutable_planned_bps()}) {
+            column->Resize(65, 7);
+          }
+          for (auto* column : {m.mutable_path_id(), m.mutable_source_port(), m.mutable_retries(),
+                               m.mutable_out_of_sequence(), m.mutable_cnp(), m.mutable_rtt_us(),
+                               m.mutable_verdict()}) {
+            column->Resize(65, 1);
+          }
+          std::fill(m.mutable_flow()->begin(), m.mutable_flow()->end(), 7);
+        }}});
 }
 
 TEST(Rules, OfLinkEvent) {

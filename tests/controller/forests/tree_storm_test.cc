@@ -89,6 +89,8 @@ class WireChecker {
     const auto [other, is_alone] = listeners.try_emplace(plan.listen_port, plan.job);
     EXPECT_TRUE(is_alone) << plan.job << " listens where " << other->second << " does";
   }
+  // Of the controller that made the plan (controller/forests/tree_plans.cc).
+  static std::uint64_t EpochOf(const Version& version) { return version.second >> 24U; }
   void LookAt(int host, const wire::RankPlan& plan, Duration now, const Jobs& running) {
     const Version version(plan.job, plan.version);
     const auto [known, is_new] = programs_.try_emplace(version, plan.program);
@@ -105,7 +107,7 @@ class WireChecker {
         Use& use = uses_.try_emplace(connection, Use{version, now}).first->second;
         // A controller does not know what ports its predecessor gave. A job's own connections have
         // ended when those of its next plan begin; those of other jobs that there are go elsewhere.
-        const bool is_of_one_controller = use.version.second >> 32U == version.second >> 32U;
+        const bool is_of_one_controller = EpochOf(use.version) == EpochOf(version);
         const bool is_others = use.version.first != plan.job && running.contains(use.version.first);
         if ((is_of_one_controller && use.version != version) || is_others) {
           EXPECT_GE(now - use.last, kPortRest)

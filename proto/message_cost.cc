@@ -1,0 +1,44 @@
+#include "proto/message_cost.h"
+
+#include <variant>
+
+namespace espalier::wire {
+namespace {
+
+constexpr std::int64_t kMessage = 8;
+// A Hello is answered by a Welcome, and followed by a full report and a full push.
+constexpr std::int64_t kHello = 10'000;
+// An opened flow is placed, pushed and perhaps probed for; an ended one gives its place back.
+constexpr std::int64_t kOpenedFlow = 16;
+constexpr std::int64_t kEndedFlow = 4;
+constexpr std::int64_t kHealth = 8;
+constexpr std::int64_t kNic = 4;
+
+template <typename Rows>
+std::int64_t Count(const Rows& rows) {
+  return static_cast<std::int64_t>(rows.size());
+}
+
+std::int64_t EntriesOf(const FlowReport& report) {
+  return Count(report.jobs) + Count(report.addresses) + kOpenedFlow * Count(report.opened) +
+         Count(report.progress) + kEndedFlow * Count(report.ended);
+}
+std::int64_t EntriesOf(const Hello& hello) {
+  return kHello + kNic * Count(hello.nics) + Count(hello.features);
+}
+std::int64_t EntriesOf(const Ack& ack) { return Count(ack.failed_flows); }
+std::int64_t EntriesOf(const ProbeReport& report) { return Count(report.answers); }
+std::int64_t EntriesOf(const PathHealth& health) { return kHealth * Count(health.flows); }
+std::int64_t EntriesOf(const LinkEvent& /*event*/) { return kNic; }
+template <typename Other>
+std::int64_t EntriesOf(const Other& /*body*/) {
+  return 0;
+}
+
+}  // namespace
+
+std::int64_t CostOf(const Body& body) {
+  return kMessage + std::visit([](const auto& of) { return EntriesOf(of); }, body);
+}
+
+}  // namespace espalier::wire

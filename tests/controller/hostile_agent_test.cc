@@ -28,7 +28,13 @@ class HostileAgent : public testing::Test {
   }
   bool IsConnected(int host) { return cluster_.state().agents.At(AgentId(host)).peer.has_value(); }
 
-  Cluster cluster_{kShape};
+  static ControllerOptions Options() {
+    ControllerOptions options;
+    options.fabric_hashes_protocol = false;  // what UDP probes learn holds for jobs over TCP
+    return options;
+  }
+
+  Cluster cluster_{kShape, Options()};
 };
 
 TEST_F(HostileAgent, CannotReplaceTheHistoryOfTheCluster) {

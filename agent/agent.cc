@@ -1,6 +1,7 @@
 #include "agent/agent.h"
 
 #include <algorithm>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -152,9 +153,18 @@ void Agent::LookSoon() {
   });
 }
 
+std::vector<std::string> Agent::Features() const {
+  std::vector<std::string> features = options_.features;
+  if (options_.passing_features) {
+    std::ranges::move(options_.passing_features(), std::back_inserter(features));
+  }
+  return features;
+}
+
 void Agent::SayHello() {
+  told_features_ = Features();
   Send(wire::Hello{.name = options_.name,
-                   .features = options_.features,
+                   .features = told_features_,
                    .highest_epoch = ports_.highest_epoch(),
                    .applied_generation = ports_.applied_generation(),
                    .nics = nics_});
@@ -299,6 +309,7 @@ void Agent::Beat() {
     Log(LogLevel::kWarning, "event=controller_silent agent={}", options_.name);
     return LoseController();
   }
+  if (Features() != told_features_) SayHello();
   Send(wire::Heartbeat{.sequence = report_sequence_,
                        .epoch = ports_.highest_epoch(),
                        .generation = ports_.applied_generation()});

@@ -29,6 +29,9 @@ struct AgentOptions {
   std::string name;            // the `host` of its nodes in the topology
   std::uint64_t instance = 0;  // random, made anew by each process
   std::vector<std::string> features;
+  // Those that come and go: asked at every heartbeat, and told to the controller by another Hello
+  // when they have changed. None: there are none.
+  std::function<std::vector<std::string>()> passing_features;
   std::vector<wire::Nic> nics;
   Duration lease = std::chrono::minutes(10);  // of pushed ports, while the controller is silent
   Duration min_hello_wait = std::chrono::milliseconds(100);  // doubled with each unanswered Hello
@@ -86,6 +89,7 @@ class Agent {
   bool Transmit(wire::Body body);
   void SendHealth(const wire::PathHealth& health);
   void LookSoon();
+  std::vector<std::string> Features() const;
   void SayHello();
   void HandleBytes(std::string_view bytes);
   void Handle(const wire::Welcome& welcome);
@@ -114,6 +118,7 @@ class Agent {
   wire::Decoder decoder_;
 
   std::vector<wire::Nic> nics_;
+  std::vector<std::string> told_features_;
   AgentState state_ = AgentState::kConnecting;
   std::uint64_t controller_instance_ = 0;
   Duration heartbeat_interval_{};

@@ -17,8 +17,8 @@
 #include "agent/socket/nic_watch.h"
 #include "agent/verbs/device_report.h"
 #include "agent/verbs/unobserved_watch.h"
-#include "collective/runtime/offload/offload_engine.h"
 #include "common/base/log.h"
+#include "common/base/message_socket.h"
 #include "common/base/metrics.h"
 #include "common/io/asio_event_loop.h"
 #include "common/io/daemon.h"
@@ -68,16 +68,17 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
   if (!local) return daemon.Complain(local.error());
   const auto plans = PlanServer::Listen(config.local_socket + kPlanSocketSuffix, metrics);
   if (!plans) return daemon.Complain(plans.error());
-  const auto engine = runtime::OffloadEngine::Listen(config.local_socket + kOffloadSocketSuffix,
-                                                     {.costs_file = config.collective_costs});
-  if (!engine) return daemon.Complain(engine.error());
   const auto bus =
       io::ZmqDealerBus::Connect(loop, {.endpoint = config.controller, .curve = std::move(keys)});
   if (!bus) return daemon.Complain(bus.error());
 
   config.options.instance = RandomInstance();
   config.options.nics = (*nics)->nics();
-  config.options.features = {"local", "collective", "offload", "verbs"};
+  config.options.features = {"local", "collective", "verbs"};
+  config.options.passing_features = [path = config.local_socket + kOffloadSocketSuffix] {
+    // The engine is a process of its own (espalier-engine), which this host may do without.
+    return IsListenedTo(path) ? std::vector<std::string>{"offload"} : std::vector<std::string>();
+  };
   if (probing.watch) config.options.features.emplace_back("probe");
   Agent agent(config.options, loop, **bus, **local, **local, *probing.socket, metrics);
 
@@ -98,6 +99,10 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
     return signal == SIGHUP ? Reload(daemon.config_file(), **bus) : loop.Stop();
   });
 
+  if (!config.collective_costs.empty()) {
+    Log(LogLevel::kWarning,
+        "event=field_has_moved field=collective_costs what=\"it is a field of engine.conf now\"");
+  }
   LogDevices();
   const UnobservedWatch unobserved(loop, **local, metrics);
   agent.Start();

@@ -17,6 +17,7 @@ find_package(ZLIB REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(ZeroMQ REQUIRED IMPORTED_TARGET libzmq)
 pkg_check_modules(Verbs REQUIRED IMPORTED_TARGET libibverbs)
+pkg_check_modules(Seccomp REQUIRED IMPORTED_TARGET libseccomp)
 pkg_check_modules(Mlx5 REQUIRED IMPORTED_TARGET libmlx5)
 
 # Of DPDK's libraries those that espalier-dpdk calls; its pkg-config file names them all.

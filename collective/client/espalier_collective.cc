@@ -175,7 +175,9 @@ Result<CommunicatorOptions> ToOptions(const espalier_comm_options& from) {
     return tl::unexpected(Refuse("an agent or an engine: a job says where its calls are done"));
   }
   CommunicatorOptions chosen;
-  if (from.medium == ESPALIER_TCP) chosen.medium = Medium::kTcp;
+  // Ranks at an engine meet over the network, also where programs would share memory.
+  const bool meets_over_tcp = from.medium == ESPALIER_SHARED_MEMORY && from.offload != nullptr;
+  if (from.medium == ESPALIER_TCP || meets_over_tcp) chosen.medium = Medium::kTcp;
   if (from.medium == ESPALIER_VERBS) chosen.medium = Medium::kVerbs;
   if (from.timeout_ms != 0) chosen.timeout = std::chrono::milliseconds(from.timeout_ms);
   if (from.address != nullptr) chosen.address = from.address;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "agent/local/plan_protocol.h"
+#include "collective/client/job_place.h"
 #include "collective/program/program_bytes.h"
 #include "collective/runtime/communicator.h"
 #include "collective/runtime/offload/offloaded_group.h"
@@ -19,7 +20,6 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLook{200};  // how soon the end of a group is noticed
 constexpr std::chrono::milliseconds kPause{10};  // between two looks for a plan that all have
-constexpr std::uint16_t kStoreOffset = 10'000;   // from the first rank's port to its store's
 
 Result<runtime::Plan> ToPlan(const agent::LocalPlan& local) {
   auto program = program::DecodeProgram(local.program);
@@ -31,11 +31,6 @@ Result<runtime::Plan> ToPlan(const agent::LocalPlan& local) {
     plan.source_ports[{port.peer, port.channel}] = port.port;
   }
   return plan;
-}
-
-std::string PlaceOf(const IpAddress& address, int port) {
-  return address.IsV4() ? fmt::format("tcp://{}:{}", address.ToString(), port)
-                        : fmt::format("tcp://[{}]:{}", address.ToString(), port);
 }
 
 }  // namespace
@@ -111,27 +106,22 @@ JobGroup::~JobGroup() {
 
 Result<std::unique_ptr<runtime::Group>> JobGroup::JoinNumber(std::uint32_t number) {
   const agent::LocalPlan& plan = first_;
-  const std::string place = PlaceOf(plan.first_address, plan.first_listen_port + kStoreOffset);
-  const std::string name = fmt::format("{}/{}", options_.job, number);
-  const runtime::CommunicatorOptions options = {
-      .medium = plan.verbs ? runtime::Medium::kVerbs : runtime::Medium::kTcp,
-      .timeout = options_.timeout,
-      .address = plan.address.ToString(),
-      .connections = 1,
-      .plan_port = plan.listen_port};
   if (plan.offload) {
-    auto joined = runtime::OffloadedGroup::Join(
-        agent::AgentSocket(options_.agent) + agent::kOffloadSocketSuffix, place, name, plan.rank,
-        plan.ranks, options);
+    auto joined = runtime::OffloadedGroup::JoinJob(
+        agent::AgentSocket(options_.agent) + agent::kOffloadSocketSuffix,
+        {.job = options_.job, .rank = plan.rank, .number = number}, plan.ranks, options_.timeout);
     if (!joined) return Propagate(joined);
     return std::move(*joined);
   }
+  runtime::JobGroupPlace place = PlaceOfGroup(plan, options_.job, number);
+  place.options.timeout = options_.timeout;
   if (store_ == nullptr) {
-    auto store = transport::OpenStore(place, plan.rank, options_.timeout);
+    auto store = transport::OpenStore(place.store, plan.rank, options_.timeout);
     if (!store) return Propagate(store);
     store_ = std::move(*store);
   }
-  auto joined = runtime::Communicator::Join(*store_, name, plan.rank, plan.ranks, options);
+  auto joined =
+      runtime::Communicator::Join(*store_, place.name, plan.rank, place.size, place.options);
   if (!joined) return Propagate(joined);
   return std::move(*joined);
 }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
+#include <stdexcept>
 #include <utility>
 
 #include "collective/runtime/check_operands.h"
@@ -50,7 +52,8 @@ Result<std::unique_ptr<transport::Transport>> JoinTransport(transport::Store& st
   if (options.medium == Medium::kVerbs) {
     return transport::JoinVerbs(store, name, rank, size, {.address = options.address});
   }
-  return transport::JoinTcp(store, name, rank, size, {.address = options.address});
+  return transport::JoinTcp(store, name, rank, size,
+                            {.address = options.address, .memory = options.memory});
 }
 
 Result<std::unique_ptr<Backend>> MakeBackend(transport::Store& store, const std::string& name,
@@ -72,7 +75,26 @@ Result<std::unique_ptr<Backend>> MakeBackend(transport::Store& store, const std:
   auto costs = AgreeOnCosts(store, name, rank, size, options.medium, options.costs_file, deadline);
   if (!costs) return Propagate(costs);
   return std::make_unique<ProgramCollectives>(std::move(*transport), options.connections, *costs,
-                                              options.algorithm);
+                                              options.algorithm, options.memory);
+}
+
+// A call that needs more memory than there is fails; the process goes on.
+template <typename Work>
+Result<void> WithinMemory(int rank, const Work& work) {
+  const auto fail = [rank] {
+    return Fail(
+        ErrorCode::kResourceExhausted,
+        fmt::format("rank {} has not enough memory for the call (make smaller calls, or give "
+                    "the process that makes them more memory)",
+                    rank));
+  };
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return fail();
+  } catch (const std::length_error&) {
+    return fail();
+  }
 }
 
 // A rank that does not get into its group leaves the reason in the store, as others then find it
@@ -142,8 +164,10 @@ Result<void> Communicator::Call(CollectiveKind kind, const Operands& operands, i
   }
   ++calls_;
   const transport::Patience patience = OfOneCall();
-  auto done = plan != nullptr ? plan->Run(operands, call, patience)
-                              : backend_->Run(operands, call, patience);
+  auto done = WithinMemory(rank_, [&] {
+    return plan != nullptr ? plan->Run(operands, call, patience)
+                           : backend_->Run(operands, call, patience);
+  });
   if (!done) return tl::unexpected(GiveUp(std::move(done.error())));
   return done;
 }
@@ -191,9 +215,9 @@ PlannedProgram* Communicator::FindPlan(const CallSignature& call) const {
 
 Result<void> Communicator::Use(Plan plan) {
   if (failure_) return tl::unexpected(*failure_);
-  auto checked = CheckPlan(std::move(plan), size_);
+  auto checked = CheckPlan(std::move(plan), size_, options_.verification_budget);
   if (!checked) return Propagate(checked);
-  auto prepared = Prepare(std::move(*checked));
+  auto prepared = WithinMemory(rank_, [&] { return Prepare(std::move(*checked)); });
   // The ranks that wait for this one's connections learn it when they next ask.
   if (prepared) prepared = Barrier();
   if (!prepared && !failure_) return tl::unexpected(GiveUp(std::move(prepared.error())));
@@ -220,6 +244,7 @@ Result<void> Communicator::Prepare(Plan plan) {
                                            .medium = options_.medium,
                                            .address = options_.address,
                                            .listener = plan_listener_,
+                                           .memory = options_.memory,
                                            .check = [this] { return CheckWait(); }},
                                           steady_clock::now() + options_.timeout);
   if (!prepared) return Propagate(prepared);

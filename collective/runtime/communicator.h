@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -41,6 +42,11 @@ struct CommunicatorOptions {
   // over a transport; "small", "slots", "streamed" or "read" in shared memory. Empty: chosen by
   // size, and what is only copied by what takes least time.
   std::string algorithm;
+  // Where the group's own memory comes from over TCP (slots of connections, scratch and staging of
+  // programs); must outlive the group.
+  std::pmr::memory_resource* memory = std::pmr::get_default_resource();
+  // Of the verification of plans (VerifyOptions): larger ones are refused.
+  std::int64_t verification_budget = program::VerifyOptions().budget;
 };
 
 // A rank's membership of a group of ranks that do collectives together. All ranks make the same
@@ -50,11 +56,12 @@ struct CommunicatorOptions {
 // Errors: kInvalidArgument, at once and with no effect on the group, for a buffer that is null,
 // too large, or overlaps the other, or a root that is not there. All others end the group, for
 // every rank, within the timeout: kFailedPrecondition where ranks make different calls;
-// kUnavailable where a rank has died, has left or does not come. The message names the rank. Every
-// later call gets the same error; make a new group, under another name, to go on. A rank that
-// only sends (the root of a broadcast over TCP) may learn it in its next call. Outputs are then
-// undefined, but nothing outside of them is ever written.
-// Thread safety: one thread at a time; the calling thread does the work.
+// kUnavailable where a rank has died, has left or does not come; kResourceExhausted where a rank
+// has not the memory that a call needs. The message names the rank. Every later call gets the same
+// error; make a new group, under another name, to go on. A rank that only sends (the root of a
+// broadcast over TCP) may learn it in its next call. Outputs are then undefined, but nothing
+// outside of them is ever written. Thread safety: one thread at a time; the calling thread does the
+// work.
 class Communicator : public Group {
  public:
   // The store must outlive the communicator.

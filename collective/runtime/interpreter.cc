@@ -56,11 +56,15 @@ std::uint64_t FingerprintOf(const program::Program& program) {
 }  // namespace
 
 Interpreter::Interpreter(std::shared_ptr<const program::Program> program,
-                         transport::Transport& transport)
+                         transport::Transport& transport, std::pmr::memory_resource* memory)
     : program_(std::move(program)),
       transport_(transport),
       fingerprint_(FingerprintOf(*program_)),
-      tile_bytes_(TileBytesOf(*program_, transport)) {}
+      tile_bytes_(TileBytesOf(*program_, transport)),
+      tiles_(memory),
+      scratch_(memory),
+      tail_(memory),
+      staging_(memory) {}
 
 const program::RankProgram& Interpreter::code() const {
   return program_->ranks[static_cast<std::size_t>(transport_.rank())];
@@ -68,14 +72,14 @@ const program::RankProgram& Interpreter::code() const {
 
 Result<std::unique_ptr<Interpreter>> Interpreter::Prepare(
     std::shared_ptr<const program::Program> program, transport::Transport& transport,
-    transport::Deadline deadline) {
+    transport::Deadline deadline, std::pmr::memory_resource* memory) {
   const auto ranks = static_cast<int>(program->ranks.size());
   if (ranks != transport.size()) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("program {} is for {} ranks, the group has {}", program->name, ranks,
                             transport.size()));
   }
-  std::unique_ptr<Interpreter> made(new Interpreter(std::move(program), transport));
+  std::unique_ptr<Interpreter> made(new Interpreter(std::move(program), transport, memory));
   if (made->tile_bytes_ < sizeof(std::int64_t)) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("program {} sends {} chunks at once, more than fit {} bytes",

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <span>
 #include <vector>
 
@@ -49,7 +50,8 @@ struct Operands {
 //
 // Results depend on the program, the number of ranks and the values alone; sums of 16-bit floats
 // are rounded at each step that stores or sends one, averages are divided at the end.
-// Memory beyond the caller's: the scratch that the program asks for, and the transport's slots.
+// Memory beyond the caller's: the scratch that the program asks for, and the transport's slots. Run
+// throws std::bad_alloc where the source has no more of it; the group is of no more use then.
 // Errors of Run: kFailedPrecondition where ranks' calls differ (both are told); what the transport
 // says, kUnavailable, with the ranks that were waited for. The group is of no more use then, and
 // every rank is told why.
@@ -62,7 +64,8 @@ class Interpreter {
   // does not fit a slot; what Connect says.
   static Result<std::unique_ptr<Interpreter>> Prepare(
       std::shared_ptr<const program::Program> program, transport::Transport& transport,
-      transport::Deadline deadline);
+      transport::Deadline deadline,
+      std::pmr::memory_resource* memory = std::pmr::get_default_resource());
 
   Result<void> Run(const Operands& operands, const CallSignature& call,
                    const transport::Patience& patience);
@@ -99,7 +102,8 @@ class Interpreter {
     std::size_t bytes = 0;        // of each chunk; of one that ends before, what there is
   };
 
-  Interpreter(std::shared_ptr<const program::Program> program, transport::Transport& transport);
+  Interpreter(std::shared_ptr<const program::Program> program, transport::Transport& transport,
+              std::pmr::memory_resource* memory);
 
   static std::size_t TileBytesOf(const program::Program& program,
                                  const transport::Transport& transport);
@@ -147,10 +151,10 @@ class Interpreter {
   std::size_t tile_bytes_ = 0;  // of each chunk, at most
   std::vector<Block> blocks_;
   std::vector<std::size_t> turns_;  // of blocks: those that send are first
-  std::vector<Tile> tiles_;
-  std::vector<std::byte> scratch_;
-  std::vector<std::byte> tail_;
-  std::vector<std::byte> staging_;
+  std::pmr::vector<Tile> tiles_;
+  std::pmr::vector<std::byte> scratch_;
+  std::pmr::vector<std::byte> tail_;
+  std::pmr::vector<std::byte> staging_;
   reduce::Reduction reduction_;
   CallSignature call_;
 };

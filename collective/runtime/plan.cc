@@ -71,13 +71,14 @@ Result<std::unique_ptr<transport::Transport>> Open(const Plan& plan,
                              .message_bytes = kPlannedMessageBytes,
                              .address = place.address,
                              .listener = place.listener,
+                             .memory = place.memory,
                              .check = place.check,
                              .planned = ConnectionsOf(plan, place.rank)});
 }
 
 }  // namespace
 
-Result<Plan> CheckPlan(Plan plan, int size) {
+Result<Plan> CheckPlan(Plan plan, int size, std::int64_t budget) {
   if (plan.program == nullptr) return Fail(ErrorCode::kInvalidArgument, "a plan without a program");
   const program::Program& program = *plan.program;
   if (program.ranks.size() != static_cast<std::size_t>(size)) {
@@ -85,7 +86,8 @@ Result<Plan> CheckPlan(Plan plan, int size) {
                 fmt::format("program {} is for {} ranks, the group has {}", program.name,
                             program.ranks.size(), size));
   }
-  const program::Verdict verdict = program::Verify(program, {.fifo_slots = kSlots});
+  const program::Verdict verdict =
+      program::Verify(program, {.fifo_slots = kSlots, .budget = budget});
   if (verdict.violation) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("program {} is not right: {}",
                                                          program.name, verdict.violation->message));
@@ -102,7 +104,7 @@ Result<std::unique_ptr<PlannedProgram>> PlannedProgram::Prepare(Plan plan, const
                                                                 transport::Deadline deadline) {
   auto transport = Open(plan, place, deadline);
   if (!transport) return Propagate(transport);
-  auto interpreter = Interpreter::Prepare(plan.program, **transport, deadline);
+  auto interpreter = Interpreter::Prepare(plan.program, **transport, deadline, place.memory);
   if (!interpreter) return Propagate(interpreter);
   return std::unique_ptr<PlannedProgram>(
       new PlannedProgram(std::move(plan), std::move(*transport), std::move(*interpreter)));

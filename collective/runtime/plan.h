@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <string>
 #include <utility>
 
 #include "collective/program/program.h"
+#include "collective/program/verifier/verifier.h"
 #include "collective/runtime/interpreter.h"
 #include "collective/runtime/medium.h"
 #include "collective/transport/store.h"
@@ -32,8 +34,8 @@ struct Plan {
 // Verifies the program for `size` ranks, on the slots that transports have, and finds its root
 // where a file does not name it.
 // Errors: kInvalidArgument for no program, one of another number of ranks, or one that is not right
-// (in the verifier's words).
-Result<Plan> CheckPlan(Plan plan, int size);
+// (in the verifier's words) or that takes more than `budget` to verify.
+Result<Plan> CheckPlan(Plan plan, int size, std::int64_t budget = program::VerifyOptions().budget);
 
 // A plan in force: its program, prepared on connections of its own.
 class PlannedProgram {
@@ -46,6 +48,7 @@ class PlannedProgram {
     Medium medium = Medium::kShared;
     std::string address;                       // over TCP and verbs
     std::shared_ptr<const UniqueFd> listener;  // over TCP
+    std::pmr::memory_resource* memory = std::pmr::get_default_resource();
     // Asked now and then while it waits for the others; an error ends that.
     transport::WaitCheck check;
   };

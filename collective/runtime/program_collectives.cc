@@ -47,8 +47,9 @@ Result<Interpreter*> ProgramCollectives::Find(std::string_view algorithm, int ro
     return Fail(ErrorCode::kInternal, fmt::format("{} of {} ranks is not right: {}", algorithm,
                                                   transport_->size(), verdict.violation->message));
   }
-  auto prepared = Interpreter::Prepare(
-      std::make_shared<const program::Program>(std::move(*program)), *transport_, deadline);
+  auto prepared =
+      Interpreter::Prepare(std::make_shared<const program::Program>(std::move(*program)),
+                           *transport_, deadline, memory_);
   if (!prepared) return Propagate(prepared);
   found = std::move(*prepared);
   return found.get();

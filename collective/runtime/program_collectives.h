@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,13 +20,15 @@ namespace espalier::runtime {
 class ProgramCollectives : public Backend {
  public:
   // Large data moves over `connections` connections to each peer at the same time. `algorithm` is
-  // used for its collective whatever the size; empty: none.
+  // used for its collective whatever the size; empty: none. `memory`: for what calls need.
   ProgramCollectives(std::unique_ptr<transport::Transport> transport, int connections,
-                     const Costs& costs, std::string algorithm)
+                     const Costs& costs, std::string algorithm,
+                     std::pmr::memory_resource* memory = std::pmr::get_default_resource())
       : transport_(std::move(transport)),
         connections_(connections),
         choice_(costs, transport_->size(), transport_->slots(), transport_->message_bytes()),
-        algorithm_(std::move(algorithm)) {}
+        algorithm_(std::move(algorithm)),
+        memory_(memory) {}
 
   Result<void> Run(const Operands& operands, const CallSignature& call,
                    const transport::Patience& patience) override;
@@ -43,6 +46,7 @@ class ProgramCollectives : public Backend {
   int connections_;
   AlgorithmChoice choice_;
   std::string algorithm_;
+  std::pmr::memory_resource* memory_;
   std::map<std::pair<std::string, int>, std::unique_ptr<Interpreter>> interpreters_;
 };
 

@@ -1,20 +1,25 @@
 #include "collective/transport/slot_pool.h"
 
-#include <new>
-
 namespace espalier::transport {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
+constexpr std::size_t kAlignment = 64;
 
 }  // namespace
 
-void SlotPool::Free::operator()(std::byte* memory) const { ::operator delete(memory, kAlignment); }
+SlotPool::~SlotPool() {
+  for (std::byte* slot : all_) source_->deallocate(slot, slot_bytes_, kAlignment);
+}
 
 std::byte* SlotPool::Take() {
   if (free_.empty()) {
-    auto* made = static_cast<std::byte*>(::operator new(slot_bytes_, kAlignment));
-    all_.emplace_back(made);
+    // Room in the lists first: a slot that has been allocated is not lost, and Give cannot fail.
+    if (free_.capacity() == all_.size()) {
+      all_.reserve(2 * all_.size() + 1);
+      free_.reserve(2 * all_.size() + 1);
+    }
+    auto* const made = static_cast<std::byte*>(source_->allocate(slot_bytes_, kAlignment));
+    all_.push_back(made);
     return made;
   }
   std::byte* slot = free_.back();

@@ -60,7 +60,7 @@ class TcpTransport : public Transport {
         size_(size),
         options_(std::move(options)),
         group_((std::uint64_t{std::random_device()()} << 32) | std::random_device()()),
-        pool_(options_.slot_bytes) {}
+        pool_(options_.slot_bytes, options_.memory) {}
 
   ~TcpTransport() override;
 

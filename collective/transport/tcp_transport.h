@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <set>
 #include <string>
@@ -38,6 +39,8 @@ struct TcpOptions {
   // That the ranks of this host share; 0: as many as it has. Where they are fewer than those ranks,
   // a rank lends to one peer at a time, unless that moves nothing.
   int cores = 0;
+  // Where slots come from; must outlive the transport.
+  std::pmr::memory_resource* memory = std::pmr::get_default_resource();
   // Asked now and then while Connect waits; an error ends it.
   WaitCheck check;
   // None: one connection for both directions of an endpoint, from any port.

@@ -74,6 +74,11 @@ Result<UniqueFd> ListenOnPath(const std::string& path) {
   return listener;
 }
 
+bool IsListenedTo(const std::string& path) {
+  const auto address = AddressOf(path);
+  return address && Answers(*address);
+}
+
 Result<UniqueFd> ConnectToPath(const std::string& path) {
   const auto address = AddressOf(path);
   if (!address) return tl::unexpected<Error>(address.error());

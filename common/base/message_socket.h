@@ -20,6 +20,9 @@ Result<UniqueFd> ListenOnPath(const std::string& path);
 // Errors: kInvalidArgument as above, kUnavailable where nobody listens.
 Result<UniqueFd> ConnectToPath(const std::string& path);
 
+// Whether somebody listens at that path; does not wait.
+bool IsListenedTo(const std::string& path);
+
 // Whether the whole message went. `file`: -1 for none.
 bool SendMessage(int socket, const void* data, std::size_t bytes, int file = -1);
 

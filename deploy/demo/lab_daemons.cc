@@ -121,9 +121,21 @@ Result<void> LabDaemons::StartAgent(int host) {
                                     name, lab::LabPlan::ControllerAddress(), kControllerPort,
                                     folder_, name, folder_, AgentSocket(*probe), folder_, name));
   if (!written) return Propagate(written);
-  Result<lab::ChildProcess> agent = StartProgram(name, "espalier-agent", name);
-  if (!agent) return Propagate(agent);
-  agents_.push_back(std::move(*agent));
+  const std::string engine_name = name + "-engine";
+  if (written) {
+    written = WriteText(fmt::format("{}/{}.conf", folder_, engine_name),
+                        fmt::format("agent_socket: \"{}\"\nhttp: \"unix:{}/{}.sock\"\n"
+                                    "log_level: \"warning\"\n",
+                                    AgentSocket(*probe), folder_, engine_name));
+  }
+  if (!written) return written;
+  // The engine first: an agent says at once whether its host has one.
+  for (const auto& [program, of] :
+       {std::pair("espalier-engine", engine_name), std::pair("espalier-agent", name)}) {
+    Result<lab::ChildProcess> started = StartProgram(name, program, of);
+    if (!started) return Propagate(started);
+    agents_.push_back(std::move(*started));
+  }
   return {};
 }
 

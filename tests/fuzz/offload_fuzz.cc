@@ -66,6 +66,8 @@ class Program {
     OffloadRequest join;
     std::memcpy(join.group.store, store.data(), store.size());
     std::memcpy(join.group.name, "g", 1);
+    std::memcpy(join.group.address, "127.0.0.1", 10);
+    join.group.medium = static_cast<std::uint32_t>(Medium::kTcp);
     join.group.size = 1;
     join.group.timeout_ms = 10'000;
     join.group.connections = 1;
@@ -183,7 +185,10 @@ struct Fixture {
     std::string folder = std::filesystem::temp_directory_path() / "espalier-fuzz-XXXXXX";
     ESPALIER_CHECK(mkdtemp(folder.data()) != nullptr);
     path = folder + "/engine.sock";
-    auto listening = OffloadEngine::Listen(path, {.most_buffers = 8, .most_bytes = 1 << 18});
+    auto listening = OffloadEngine::Listen(path, {.most_buffers = 8,
+                                                  .most_shared_bytes_of_session = 1 << 18,
+                                                  .most_memory_of_session = std::size_t{512} << 20,
+                                                  .networks = {*IpPrefix::Parse("127.0.0.0/8")}});
     ESPALIER_CHECK(listening.has_value());
     engine = std::move(*listening);
   }

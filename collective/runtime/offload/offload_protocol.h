@@ -13,15 +13,16 @@ namespace espalier::runtime {
 // Neither side trusts the other: the engine copies what it reads before it looks at it.
 
 constexpr std::uint32_t kOffloadMagic = 0x454f4631;
-constexpr std::uint32_t kOffloadVersion = 2;
+constexpr std::uint32_t kOffloadVersion = 3;
 constexpr std::size_t kRingCalls = 16;
 constexpr std::size_t kWordBytes = 480;
 
 enum class OffloadRequestKind : std::uint32_t {
-  kJoin = 1,      // with the memory of the ring
+  kJoin = 1,      // with the memory of the ring: a group that the program names itself
   kRegister = 2,  // with a memory file; the reply's value is its number
   kRelease = 3,   // value: the number
   kUse = 4,       // with a memory file that holds a plan (OffloadPlanHeader)
+  kJoinJob = 5,   // with the memory of the ring: a group of a job
 };
 
 // Texts end with a zero.
@@ -37,6 +38,16 @@ struct OffloadGroup {
   std::uint32_t plan_port;
 };
 
+// Which rank of a job this program is; the engine asks the agent for all else.
+struct OffloadJob {
+  char name[256];
+  std::int32_t rank;
+  std::uint32_t number;  // of the group, as the job forms one after another
+  std::uint32_t timeout_ms;
+  std::uint32_t reserved;
+};
+
+// Magic and version come first in every version.
 struct OffloadRequest {
   std::uint32_t magic = kOffloadMagic;
   std::uint32_t version = kOffloadVersion;
@@ -44,6 +55,7 @@ struct OffloadRequest {
   std::uint32_t reserved = 0;
   std::uint64_t value = 0;
   OffloadGroup group = {};
+  OffloadJob job = {};
 };
 
 struct OffloadReply {

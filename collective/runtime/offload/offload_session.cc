@@ -2,17 +2,23 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <new>
+#include <set>
 #include <utility>
 
 #include "collective/program/program_bytes.h"
 #include "collective/runtime/check_operands.h"
 #include "collective/transport/patience.h"
 #include "collective/transport/tcp_store.h"
+#include "common/base/ip_address.h"
 #include "common/base/message_socket.h"
 
 namespace espalier::runtime {
@@ -21,10 +27,20 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr std::size_t kMostPlanBytes = 256 << 20;
+// As large as agents have them.
+constexpr std::size_t kMostPlanBytes = 16 << 20;
+// What a plan takes in memory at most, as a multiple of its bytes: a step of five bytes is a
+// structure of seventy.
+constexpr std::size_t kPlanGrowth = 16;
+// The verifier touches 24 bytes at most for each unit of its budget (ranges, clocks, sets of
+// chunks): enough for plans of all-reduces over a thousand ranks.
+constexpr std::int64_t kVerificationBudget = std::int64_t{1} << 24;
+constexpr std::size_t kVerificationBytes = std::size_t{24} << 24;
 constexpr std::uint32_t kLongestTimeoutMs = 600'000;
-constexpr std::uint32_t kMostConnections = 64;
-constexpr std::int32_t kMostRanks = 4'096;
+// Of a session, to all peers: connections cost descriptors, and slots where they are used.
+constexpr std::int64_t kMostConnections = 1'024;
+constexpr std::int32_t kMostRanks = 1'024;
+constexpr milliseconds kLongestSearch{10'000};  // of a job's rank, at the agent
 constexpr std::uint32_t kFirstOpenPort = 1024;  // those below are the system's
 constexpr milliseconds kNap{200};
 
@@ -45,6 +61,29 @@ void SetText(char (&text)[kSize], const std::string& words) {
 }
 
 std::int32_t CodeOf(const Error& error) { return 1 + static_cast<std::int32_t>(error.code); }
+
+bool IsPort(std::uint32_t port) { return port >= kFirstOpenPort && port <= UINT16_MAX; }
+
+std::optional<IpAddress> AddressOf(std::string_view text) {
+  const auto address = IpAddress::Parse(text);
+  return address ? std::optional(*address) : std::nullopt;
+}
+
+// Of "tcp://ADDRESS:PORT"; none for another form, or a port of the system's.
+std::optional<IpAddress> AddressOfStore(std::string_view place) {
+  constexpr std::string_view kScheme = "tcp://";
+  const std::size_t colon = place.rfind(':');
+  if (!place.starts_with(kScheme) || colon < kScheme.size()) return std::nullopt;
+  const std::string_view digits = place.substr(colon + 1);
+  std::uint32_t port = 0;
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (read.ec != std::errc() || read.ptr != digits.data() + digits.size() || !IsPort(port)) {
+    return std::nullopt;
+  }
+  place = place.substr(kScheme.size(), colon - kScheme.size());
+  if (place.starts_with('[') && place.ends_with(']')) place = place.substr(1, place.size() - 2);
+  return AddressOf(place);
+}
 
 // A store whose waits end when the session does.
 class SessionStore : public transport::Store {
@@ -71,7 +110,19 @@ class SessionStore : public transport::Store {
   const std::atomic<bool>& is_over_;
 };
 
-// Of bytes that nobody else can change any more.
+// Copies a file, so that nobody changes it any more.
+Result<std::string> ReadPlanFile(const UniqueFd& file) {
+  struct stat status = {};
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+      status.st_size <= 0 || static_cast<std::size_t>(status.st_size) > kMostPlanBytes) {
+    return Refuse(fmt::format("a plan comes in a file of 1 to {} bytes", kMostPlanBytes));
+  }
+  std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
+  const ssize_t got = ::pread(file.get(), bytes.data(), bytes.size(), 0);
+  if (got != status.st_size) return Refuse("a plan that cannot be read");
+  return bytes;
+}
+
 Result<Plan> ParsePlan(std::string_view bytes) {
   OffloadPlanHeader header;
   if (bytes.size() < sizeof(header)) return Refuse("a plan that is cut short");
@@ -86,7 +137,7 @@ Result<Plan> ParsePlan(std::string_view bytes) {
     OffloadPort one;
     std::memcpy(&one, bytes.data(), sizeof(one));
     bytes.remove_prefix(sizeof(one));
-    if (one.port > UINT16_MAX || (one.port != 0 && one.port < kFirstOpenPort)) {
+    if (one.port != 0 && !IsPort(one.port)) {
       return Refuse(fmt::format("source port {}: from {} on", one.port, kFirstOpenPort));
     }
     plan.source_ports[{one.peer, one.channel}] = static_cast<std::uint16_t>(one.port);
@@ -97,10 +148,36 @@ Result<Plan> ParsePlan(std::string_view bytes) {
   return plan;
 }
 
+// Of this rank, where it takes part in such a program.
+std::int64_t CountConnections(const program::Program& program, int rank) {
+  const auto index = static_cast<std::size_t>(rank);
+  if (index >= program.ranks.size()) return 0;
+  std::set<std::pair<int, int>> ends;
+  for (const program::ThreadBlock& block : program.ranks[index].blocks) {
+    for (const int peer : {block.send_peer, block.receive_peer}) {
+      if (peer != program::kNoPeer) ends.insert({peer, block.channel});
+    }
+  }
+  return static_cast<std::int64_t>(ends.size());
+}
+
 }  // namespace
 
-OffloadSession::OffloadSession(UniqueFd socket, const OffloadOptions& options)
-    : socket_(std::move(socket)), options_(options), thread_([this] { Serve(); }) {}
+OffloadReply RefusalOf(const Error& error) {
+  OffloadReply reply;
+  reply.code = CodeOf(error);
+  SetText(reply.words, error.message);
+  return reply;
+}
+
+OffloadSession::OffloadSession(UniqueFd socket, std::shared_ptr<OffloadUser> user,
+                               const OffloadOptions& options)
+    : socket_(std::move(socket)),
+      user_(std::move(user)),
+      options_(options),
+      memory_(options.most_memory_of_session, &user_->memory),
+      shared_(options.most_shared_bytes_of_session, &user_->shared),
+      thread_([this] { Work(); }) {}
 
 void OffloadSession::End(const std::string& why) {
   const std::lock_guard lock(mutex_);
@@ -113,14 +190,12 @@ void OffloadSession::End(const std::string& why) {
   }
 }
 
-void OffloadSession::Serve() {
-  bool is_well = HandleRequest(true);
-  while (is_well && !is_over_) {
-    const std::uint32_t seen = ring_ ? ring().bell.value.load(std::memory_order_acquire) : 0;
-    is_well = HandleRequest(!ring_);
-    while (is_well && !is_over_ && ring_ && DoNextCall()) {
-    }
-    if (ring_) transport::SleepOn(ring().bell, seen, steady_clock::now() + kNap);
+// Whatever a program has brought about ends with its session.
+void OffloadSession::Work() {
+  try {
+    Serve();
+  } catch (const std::exception&) {
+    ++user_->all.failed;
   }
   is_over_ = true;
   {
@@ -131,43 +206,67 @@ void OffloadSession::Serve() {
   has_ended_ = true;
 }
 
+void OffloadSession::Serve() {
+  bool is_well = HandleRequest(true);
+  while (is_well && !is_over_) {
+    const std::uint32_t seen = ring_ ? ring().bell.value.load(std::memory_order_acquire) : 0;
+    is_well = HandleRequest(!ring_);
+    while (is_well && !is_over_ && ring_ && DoNextCall()) {
+    }
+    if (ring_) transport::SleepOn(ring().bell, seen, steady_clock::now() + kNap);
+  }
+}
+
 // Answers the requests that are there. False where the session is to end.
 bool OffloadSession::HandleRequest(bool wait) {
-  OffloadRequest request;
   while (true) {
+    OffloadRequest request = {.magic = 0, .version = 0};
     auto received = ReceiveMessage(socket_.get(), &request, sizeof(request), wait);
     if (!received) return true;
-    if (received->bytes != sizeof(request) || request.magic != kOffloadMagic) return false;
+    if (received->bytes < 2 * sizeof(std::uint32_t) || request.magic != kOffloadMagic) return false;
     OffloadReply reply;
-    auto done = request.version == kOffloadVersion
-                    ? Answer(request, std::move(received->file))
-                    : Fail(ErrorCode::kUnsupported,
-                           fmt::format("this engine speaks version {}, the program {}",
-                                       kOffloadVersion, request.version));
-    if (done) {
+    if (request.version != kOffloadVersion) {
+      reply = RefusalOf({ErrorCode::kUnsupported,
+                         fmt::format("this engine speaks version {}, the program {} (install the "
+                                     "same release of both)",
+                                     kOffloadVersion, request.version)});
+    } else if (received->bytes != sizeof(request)) {
+      return false;
+    } else if (auto done = AnswerWithinMemory(request, std::move(received->file))) {
       reply.value = *done;
     } else {
-      reply.code = CodeOf(done.error());
-      SetText(reply.words, done.error().message);
+      reply = RefusalOf(done.error());
     }
     if (!SendMessage(socket_.get(), &reply, sizeof(reply))) return false;
     wait = false;
   }
 }
 
+Result<std::uint64_t> OffloadSession::AnswerWithinMemory(const OffloadRequest& request,
+                                                         UniqueFd file) {
+  try {
+    return Answer(request, std::move(file));
+  } catch (const std::bad_alloc&) {
+    ++user_->all.failed;
+    return Fail(ErrorCode::kResourceExhausted,
+                fmt::format("the request goes beyond a limit of this engine: of a session {} bytes "
+                            "of shared memory and {} of its own, of a user {} and {} (use less, or "
+                            "have the operator raise them)",
+                            shared_.limit(), memory_.limit(), user_->shared.limit(),
+                            user_->memory.limit()));
+  }
+}
+
 Result<std::uint64_t> OffloadSession::Answer(const OffloadRequest& request, UniqueFd file) {
-  if (request.kind == OffloadRequestKind::kJoin) return Join(request.group, std::move(file));
+  if (request.kind == OffloadRequestKind::kJoin) return JoinNamed(request.group, std::move(file));
+  if (request.kind == OffloadRequestKind::kJoinJob) return JoinJob(request.job, std::move(file));
   if (communicator_ == nullptr) return Refuse("the first request is to join a group");
   switch (request.kind) {
     case OffloadRequestKind::kRegister:
       return Register(std::move(file));
-    case OffloadRequestKind::kRelease: {
-      const auto found = buffers_.find(request.value);
-      if (found == buffers_.end()) return Fail(ErrorCode::kNotFound, "no such buffer");
-      bytes_ -= found->second.size();
-      buffers_.erase(found);
+    case OffloadRequestKind::kRelease:
+      if (buffers_.erase(request.value) == 0) return Fail(ErrorCode::kNotFound, "no such buffer");
       return 0;
-    }
     case OffloadRequestKind::kUse:
       return Use(std::move(file));
     default:
@@ -175,36 +274,74 @@ Result<std::uint64_t> OffloadSession::Answer(const OffloadRequest& request, Uniq
   }
 }
 
-Result<std::uint64_t> OffloadSession::Join(const OffloadGroup& group, UniqueFd ring) {
-  if (ring_) return Refuse("a session joins one group");
-  const std::string place = TextOf(group.store);
-  const std::size_t colon = place.rfind(':');
-  if (!place.starts_with("tcp://") ||
-      std::strtoul(place.c_str() + colon + 1, nullptr, 10) < kFirstOpenPort) {
-    return Refuse(
-        fmt::format("\"{}\": offloaded groups meet at tcp://ADDRESS:PORT, PORT from {} on", place,
-                    kFirstOpenPort));
+// All but the rank's name comes from the authority.
+Result<std::uint64_t> OffloadSession::JoinJob(const OffloadJob& job, UniqueFd ring) {
+  if (options_.authority == nullptr) {
+    return Fail(ErrorCode::kUnsupported, "this engine knows of no jobs");
+  }
+  if (job.timeout_ms == 0 || job.timeout_ms > kLongestTimeoutMs || job.rank < 0) {
+    return Refuse("a rank of a job, or a timeout, that is out of range");
+  }
+  const milliseconds timeout(job.timeout_ms);
+  auto place = options_.authority->Find({TextOf(job.name), job.rank, job.number}, user_->uid,
+                                        std::min(timeout, kLongestSearch));
+  if (!place) return Propagate(place);
+  place->options.timeout = timeout;
+  return Join(job.rank, std::move(*place), std::move(ring));
+}
+
+// A group that the program names itself, within the networks where that is allowed.
+Result<std::uint64_t> OffloadSession::JoinNamed(const OffloadGroup& group, UniqueFd ring) {
+  JobGroupPlace place = {.store = TextOf(group.store), .name = TextOf(group.name)};
+  const std::string address = TextOf(group.address);
+  for (const auto& [text, found] : {std::pair(place.store, AddressOfStore(place.store)),
+                                    std::pair(address, AddressOf(address))}) {
+    const auto holds = [&](const IpPrefix& network) { return found && network.Contains(*found); };
+    if (std::ranges::any_of(options_.networks, holds)) continue;
+    return Fail(ErrorCode::kPermissionDenied,
+                fmt::format("\"{}\": this engine joins groups that a program names at "
+                            "tcp://ADDRESS:PORT, PORT from {} on, and only in the networks of its "
+                            "configuration (join a job, or have the operator allow the network)",
+                            text, kFirstOpenPort));
   }
   if (group.timeout_ms == 0 || group.timeout_ms > kLongestTimeoutMs || group.connections == 0 ||
-      group.connections > kMostConnections || group.plan_port > UINT16_MAX ||
-      group.medium > static_cast<std::uint32_t>(Medium::kVerbs) || group.size < 1 ||
-      group.size > kMostRanks || group.rank < 0 || group.rank >= group.size ||
-      (group.plan_port != 0 && group.plan_port < kFirstOpenPort)) {
+      group.size < 1 || group.rank < 0 || group.rank >= group.size ||
+      (group.plan_port != 0 && !IsPort(group.plan_port)) ||
+      group.connections > kMostConnections / group.size) {
     return Refuse("options of a group that are out of range");
+  }
+  place.size = group.size;
+  place.options.medium = static_cast<Medium>(group.medium);
+  place.options.timeout = milliseconds(group.timeout_ms);
+  place.options.address = address;
+  place.options.connections = static_cast<int>(group.connections);
+  place.options.plan_port = static_cast<std::uint16_t>(group.plan_port);
+  return Join(group.rank, std::move(place), std::move(ring));
+}
+
+Result<std::uint64_t> OffloadSession::Join(int rank, JobGroupPlace place, UniqueFd ring) {
+  if (ring_) return Refuse("a session joins one group");
+  CommunicatorOptions& options = place.options;
+  // Whoever shares a group's memory can make its other members read and write where he likes.
+  if (options.medium != Medium::kTcp && options.medium != Medium::kVerbs) {
+    return Refuse(
+        "programs meet over TCP or verbs here (the medium of shared memory is for ranks "
+        "that trust each other)");
+  }
+  if (place.size > kMostRanks || rank >= place.size) {
+    return Refuse(fmt::format("rank {} of {}: this engine joins groups of 1 to {} ranks", rank,
+                              place.size, kMostRanks));
   }
   auto mapped = MappedFile::Adopt(std::move(ring), sizeof(OffloadRing));
   if (!mapped) return Propagate(mapped);
   if (mapped->size() != sizeof(OffloadRing)) return Refuse("a ring of another version");
-  const CommunicatorOptions options = {.medium = static_cast<Medium>(group.medium),
-                                       .timeout = milliseconds(group.timeout_ms),
-                                       .address = TextOf(group.address),
-                                       .connections = static_cast<int>(group.connections),
-                                       .plan_port = static_cast<std::uint16_t>(group.plan_port),
-                                       .costs_file = options_.costs_file};
-  auto store = transport::OpenStore(place, group.rank, options.timeout);
+  options.costs_file = options_.costs_file;
+  options.memory = &memory_;
+  options.verification_budget = kVerificationBudget;
+  auto store = transport::OpenStore(place.store, rank, options.timeout);
   if (!store) return Propagate(store);
   store_ = std::make_unique<SessionStore>(std::move(*store), is_over_);
-  auto joined = Communicator::Join(*store_, TextOf(group.name), group.rank, group.size, options);
+  auto joined = Communicator::Join(*store_, place.name, rank, place.size, options);
   if (!joined) return Propagate(joined);
   const std::lock_guard lock(mutex_);
   communicator_ = std::move(*joined);
@@ -217,21 +354,26 @@ Result<std::uint64_t> OffloadSession::Register(UniqueFd file) {
     return Fail(ErrorCode::kResourceExhausted,
                 fmt::format("{} buffers are as many as there can be", buffers_.size()));
   }
-  auto mapped = MappedFile::Adopt(std::move(file), options_.most_bytes - bytes_);
+  auto mapped = MappedFile::Adopt(std::move(file), shared_.limit() - shared_.used());
   if (!mapped) return Propagate(mapped);
-  bytes_ += mapped->size();
-  buffers_.emplace(++last_buffer_, std::move(*mapped));
-  return last_buffer_;
+  buffers_.try_emplace(last_buffer_ + 1, std::move(*mapped), shared_);
+  return ++last_buffer_;
 }
 
 Result<std::uint64_t> OffloadSession::Use(UniqueFd file) {
-  auto mapped = MappedFile::Adopt(std::move(file), kMostPlanBytes);
-  if (!mapped) return Propagate(mapped);
-  const std::string copy(reinterpret_cast<const char*>(mapped->data()), mapped->size());
-  auto plan = ParsePlan(copy);
+  auto bytes = ReadPlanFile(file);
+  if (!bytes) return Propagate(bytes);
+  auto charge = std::make_unique<MemoryCharge>(memory_, kPlanGrowth * bytes->size());
+  auto plan = ParsePlan(*bytes);
   if (!plan) return Propagate(plan);
+  if (CountConnections(*plan->program, communicator_->rank()) > kMostConnections) {
+    return Refuse(fmt::format("a plan of more than {} connections for one rank", kMostConnections));
+  }
+  const program::CollectiveKind kind = plan->program->collective.kind;
+  const MemoryCharge verification(memory_, kVerificationBytes);
   auto used = communicator_->Use(std::move(*plan));
   if (!used) return Propagate(used);
+  plans_[kind] = std::move(charge);
   return 0;
 }
 
@@ -240,12 +382,12 @@ Result<std::byte*> OffloadSession::Find(std::uint64_t buffer, std::uint64_t offs
   if (buffer == 0) return nullptr;
   const auto found = buffers_.find(buffer);
   if (found == buffers_.end()) return Refuse(fmt::format("there is no buffer {}", buffer));
-  const std::size_t size = found->second.size();
+  const std::size_t size = found->second.file.size();
   if (offset > size || bytes > size - offset) {
     return Refuse(fmt::format("{} bytes from {} on are not all in buffer {}, which has {}", bytes,
                               offset, buffer, size));
   }
-  return found->second.data() + offset;
+  return found->second.file.data() + offset;
 }
 
 // False where no call is posted.
@@ -258,6 +400,7 @@ bool OffloadSession::DoNextCall() {
                   ? Do(call)
                   : Result<void>(Refuse("more calls are posted than the ring has places for"));
   OffloadResult& result = ring().results[done_ % kRingCalls];
+  if (!done && done.error().code == ErrorCode::kResourceExhausted) ++user_->all.failed;
   result.code = done ? 0 : CodeOf(done.error());
   SetText(result.words, done ? std::string() : done.error().message);
   ring().done.Set(++done_);
@@ -271,7 +414,7 @@ Result<void> OffloadSession::Do(const OffloadCall& call) {
   }
   const auto kind = static_cast<program::CollectiveKind>(call.collective);
   const auto type = static_cast<reduce::DataType>(call.type);
-  const std::size_t most = options_.most_bytes / reduce::SizeOf(type);
+  const std::size_t most = shared_.limit() / reduce::SizeOf(type);
   Operands operands = {.elements = call.count, .type = type};
   std::vector<std::size_t> counts;
   std::vector<std::size_t> bounds;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -14,31 +16,52 @@
 #include "collective/runtime/offload/mapped_file.h"
 #include "collective/runtime/offload/offload_engine.h"
 #include "collective/runtime/offload/offload_protocol.h"
+#include "collective/runtime/offload/offload_user.h"
 #include "collective/transport/store.h"
 #include "common/base/unique_fd.h"
 
 namespace espalier::runtime {
 
+// The reply that tells a program of an error.
+OffloadReply RefusalOf(const Error& error);
+
 // One program's membership of a group at the engine: a thread that answers its requests and does
-// its calls, one after another. End, socket, is_over and has_ended are for the engine's thread.
+// its calls, one after another. Nothing that the program sends gets further than this session: what
+// exceeds its budgets or makes no sense ends it.
+// Thread safety: End, socket, user, is_over and has_ended are for the engine's thread. The
+// constructor throws std::system_error where there is no thread to be had.
 class OffloadSession {
  public:
-  OffloadSession(UniqueFd socket, const OffloadOptions& options);
+  // The options must outlive it.
+  OffloadSession(UniqueFd socket, std::shared_ptr<OffloadUser> user, const OffloadOptions& options);
   OffloadSession(const OffloadSession&) = delete;
   OffloadSession& operator=(const OffloadSession&) = delete;
   ~OffloadSession() { thread_.join(); }
 
   int socket() const { return socket_.get(); }
+  uid_t user() const { return user_->uid; }
   // The thread soon ends, and has ended.
   bool is_over() const { return is_over_; }
   bool has_ended() const { return has_ended_; }
   void End(const std::string& why);
 
  private:
+  // A file of the program, and what it is charged for.
+  struct Buffer {
+    Buffer(MappedFile mapped, BudgetedMemory& shared)
+        : file(std::move(mapped)), charge(shared, file.size()) {}
+    MappedFile file;
+    MemoryCharge charge;
+  };
+
+  void Work();
   void Serve();
   bool HandleRequest(bool wait);
+  Result<std::uint64_t> AnswerWithinMemory(const OffloadRequest& request, UniqueFd file);
   Result<std::uint64_t> Answer(const OffloadRequest& request, UniqueFd file);
-  Result<std::uint64_t> Join(const OffloadGroup& group, UniqueFd ring);
+  Result<std::uint64_t> JoinJob(const OffloadJob& job, UniqueFd ring);
+  Result<std::uint64_t> JoinNamed(const OffloadGroup& group, UniqueFd ring);
+  Result<std::uint64_t> Join(int rank, JobGroupPlace place, UniqueFd ring);
   Result<std::uint64_t> Register(UniqueFd file);
   Result<std::uint64_t> Use(UniqueFd file);
   bool DoNextCall();
@@ -48,11 +71,15 @@ class OffloadSession {
   OffloadRing& ring() const { return *reinterpret_cast<OffloadRing*>(ring_->data()); }
 
   UniqueFd socket_;
-  OffloadOptions options_;
+  const std::shared_ptr<OffloadUser> user_;
+  const OffloadOptions& options_;
+  BudgetedMemory memory_;
+  BudgetedMemory shared_;
   std::optional<MappedFile> ring_;
-  std::map<std::uint64_t, MappedFile> buffers_;
+  std::map<std::uint64_t, Buffer> buffers_;
   std::uint64_t last_buffer_ = 0;
-  std::size_t bytes_ = 0;  // of all buffers
+  // Of the plans in force, by the collective that they are for.
+  std::map<program::CollectiveKind, std::unique_ptr<MemoryCharge>> plans_;
   std::unique_ptr<transport::Store> store_;
   std::mutex mutex_;
   std::unique_ptr<Communicator> communicator_;  // set under the mutex, by the session's thread

@@ -17,10 +17,11 @@ namespace espalier::runtime {
 namespace {
 
 using program::CollectiveKind;
+using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 // How long to sleep before looking whether the engine is there.
-constexpr std::chrono::milliseconds kNap{100};
+constexpr milliseconds kNap{100};
 constexpr std::size_t kPage = 4096;
 
 template <std::size_t kSize>
@@ -28,6 +29,11 @@ bool Put(const std::string& from, char (&to)[kSize]) {
   if (from.size() >= kSize) return false;
   std::memcpy(to, from.data(), from.size());
   return true;
+}
+
+std::uint32_t ToWire(milliseconds timeout) {
+  return static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>(timeout.count(), 0, std::numeric_limits<int>::max()));
 }
 
 // The engine's errors, as they were there.
@@ -57,16 +63,41 @@ std::string EncodePlan(const Plan& plan) {
 
 }  // namespace
 
-Result<std::unique_ptr<OffloadedGroup>> OffloadedGroup::Join(const std::string& engine,
-                                                             const std::string& store,
-                                                             const std::string& name, int rank,
-                                                             int size,
-                                                             const CommunicatorOptions& options) {
+Result<std::unique_ptr<OffloadedGroup>> OffloadedGroup::Begin(const std::string& engine,
+                                                              const OffloadRequest& request,
+                                                              int rank, int size,
+                                                              std::chrono::milliseconds timeout) {
   auto socket = ConnectToPath(engine);
   if (!socket) return Propagate(socket);
   auto ring = MappedFile::Make(sizeof(OffloadRing));
   if (!ring) return Propagate(ring);
   new (ring->data()) OffloadRing;
+  const int file = ring->file();
+  std::unique_ptr<OffloadedGroup> made(
+      new OffloadedGroup(std::move(*socket), std::move(*ring), rank, size, timeout));
+  auto joined = made->Ask(request, file);
+  if (!joined) return Propagate(joined);
+  return made;
+}
+
+Result<std::unique_ptr<OffloadedGroup>> OffloadedGroup::JoinJob(const std::string& engine,
+                                                                const JobRank& rank, int size,
+                                                                milliseconds timeout) {
+  OffloadRequest request = {.kind = OffloadRequestKind::kJoinJob};
+  if (!Put(rank.job, request.job.name)) {
+    return espalier::Fail(ErrorCode::kInvalidArgument, "the name of a job is too long");
+  }
+  request.job.rank = rank.rank;
+  request.job.number = rank.number;
+  request.job.timeout_ms = ToWire(timeout);
+  return Begin(engine, request, rank.rank, size, timeout);
+}
+
+Result<std::unique_ptr<OffloadedGroup>> OffloadedGroup::Join(const std::string& engine,
+                                                             const std::string& store,
+                                                             const std::string& name, int rank,
+                                                             int size,
+                                                             const CommunicatorOptions& options) {
   OffloadRequest request = {.kind = OffloadRequestKind::kJoin};
   OffloadGroup& group = request.group;
   const bool fits =
@@ -78,16 +109,10 @@ Result<std::unique_ptr<OffloadedGroup>> OffloadedGroup::Join(const std::string& 
   group.rank = rank;
   group.size = size;
   group.medium = static_cast<std::uint32_t>(options.medium);
-  group.timeout_ms = static_cast<std::uint32_t>(
-      std::clamp<std::int64_t>(options.timeout.count(), 0, std::numeric_limits<int>::max()));
+  group.timeout_ms = ToWire(options.timeout);
   group.connections = static_cast<std::uint32_t>(options.connections);
   group.plan_port = options.plan_port;
-  const int file = ring->file();
-  std::unique_ptr<OffloadedGroup> made(
-      new OffloadedGroup(std::move(*socket), std::move(*ring), rank, size, options.timeout));
-  auto joined = made->Ask(request, file);
-  if (!joined) return Propagate(joined);
-  return made;
+  return Begin(engine, request, rank, size, options.timeout);
 }
 
 Error OffloadedGroup::Fail(Error error) {

@@ -11,6 +11,7 @@
 
 #include "collective/runtime/communicator.h"
 #include "collective/runtime/group.h"
+#include "collective/runtime/offload/group_authority.h"
 #include "collective/runtime/offload/mapped_file.h"
 #include "collective/runtime/offload/offload_protocol.h"
 #include "common/base/unique_fd.h"
@@ -22,13 +23,19 @@ namespace espalier::runtime {
 // which grows with the largest call. The calling thread sleeps meanwhile.
 //
 // Errors beyond those of a Communicator: kUnavailable where there is no engine or it goes (which
-// ends the group), kUnsupported for an engine of another version, kInvalidArgument where the
-// engine does not take the options (a store that is a folder, ports below 1024).
+// ends the group; it may come back for another one), kUnsupported for an engine of another version,
+// kPermissionDenied for a place where the engine does not join groups, kResourceExhausted beyond
+// its limits.
 // Thread safety: as a Communicator.
 class OffloadedGroup : public Group {
  public:
-  // The engine at that path joins the group for this rank, with those options. The store is one
-  // that the engine opens: "tcp://ADDRESS:PORT".
+  // The engine at that path joins the job's group for this rank, as the agent has told it; `size`
+  // is what the rank's plan says.
+  static Result<std::unique_ptr<OffloadedGroup>> JoinJob(const std::string& engine,
+                                                         const JobRank& rank, int size,
+                                                         std::chrono::milliseconds timeout);
+  // A group without a job, over TCP or verbs, where the engine's configuration allows its
+  // addresses. The store is one that the engine opens: "tcp://ADDRESS:PORT".
   static Result<std::unique_ptr<OffloadedGroup>> Join(const std::string& engine,
                                                       const std::string& store,
                                                       const std::string& name, int rank, int size,
@@ -65,6 +72,9 @@ class OffloadedGroup : public Group {
         size_(size),
         timeout_(timeout) {}
 
+  static Result<std::unique_ptr<OffloadedGroup>> Begin(const std::string& engine,
+                                                       const OffloadRequest& request, int rank,
+                                                       int size, std::chrono::milliseconds timeout);
   OffloadRing& ring() const { return *reinterpret_cast<OffloadRing*>(ring_.data()); }
   Result<std::uint64_t> Ask(OffloadRequest request, int file);
   Result<Buffer> MakeBuffer(std::size_t bytes);

@@ -122,7 +122,8 @@ TEST(CollectiveClient, MakesCallsThatWerePosted) {
 TEST(CollectiveClient, LeavesTheWorkToAnEngine) {
   TemporaryFolder folder;
   const std::string path = folder.path() + "/engine.sock";
-  auto engine = runtime::OffloadEngine::Listen(path);
+  auto engine =
+      runtime::OffloadEngine::Listen(path, {.networks = {*IpPrefix::Parse("127.0.0.0/8")}});
   ASSERT_TRUE(engine) << engine.error().message;
   const std::string store = "tcp://127.0.0.1:3002";
   std::vector<std::thread> threads;

@@ -309,7 +309,8 @@ INSTANTIATE_TEST_SUITE_P(Media, CountsTest, testing::Values(ESPALIER_SHARED_MEMO
 TEST(Counts, AreForOffloadedGroupsToo) {
   TemporaryFolder folder;
   const std::string path = folder.path() + "/engine.sock";
-  auto engine = runtime::OffloadEngine::Listen(path);
+  auto engine =
+      runtime::OffloadEngine::Listen(path, {.networks = {*IpPrefix::Parse("127.0.0.0/8")}});
   ASSERT_TRUE(engine) << engine.error().message;
   const std::string store = "tcp://127.0.0.1:3003";
   const Counts counts = {5, 2};

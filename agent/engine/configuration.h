@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "collective/runtime/offload/offload_engine.h"
+#include "common/base/log.h"
+#include "common/base/result.h"
+
+namespace espalier::engine {
+
+// What espalier-engine runs with: the file's fields (agent/engine/config.proto) or their defaults.
+struct Configuration {
+  std::string socket;
+  std::string agent_socket;
+  std::string http;
+  std::string user;  // empty: the one that it was started as
+  LogLevel log_level = LogLevel::kInfo;
+  runtime::OffloadOptions offload;  // but for the authority
+};
+
+// Errors: kInvalidArgument "FILE:LINE:COL: what" for text that is no configuration, "FILE: FIELD:
+// what" for a value out of range; those of io::ReadConfigFile.
+Result<Configuration> ReadConfiguration(const std::string& path);
+
+}  // namespace espalier::engine

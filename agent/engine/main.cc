@@ -1,0 +1,132 @@
+// espalier-engine: does the collectives of programs on its host, for which it is no more than an
+// unprivileged process in a sandbox.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <optional>
+
+#include "agent/engine/configuration.h"
+#include "agent/engine/listening_socket.h"
+#include "agent/engine/plan_authority.h"
+#include "agent/engine/sandbox.h"
+#include "common/base/log.h"
+#include "common/base/message_socket.h"
+#include "common/base/metrics.h"
+#include "common/io/asio_event_loop.h"
+#include "common/io/daemon.h"
+#include "common/io/http.h"
+#include "common/verbs/roce_address.h"
+
+namespace espalier::engine {
+namespace {
+
+// What /metrics shows of an engine.
+class EngineMetrics {
+ public:
+  explicit EngineMetrics(Metrics& metrics)
+      : metrics_(metrics),
+        sessions_(metrics.MakeGauge("espalier_engine_sessions", "Ranks that the engine serves")),
+        silent_(metrics.MakeGauge("espalier_engine_silent_connections",
+                                  "Connections that have not yet said what they want")),
+        memory_(metrics.MakeGauge("espalier_engine_memory_bytes",
+                                  "Memory that the engine uses for groups and programs")),
+        shared_(metrics.MakeGauge("espalier_engine_shared_bytes",
+                                  "Buffers of programs that the engine has mapped")),
+        refused_(metrics.MakeCounter("espalier_engine_refused_total",
+                                     "Connections that were refused because of a limit, or because "
+                                     "they stayed silent")),
+        failed_(
+            metrics.MakeCounter("espalier_engine_failed_sessions_total",
+                                "Requests and calls that went beyond the memory of their session "
+                                "or user")) {}
+
+  std::string Text(const runtime::OffloadCounts& counts) {
+    sessions_.Set(static_cast<double>(counts.sessions));
+    silent_.Set(static_cast<double>(counts.silent));
+    memory_.Set(static_cast<double>(counts.memory_bytes));
+    shared_.Set(static_cast<double>(counts.shared_bytes));
+    refused_.Add(static_cast<std::int64_t>(counts.refused - told_.refused));
+    failed_.Add(static_cast<std::int64_t>(counts.failed - told_.failed));
+    told_ = counts;
+    return metrics_.Text();
+  }
+
+ private:
+  Metrics& metrics_;
+  Gauge& sessions_;
+  Gauge& silent_;
+  Gauge& memory_;
+  Gauge& shared_;
+  Counter& refused_;
+  Counter& failed_;
+  runtime::OffloadCounts told_;
+};
+
+io::HttpResponse Answer(const io::HttpRequest& request, const runtime::OffloadEngine& engine,
+                        EngineMetrics& metrics) {
+  if (request.path == "/metrics") {
+    return {.content_type = "text/plain; version=0.0.4", .body = metrics.Text(engine.counts())};
+  }
+  if (request.path == "/healthz") return {.body = "{\"status\": \"ok\"}\n"};
+  return {.status = 404, .body = "{\"error\": \"there are /metrics and /healthz\"}\n"};
+}
+
+// The socket of systemd, or one of our own, made while we still may.
+Result<UniqueFd> ListenForPrograms(const Configuration& config) {
+  auto socket = TakeSocketOfSystemd();
+  if (!socket || *socket) return socket;
+  return ListenOnPath(config.socket);
+}
+
+int Run(const io::Daemon& daemon, Configuration config) {
+  auto listener = ListenForPrograms(config);
+  if (!listener) return daemon.Complain(listener.error());
+  if (const auto became = BecomeUser(config.user); !became) return daemon.Complain(became.error());
+  // Loads the drivers of RDMA devices, which the sandbox does not let in later.
+  static_cast<void>(verbs::ListRoceAddresses());
+  if (const auto entered = EnterSandbox(); !entered) return daemon.Complain(entered.error());
+  if (::geteuid() == 0) {
+    Log(LogLevel::kWarning, "event=runs_as_root what=\"name a user in the configuration\"");
+  }
+  io::AsioEventLoop loop;
+  Metrics metrics;
+  EngineMetrics engine_metrics(metrics);
+  PlanAuthority authority(config.agent_socket);
+  config.offload.authority = &authority;
+  const auto engine = runtime::OffloadEngine::Serve(std::move(*listener), config.offload);
+  if (!engine) return daemon.Complain(engine.error());
+  const auto http = io::HttpServer::Listen(loop, config.http, [&](const io::HttpRequest& request) {
+    return Answer(request, **engine, engine_metrics);
+  });
+  if (!http) return daemon.Complain(http.error());
+  const std::array<int, 2> signals = {SIGINT, SIGTERM};
+  const TimerPtr signal_watch = loop.WatchSignals(signals, [&](int) { loop.Stop(); });
+  Log(LogLevel::kInfo, "event=ready socket={} agent={} http={} networks={}", config.socket,
+      config.agent_socket, (*http)->address(), config.offload.networks.size());
+  loop.Run();
+  Log(LogLevel::kInfo, "event=stopped");
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  io::Daemon daemon("espalier-engine",
+                    "Does the collectives of programs on this host, for the jobs whose trees the "
+                    "controller lays.",
+                    "Check the configuration, then exit");
+  if (const std::optional<int> exit = daemon.Parse(argc, argv)) return *exit;
+  Result<Configuration> config = ReadConfiguration(daemon.config_file());
+  if (!config) return daemon.Complain(config.error());
+  if (daemon.is_check()) {
+    fmt::print("{}: ok, programs connect to {}\n", daemon.config_file(), config->socket);
+    return 0;
+  }
+  SetLogLevel(config->log_level);
+  return Run(daemon, std::move(*config));
+}
+
+}  // namespace
+}  // namespace espalier::engine
+
+int main(int argc, char** argv) { return espalier::engine::Main(argc, argv); }

@@ -1,0 +1,29 @@
+#include "collective/client/job_place.h"
+
+#include <fmt/format.h>
+
+namespace espalier::client {
+namespace {
+
+// From the first rank's port to its store's.
+constexpr int kStoreOffset = 10'000;
+
+std::string StoreAt(const IpAddress& address, int port) {
+  return address.IsV4() ? fmt::format("tcp://{}:{}", address.ToString(), port)
+                        : fmt::format("tcp://[{}]:{}", address.ToString(), port);
+}
+
+}  // namespace
+
+runtime::JobGroupPlace PlaceOfGroup(const agent::LocalPlan& plan, const std::string& job,
+                                    std::uint32_t number) {
+  return {.store = StoreAt(plan.first_address, plan.first_listen_port + kStoreOffset),
+          .name = fmt::format("{}/{}", job, number),
+          .size = plan.ranks,
+          .options = {.medium = plan.verbs ? runtime::Medium::kVerbs : runtime::Medium::kTcp,
+                      .address = plan.address.ToString(),
+                      .connections = 1,
+                      .plan_port = plan.listen_port}};
+}
+
+}  // namespace espalier::client

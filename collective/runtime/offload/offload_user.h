@@ -1,0 +1,37 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "collective/runtime/budgeted_memory.h"
+#include "collective/runtime/offload/offload_engine.h"
+
+namespace espalier::runtime {
+
+// What all sessions of an engine have in common: two budgets and two counts.
+struct OffloadBudgets {
+  explicit OffloadBudgets(const OffloadOptions& options)
+      : memory(options.most_memory), shared(options.most_shared_bytes) {}
+
+  BudgetedMemory memory;  // of the engine
+  BudgetedMemory shared;  // of programs; only counted
+  std::atomic<std::uint64_t> failed{0};
+};
+
+// And those of one user.
+struct OffloadUser {
+  OffloadUser(uid_t user, const OffloadOptions& options, OffloadBudgets& budgets)
+      : uid(user),
+        memory(options.most_memory_of_user, &budgets.memory),
+        shared(options.most_shared_bytes_of_user, &budgets.shared),
+        all(budgets) {}
+
+  const uid_t uid;
+  BudgetedMemory memory;
+  BudgetedMemory shared;
+  OffloadBudgets& all;
+};
+
+}  // namespace espalier::runtime

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/base/ip_address.h"
+#include "common/base/result.h"
+
+namespace espalier {
+
+// All addresses that begin with the same bits: "10.0.0.0/8", "fd00::/8" (RFC 4632, RFC 4291
+// section 2.3). IPv4 prefixes hold IPv4 addresses only.
+class IpPrefix {
+ public:
+  // Errors: kInvalidArgument for text of another form, and for bits set beyond the prefix.
+  static Result<IpPrefix> Parse(std::string_view text);
+
+  bool Contains(const IpAddress& address) const;
+  std::string ToString() const;
+  bool operator==(const IpPrefix&) const = default;
+
+ private:
+  IpPrefix(const IpAddress& first, int bits) : first_(first), bits_(bits) {}
+
+  IpAddress first_;
+  int bits_;  // of the 128 of an IPv6 address
+};
+
+}  // namespace espalier

@@ -1,0 +1,301 @@
+// Programs that attack the engine that does their collectives. None of them uses our client.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/falloc.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collective/program/program_bytes.h"
+#include "collective/runtime/offload/offload_engine.h"
+#include "common/base/unique_fd.h"
+#include "tests/attack/engine_program.h"
+#include "tests/temporary_folder.h"
+
+namespace espalier::runtime {
+namespace {
+
+using attack::EngineProgram;
+using Request = EngineProgram::Request;
+
+constexpr int kInvalid = 1 + static_cast<int>(ErrorCode::kInvalidArgument);
+constexpr int kDenied = 1 + static_cast<int>(ErrorCode::kPermissionDenied);
+constexpr int kExhausted = 1 + static_cast<int>(ErrorCode::kResourceExhausted);
+constexpr int kUnsupported = 1 + static_cast<int>(ErrorCode::kUnsupported);
+constexpr int kNotFound = 1 + static_cast<int>(ErrorCode::kNotFound);
+constexpr uid_t kOther = 61'234;  // a user that nobody is
+
+std::string FreeStore() {
+  static int last = 7'000;
+  return "tcp://127.0.0.1:" + std::to_string(++last);
+}
+
+class HostileProgram : public testing::Test {
+ protected:
+  void Start(OffloadOptions options = {}, const std::string& network = "127.0.0.0/8") {
+    if (!network.empty()) options.networks = {*IpPrefix::Parse(network)};
+    ASSERT_EQ(::chmod(folder_.path().c_str(), 0755), 0);
+    auto engine = OffloadEngine::Listen(path_, options);
+    ASSERT_TRUE(engine) << engine.error().message;
+    engine_ = std::move(*engine);
+  }
+  // Whether a program that keeps the rules is served by now.
+  void ExpectServes() {
+    EngineProgram honest(path_);
+    ASSERT_EQ(honest.Join(EngineProgram::GroupOfOne(FreeStore())).code, 0);
+    const UniqueFd file(EngineProgram::MakeFile(4096));
+    const auto registered = honest.Ask({.kind = EngineProgram::kRegister}, file.get());
+    ASSERT_EQ(registered.code, 0) << registered.words;
+    EXPECT_EQ(honest.Do({.count = 8, .input_buffer = 1, .output_buffer = 1, .output_offset = 2048}),
+              0);
+  }
+  // Runs it in a process of that user; true where it returns true.
+  static bool AsUser(uid_t user, const std::function<bool()>& body) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(::setuid(user) == 0 && body() ? 0 : 1);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+
+  TemporaryFolder folder_;
+  std::string path_ = folder_.path() + "/engine.sock";
+  std::unique_ptr<OffloadEngine> engine_;
+};
+
+// The engine once joined groups in memory that a program shaped, and then read and wrote other
+// processes' memory at addresses that it found there.
+TEST_F(HostileProgram, CannotHaveTheEngineShareAGroupsMemory) {
+  Start();
+  for (const std::uint32_t medium : {0U, 3U, 77U, std::numeric_limits<std::uint32_t>::max()}) {
+    Request request = EngineProgram::GroupOfOne(FreeStore());
+    request.medium = medium;
+    const auto reply = EngineProgram(path_).Join(request);
+    EXPECT_EQ(reply.code, kInvalid) << medium;
+    EXPECT_TRUE(std::strstr(reply.words, "TCP or verbs") != nullptr) << reply.words;
+  }
+  EXPECT_EQ(engine_->counts().memory_bytes, 0U);
+  ExpectServes();
+}
+
+// A program used the engine to listen and connect where it could not itself.
+TEST_F(HostileProgram, CannotChooseWhereTheEngineListensAndConnects) {
+  Start({}, "");
+  EXPECT_EQ(EngineProgram(path_).Join(EngineProgram::GroupOfOne("tcp://127.0.0.1:7800")).code,
+            kDenied);
+  engine_.reset();
+  Start();
+  for (const char* store :
+       {"tcp://0.0.0.0:23460", "tcp://10.0.0.1:9000", "tcp://[::1]:9000", "tcp://127.0.0.1:80",
+        "tcp://127.0.0.1:70000", "tcp://127.0.0.1", "tcp://127.0.0.1:", "tcp://127.0.0.1:9000x",
+        "tcp://", "127.0.0.1", "/tmp", "", "tcp://localhost:9000"}) {
+    Request request = EngineProgram::GroupOfOne("");
+    std::memcpy(request.store, store, std::strlen(store));
+    EXPECT_EQ(EngineProgram(path_).Join(request).code, kDenied) << store;
+  }
+  for (const char* address : {"0.0.0.0", "10.0.0.1", "::", "", "127.0.0.1.evil"}) {
+    Request request = EngineProgram::GroupOfOne(FreeStore());
+    std::memset(request.address, 0, sizeof(request.address));
+    std::memcpy(request.address, address, std::strlen(address));
+    EXPECT_EQ(EngineProgram(path_).Join(request).code, kDenied) << address;
+  }
+  Request endless = EngineProgram::GroupOfOne(FreeStore());
+  std::memset(endless.store, '1', sizeof(endless.store));
+  EXPECT_EQ(EngineProgram(path_).Join(endless).code, kDenied);
+  ExpectServes();
+}
+
+// What a job's rank is comes from the authority alone, for the user who asks.
+TEST_F(HostileProgram, CannotTakePartInJobsOfOthers) {
+  class OneJob : public GroupAuthority {
+   public:
+    Result<JobGroupPlace> Find(const JobRank& rank, uid_t user,
+                               std::chrono::milliseconds /*patience*/) override {
+      if (rank.job != "mine") return Fail(ErrorCode::kNotFound, "no such job");
+      if (user != ::getuid()) return Fail(ErrorCode::kPermissionDenied, "another user's");
+      return JobGroupPlace{.store = "tcp://127.0.0.1:7990",
+                           .name = "mine/0",
+                           .options = {.medium = Medium::kTcp, .address = "127.0.0.1"}};
+    }
+  } authority;
+  Request job = {.kind = EngineProgram::kJoinJob};
+  std::memcpy(job.job, "mine", 4);
+  Start({}, "");
+  EXPECT_EQ(EngineProgram(path_).Join(job).code, kUnsupported);
+  engine_.reset();
+  Start({.authority = &authority}, "");
+  Request other = job;
+  other.job[0] = 'M';
+  EXPECT_EQ(EngineProgram(path_).Join(other).code, kNotFound);
+  for (const std::int32_t rank : {-1, 1, std::numeric_limits<std::int32_t>::max()}) {
+    other = job;
+    other.job_rank = rank;
+    EXPECT_EQ(EngineProgram(path_).Join(other).code, kInvalid) << rank;
+  }
+  other = job;
+  other.job_timeout_ms = 0;
+  EXPECT_EQ(EngineProgram(path_).Join(other).code, kInvalid);
+  if (::getuid() == 0) {
+    EXPECT_TRUE(AsUser(kOther, [&] { return EngineProgram(path_).Join(job).code == kDenied; }));
+  }
+  EXPECT_EQ(EngineProgram(path_).Join(job).code, 0);
+}
+
+// A sparse file of a program once became memory of the agent, and one that shrank ended it.
+TEST_F(HostileProgram, PaysForTheMemoryThatItSharesAndCannotTakeItBack) {
+  Start();
+  EngineProgram program(path_);
+  ASSERT_EQ(program.Join(EngineProgram::GroupOfOne(FreeStore())).code, 0);
+  constexpr std::size_t kBytes = 1 << 20;
+  constexpr int kBoth = F_SEAL_SHRINK | F_SEAL_GROW;
+  const auto offer = [&](int file) {
+    const UniqueFd owned(file);
+    return program.Ask({.kind = EngineProgram::kRegister}, owned.get()).code;
+  };
+  EXPECT_EQ(offer(EngineProgram::MakeFile(kBytes, kBoth, false)), kInvalid) << "sparse";
+  EXPECT_EQ(offer(EngineProgram::MakeFile(kBytes, F_SEAL_GROW)), kInvalid) << "can shrink";
+  EXPECT_EQ(offer(EngineProgram::MakeFile(kBytes, F_SEAL_SHRINK)), kInvalid) << "can grow";
+  EXPECT_EQ(offer(EngineProgram::MakeFile(kBytes, kBoth | F_SEAL_SEAL)), kInvalid)
+      << "cannot be sealed further";
+  EXPECT_EQ(offer(EngineProgram::MakeFile(kBytes, kBoth | F_SEAL_WRITE)), kInvalid)
+      << "cannot be written";
+  EXPECT_EQ(offer(::open("/dev/zero", O_RDWR)), kInvalid);
+  EXPECT_EQ(offer(-1), kInvalid);
+  const UniqueFd hole(EngineProgram::MakeFile(kBytes));
+  ASSERT_EQ(::fallocate(hole.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 8192, 4096), 0);
+  EXPECT_EQ(offer(::dup(hole.get())), kInvalid) << "a hole of one page";
+
+  const UniqueFd file(EngineProgram::MakeFile(kBytes));
+  void* const own = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  ASSERT_NE(own, MAP_FAILED);
+  ASSERT_EQ(offer(::dup(file.get())), 0);
+  EXPECT_NE(::fallocate(file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
+  EXPECT_NE(::madvise(own, 4096, MADV_REMOVE), 0);
+  EXPECT_NE(::ftruncate(file.get(), 0), 0);
+  EXPECT_EQ(::lseek(file.get(), 0, SEEK_HOLE), static_cast<off_t>(kBytes));
+  EXPECT_EQ(engine_->counts().shared_bytes, kBytes);
+  EXPECT_EQ(offer(::dup(file.get())), kInvalid) << "a second time";
+  ::munmap(own, kBytes);
+  ExpectServes();
+}
+
+// A plan that asks for 800 GB of scratch once ended the process that hosted the engine.
+TEST_F(HostileProgram, RunsOutOfItsOwnMemoryOnly) {
+  Start();
+  EngineProgram program(path_);
+  ASSERT_EQ(program.Join(EngineProgram::GroupOfOne(FreeStore())).code, 0);
+  program::Program plan;
+  plan.name = "greedy";
+  plan.collective.kind = program::CollectiveKind::kAllReduce;
+  plan.collective.ranks = 1;
+  plan.collective.chunks = 1;
+  plan.ranks.resize(1);
+  plan.ranks[0].scratch_chunks = 100'000;
+  plan.ranks[0].blocks.resize(1);
+  program::Step copy;
+  copy.op = program::OpCode::kCopy;
+  copy.source = {program::Buffer::kInput, 0};
+  copy.destination = {program::Buffer::kOutput, 0};
+  plan.ranks[0].blocks[0].steps = {copy};
+  plan.max_bytes = std::numeric_limits<std::int64_t>::max();
+  const std::string code = program::EncodeProgram(plan);
+  const std::uint64_t header[3] = {1, 0, code.size()};
+  const std::string bytes = std::string(reinterpret_cast<const char*>(header), 24) + code;
+  const UniqueFd file(::memfd_create("plan", MFD_CLOEXEC));
+  ASSERT_EQ(::pwrite(file.get(), bytes.data(), bytes.size(), 0),
+            static_cast<ssize_t>(bytes.size()));
+  const auto used = program.Ask({.kind = EngineProgram::kUse}, file.get());
+  ASSERT_EQ(used.code, 0) << used.words;
+  const UniqueFd data(EngineProgram::MakeFile(16 << 20));
+  ASSERT_EQ(program.Ask({.kind = EngineProgram::kRegister}, data.get()).code, 0);
+  EXPECT_EQ(
+      program.Do(
+          {.count = 2 << 20, .input_buffer = 1, .output_buffer = 1, .output_offset = 8 << 20}),
+      kExhausted);
+  EXPECT_GT(engine_->counts().failed, 0U);
+  ExpectServes();
+}
+
+TEST_F(HostileProgram, CannotMapMoreThanItsShare) {
+  Start({.most_shared_bytes_of_session = 64 << 10, .most_shared_bytes_of_user = 96 << 10});
+  EngineProgram first(path_);
+  EngineProgram second(path_);
+  ASSERT_EQ(first.Join(EngineProgram::GroupOfOne(FreeStore())).code, 0);
+  ASSERT_EQ(second.Join(EngineProgram::GroupOfOne(FreeStore())).code, 0);
+  const auto offer = [](EngineProgram& program, std::size_t bytes) {
+    const UniqueFd file(EngineProgram::MakeFile(bytes));
+    return program.Ask({.kind = EngineProgram::kRegister}, file.get()).code;
+  };
+  EXPECT_EQ(offer(first, 68 << 10), kInvalid);
+  EXPECT_EQ(offer(first, 64 << 10), 0);
+  EXPECT_EQ(offer(first, 4 << 10), kInvalid);
+  EXPECT_EQ(offer(second, 36 << 10), kExhausted) << "both are of one user";
+  EXPECT_EQ(offer(second, 32 << 10), 0);
+  EXPECT_EQ(first.Ask({.kind = EngineProgram::kRelease, .value = 1}).code, 0);
+  EXPECT_EQ(offer(second, 32 << 10), 0);
+}
+
+// 64 connections that said nothing once kept all programs of the host out.
+TEST_F(HostileProgram, GivesWayWhereItStaysSilent) {
+  Start({.most_silent = 16});
+  std::vector<std::unique_ptr<EngineProgram>> silent;
+  for (int i = 0; i < 200; ++i) silent.push_back(std::make_unique<EngineProgram>(path_));
+  ExpectServes();
+  const OffloadCounts counts = engine_->counts();
+  EXPECT_LE(counts.silent, 16U);
+  EXPECT_GE(counts.refused, 200U - 16U);
+}
+
+TEST_F(HostileProgram, CannotTakeTheRanksOfOtherUsers) {
+  Start({.most_sessions = 8, .most_sessions_of_user = 3});
+  std::vector<std::unique_ptr<EngineProgram>> ranks;
+  for (int i = 0; i < 8; ++i) {
+    ranks.push_back(std::make_unique<EngineProgram>(path_));
+    const auto reply = ranks.back()->Join(EngineProgram::GroupOfOne(FreeStore()));
+    EXPECT_EQ(reply.code, i < 3 ? 0 : kExhausted) << i;
+    EXPECT_EQ(std::strstr(reply.words, "limit for one user") != nullptr, i >= 3);
+  }
+  if (::getuid() != 0) GTEST_SKIP() << "needs root to become another user";
+  const std::string store = FreeStore();
+  EXPECT_TRUE(AsUser(kOther, [&] {
+    return EngineProgram(path_).Join(EngineProgram::GroupOfOne(store)).code == 0;
+  }));
+}
+
+TEST_F(HostileProgram, IsWaitedForWhereTheEngineHasNoDescriptorsLeft) {
+  Start();
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const EngineProgram waiting(path_);
+  while (engine_->counts().silent < 1) std::this_thread::yield();
+  const UniqueFd highest(::dup(0));
+  const UniqueFd own(::socket(AF_UNIX, SOCK_SEQPACKET, 0));
+  ASSERT_EQ(
+      ::setrlimit(
+          RLIMIT_NOFILE,
+          std::array<rlimit, 1>{{{static_cast<rlim_t>(own.get()) + 1, before.rlim_max}}}.data()),
+      0);
+  sockaddr_un to = {};
+  to.sun_family = AF_UNIX;
+  std::memcpy(to.sun_path, path_.data(), path_.size());
+  EXPECT_EQ(::connect(own.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  while (engine_->counts().silent < 2) std::this_thread::yield();
+  ExpectServes();
+}
+
+}  // namespace
+}  // namespace espalier::runtime

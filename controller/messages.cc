@@ -227,6 +227,8 @@ void Controller::HandleHello(PeerId peer, std::uint64_t instance, const wire::He
     for (const FlowSlot slot : state_.flows.OfAgent(id)) CloseFlow(slot);
     agent.steered_before = hello.highest_epoch > 0;
   }
+  // A later connection of the same agent: nothing is to come by the earlier any more.
+  if (agent.peer && *agent.peer != peer) bus_.Disconnect(*agent.peer);
   state_.agents.Connect(id, peer);
   agent.instance = instance;
   agent.nics = hello.nics;

@@ -33,9 +33,10 @@ enum Frame : std::size_t {
 
 class Handler : public ZapHandler {
  public:
-  Handler(AsioEventLoop& loop, NameOfKey name_of_key, OnRefusal on_refusal)
+  Handler(AsioEventLoop& loop, NameOfKey name_of_key, Admit admit, OnRefusal on_refusal)
       : socket_(loop, ZmqSocket::Type::kRouter),
         name_of_key_(std::move(name_of_key)),
+        admit_(std::move(admit)),
         on_refusal_(std::move(on_refusal)) {}
 
   Result<void> Bind() {
@@ -53,18 +54,25 @@ class Handler : public ZapHandler {
     // It comes from libzmq itself, not from a peer.
     ESPALIER_CHECK(request.size() >= kCredentials, "frames={}", request.size());
     const std::string key = KeyOf(request);
-    const bool may = !key.empty() && name_of_key_(key).has_value();
+    const std::optional<std::string> name = key.empty() ? std::nullopt : name_of_key_(key);
+    const bool may = name && admit_(*name);
     const std::array<std::string_view, 8> answer{asker,
                                                  "",
                                                  kZapVersion,
                                                  request[kRequestId],
-                                                 may ? "200" : "400",
-                                                 may ? "" : "this key may not connect",
+                                                 StatusOf(name.has_value(), may),
+                                                 may ? "" : "this key may not connect now",
                                                  may ? std::string_view(key) : "",
                                                  ""};
     socket_.Send(answer);  // whoever has gone meanwhile needs no answer
-    if (!may) on_refusal_(WithoutMapping(request[kAddress]), key);
+    if (!name) on_refusal_(WithoutMapping(request[kAddress]), key);
     return true;
+  }
+
+  // ZAP's codes: a temporary failure has the other end try again, a lasting one tells it why.
+  static std::string_view StatusOf(bool is_known, bool may) {
+    if (may) return "200";
+    return is_known ? "300" : "400";
   }
 
   // An IPv4 address as it is, though the socket is of both families.
@@ -86,6 +94,7 @@ class Handler : public ZapHandler {
 
   ZmqSocket socket_;
   NameOfKey name_of_key_;
+  Admit admit_;
   OnRefusal on_refusal_;
   ZmqFrame frame_;
 };
@@ -93,8 +102,9 @@ class Handler : public ZapHandler {
 }  // namespace
 
 Result<std::unique_ptr<ZapHandler>> ZapHandler::Start(AsioEventLoop& loop, NameOfKey name_of_key,
-                                                      OnRefusal on_refusal) {
-  auto handler = std::make_unique<Handler>(loop, std::move(name_of_key), std::move(on_refusal));
+                                                      Admit admit, OnRefusal on_refusal) {
+  auto handler = std::make_unique<Handler>(loop, std::move(name_of_key), std::move(admit),
+                                           std::move(on_refusal));
   if (Result<void> bound = handler->Bind(); !bound) return Propagate(bound);
   return handler;
 }

@@ -16,10 +16,12 @@ class ZapHandler {
  public:
   // Who was refused: its IP address and its public key.
   using OnRefusal = std::function<void(const std::string& address, const std::string& key)>;
+  // Whether an agent of this name may have one more connection now; it is to try again if not.
+  using Admit = std::function<bool(const std::string& name)>;
 
   // Errors: kUnavailable while the loop has another one.
   static Result<std::unique_ptr<ZapHandler>> Start(AsioEventLoop& loop, NameOfKey name_of_key,
-                                                   OnRefusal on_refusal);
+                                                   Admit admit, OnRefusal on_refusal);
   virtual ~ZapHandler() = default;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -36,6 +37,7 @@ struct PeerRefusal {
     kNoHandshake,  // it does not speak CURVE, has another controller's key, or speaks no ZeroMQ
     kTooLarge,     // a message
     kTooMany,      // messages or bytes in too short a time
+    kTooManyConnections,
   };
   Cause cause;
   std::string who;  // the agent's name, else an IP address, else ""
@@ -43,11 +45,20 @@ struct PeerRefusal {
 std::string PeerRefusalText(PeerRefusal::Cause cause);
 
 // The controller's end. A peer is known gone when a Send finds that it is.
+//
+// Disconnect says goodbye, takes nothing more of the peer, and shuts its connection down within a
+// second, whatever the peer thinks of it. Besides, an agent
+// has its latest four connections, and may make one a second and eight at one moment; connections
+// that do not deliver a message in first_message_timeout, or receive twice max_message_bytes and
+// more without the end of a message, are shut down; so are peers to which nothing was sent for
+// three minutes, and, when descriptors grow scarce, those that have been silent the longest.
 struct ZmqRouterOptions {
   std::string endpoint;           // "tcp://10.0.0.1:7400", "tcp://127.0.0.1:*", "ipc:///run/x"
   int send_high_water_mark = 64;  // messages a peer
   std::int64_t max_message_bytes = 4 << 20;
   PeerLimits limits;
+  // For a new connection to deliver its first message; agents greet every five seconds at least.
+  Duration first_message_timeout = std::chrono::seconds(30);
   std::optional<CurveServer> curve;  // none: anybody may connect and all is plain text
 };
 class ZmqRouterBus : public Bus {

@@ -10,8 +10,6 @@
 namespace espalier::io {
 namespace {
 
-// Messages of one peer that wait for the loop; beyond it TCP holds the peer back.
-constexpr int kReceiveHighWaterMark = 256;
 // What encryption and its nonce add to a frame, amply.
 constexpr std::size_t kFrameOverhead = 64;
 constexpr int kHandshakeTimeoutMs = 15'000;
@@ -43,14 +41,17 @@ int SendInFrames(ZmqSocket& socket, std::string_view routing_id, std::string_vie
 
 FrameJoiner::Message FrameJoiner::Receive(ZmqSocket& socket) {
   if (!socket.Receive(frame_)) return {};
-  Message message{.received = true, .bytes = frame_.bytes(), .user_id = frame_.UserId()};
+  Message message{.received = true, .bytes = frame_.bytes()};
   const auto limit = static_cast<std::size_t>(max_bytes_);
   if (frame_.HasMore()) {
     joined_.assign(frame_.bytes());
+    std::size_t frames = 1;
     for (bool has_more = true; has_more && socket.Receive(more_); has_more = more_.HasMore()) {
       if (joined_.size() <= limit) joined_.append(more_.bytes());
+      ++frames;
     }
     message.bytes = joined_;
+    message.needless_frames = frames - std::min(frames, joined_.size() / kMaxFrameBytes + 1);
   }
   message.too_large = message.bytes.size() > limit;
   return message;

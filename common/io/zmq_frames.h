@@ -15,6 +15,9 @@ namespace espalier::io {
 // besides two buffers of 8 KiB.
 inline constexpr std::size_t kMaxFrameBytes = std::size_t{12} << 10;
 
+// Messages of one peer that wait for the loop; beyond it TCP holds the peer back.
+inline constexpr int kReceiveHighWaterMark = 256;
+
 // Bounds on what libzmq keeps for each peer of the socket.
 void SetLimits(ZmqSocket& socket, int send_high_water_mark);
 
@@ -33,7 +36,7 @@ class FrameJoiner {
     bool received = false;
     bool too_large = false;
     std::string_view bytes;
-    std::string_view user_id;  // ZmqFrame::UserId
+    std::size_t needless_frames = 0;  // more than its size takes
   };
   Message Receive(ZmqSocket& socket);
 

@@ -110,6 +110,13 @@ std::string_view ZmqFrame::UserId() const {
   return id != nullptr ? id : "";
 }
 
+std::string_view ZmqFrame::PeerAddress() const {
+  const char* const address = zmq_msg_gets(&impl_->message, "Peer-Address");
+  return address != nullptr ? address : "";
+}
+
+int ZmqFrame::SourceDescriptor() const { return zmq_msg_get(&impl_->message, ZMQ_SRCFD); }
+
 // ZMQ_FD is readable only when something changed inside libzmq, and any call on the socket may
 // consume that edge. So a turn goes on until a receive finds nothing (which is when libzmq has
 // looked at everything), and every send outside of a turn is followed by one.

@@ -26,6 +26,10 @@ class ZmqFrame {
   std::string_view bytes() const;   // valid until the next Receive into this frame
   bool HasMore() const;             // another frame of the same message follows
   std::string_view UserId() const;  // as the ZAP handler said of the connection; "" for none
+  // Of the connection that it came by: the other end's address, and the descriptor, which libzmq
+  // may have closed and the system given to another since; -1 where there is none.
+  std::string_view PeerAddress() const;
+  int SourceDescriptor() const;
 
  private:
   friend class ZmqSocket;

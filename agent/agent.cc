@@ -307,6 +307,7 @@ void Agent::SendReport(const wire::CollectiveReport& report) {
 void Agent::Beat() {
   if (loop_.Now() - last_heard_ >= kSilentIntervals * heartbeat_interval_) {
     Log(LogLevel::kWarning, "event=controller_silent agent={}", options_.name);
+    bus_.Disconnect(kControllerPeer);  // it may be dead at the other end: a Hello needs a new one
     return LoseController();
   }
   if (Features() != told_features_) SayHello();

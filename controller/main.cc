@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <linux/capability.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <functional>
@@ -34,6 +35,9 @@ constexpr Duration kRecheckKeysInterval = std::chrono::seconds(10);
 
 io::ZmqRouterOptions BusOptions(const Configuration& config, const Keys& keys) {
   io::ZmqRouterOptions options{.endpoint = config.listen, .limits = config.limits};
+  // No agent's connection is broken before the agent itself counts as gone.
+  options.silence_limit = std::max(
+      io::kSilenceLimit, config.options.heartbeat_interval * config.options.missed_heartbeats);
   if (config.insecure_plaintext) {
     Log(LogLevel::kWarning, "event=insecure_plaintext listen={}", config.listen);
     return options;

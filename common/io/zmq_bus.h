@@ -24,6 +24,10 @@ namespace espalier::io {
 //
 // One turn of the loop takes a bounded number of messages, so that timers and HTTP get theirs.
 
+// Without a sign of life of the other end's libzmq for so long, a connection is broken. A process
+// that is stopped for less keeps its connection.
+inline constexpr Duration kSilenceLimit = std::chrono::seconds(5);
+
 // What one agent may send, over any connections; who sends more is disconnected. 0: any.
 struct PeerLimits {
   double messages_per_second = 0;  // on the long run; as many in one moment
@@ -59,6 +63,7 @@ struct ZmqRouterOptions {
   PeerLimits limits;
   // For a new connection to deliver its first message; agents greet every five seconds at least.
   Duration first_message_timeout = std::chrono::seconds(30);
+  Duration silence_limit = kSilenceLimit;
   std::optional<CurveServer> curve;  // none: anybody may connect and all is plain text
 };
 class ZmqRouterBus : public Bus {
@@ -82,6 +87,7 @@ struct ZmqDealerOptions {
   int send_high_water_mark = 64;
   std::int64_t max_message_bytes = 4 << 20;
   std::optional<CurveClient> curve;
+  Duration silence_limit = kSilenceLimit;
 };
 class ZmqDealerBus : public Bus {
  public:

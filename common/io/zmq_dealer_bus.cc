@@ -31,6 +31,7 @@ class DealerConnection {
                    const std::string& routing_id)
       : dealer_(loop, ZmqSocket::Type::kDealer), monitor_(loop, ZmqSocket::Type::kPair) {
     SetLimits(dealer_, options.send_high_water_mark);
+    BreakSilentConnections(dealer_, options.silence_limit);
     if (options.curve) {
       dealer_.Set(ZMQ_CURVE_SERVERKEY, options.curve->server_public_keys[server_key]);
       dealer_.Set(ZMQ_CURVE_PUBLICKEY, options.curve->own.public_key);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <span>
 #include <vector>
 
@@ -22,6 +23,15 @@ void SetLimits(ZmqSocket& socket, int send_high_water_mark) {
   socket.Set(ZMQ_RCVHWM, kReceiveHighWaterMark);
   socket.Set(ZMQ_MAXMSGSIZE, static_cast<std::int64_t>(kMaxFrameBytes + kFrameOverhead));
   socket.Set(ZMQ_HANDSHAKE_IVL, kHandshakeTimeoutMs);
+}
+
+void BreakSilentConnections(ZmqSocket& socket, Duration silence_limit) {
+  constexpr int kSignsOfLife = 5;
+  const auto limit_ms = static_cast<int>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(silence_limit).count());
+  socket.Set(ZMQ_HEARTBEAT_IVL, limit_ms / kSignsOfLife);
+  socket.Set(ZMQ_HEARTBEAT_TIMEOUT, limit_ms);
+  socket.Set(ZMQ_TCP_MAXRT, limit_ms);  // TCP_USER_TIMEOUT
 }
 
 int SendInFrames(ZmqSocket& socket, std::string_view routing_id, std::string_view bytes) {

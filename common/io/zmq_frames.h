@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/base/event_loop.h"
 #include "common/io/zmq_socket.h"
 
 // How the buses' messages travel: in frames so small that a stranger, for whom libzmq allocates
@@ -20,6 +21,12 @@ inline constexpr int kReceiveHighWaterMark = 256;
 
 // Bounds on what libzmq keeps for each peer of the socket.
 void SetLimits(ZmqSocket& socket, int send_high_water_mark);
+
+// Has libzmq ask each peer of the socket for a sign of life, five times in `silence_limit` (1 s or
+// more), and break the connection when none came, or nothing was acknowledged, for so long. TCP
+// alone would wait for minutes: a network that comes and goes leaves connections that are dead at
+// one end.
+void BreakSilentConnections(ZmqSocket& socket, Duration silence_limit);
 
 // Sends a message (not empty), behind a routing id where there is one ("": none).
 // The errno of ZmqSocket::Send.

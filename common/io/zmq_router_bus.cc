@@ -145,6 +145,7 @@ class RouterBus : public ZmqRouterBus {
                       .first_message = options.first_message_timeout}),
         joiner_(options.max_message_bytes) {
     io::SetLimits(socket_, options.send_high_water_mark);
+    BreakSilentConnections(socket_, options.silence_limit);
     socket_.Set(ZMQ_ROUTER_MANDATORY, 1);
     socket_.Set(ZMQ_BACKLOG, kBacklog);
   }

@@ -1,6 +1,7 @@
 #include "agent/configuration.h"
 
 #include <fmt/format.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,11 @@ std::string Or(const std::string& value, const std::string& fallback) {
 std::string HostName() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+std::optional<uid_t> UserOf(const std::string& name) {
+  const passwd* const user = getpwnam(name.c_str());
+  return user == nullptr ? std::nullopt : std::optional(user->pw_uid);
 }
 
 // Replaces a default where the file says something else.
@@ -54,6 +60,13 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   config.controller = Or(file.controller(), "tcp://127.0.0.1:7400");
   config.local_socket = Or(file.local_socket(), ESPALIER_AGENT_DEFAULT_SOCKET);
   config.collective_costs = file.collective_costs();
+  config.engine_user = UserOf(Or(file.engine_user(), "espalier-engine"));
+  if (!file.engine_user().empty() && !config.engine_user) {
+    return fail("engine_user",
+                fmt::format("there is no user \"{}\" on this host (make it, or leave "
+                            "the field out)",
+                            file.engine_user()));
+  }
   config.nics.assign(file.nic().begin(), file.nic().end());
   config.http = Or(file.http(), "127.0.0.1:9181");
   config.key_file = Or(file.key_file(), "/etc/espalier/keys/agent.key");

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +19,7 @@ struct Configuration {
   std::string controller;
   std::string local_socket;
   std::string collective_costs;
+  std::optional<uid_t> engine_user;
   std::vector<std::string> nics;
   std::string http;
   std::string key_file;

@@ -58,15 +58,16 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
   io::AsioEventLoop loop;
   Metrics metrics;
   const Probing probing = OpenProbing(loop, config.probing);
-  // For probes from each address, and to read a flow's job in another user's environment.
-  const std::vector<int> needed = {CAP_NET_RAW, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH};
+  const std::vector<int> needed = {CAP_NET_RAW};  // for probes from each address
   const Result<void> gave_up = io::KeepOnlyCapabilities(needed);
   if (!gave_up) return daemon.Complain(gave_up.error());
   const auto nics = NicWatch::Open(config.nics);
   if (!nics) return daemon.Complain(nics.error());
   const auto local = LocalServer::Listen(loop, {.path = config.local_socket}, metrics);
   if (!local) return daemon.Complain(local.error());
-  const auto plans = PlanServer::Listen(config.local_socket + kPlanSocketSuffix, metrics);
+  const auto plans = PlanServer::Listen(
+      loop, {.path = config.local_socket + kPlanSocketSuffix, .engine_user = config.engine_user},
+      metrics);
   if (!plans) return daemon.Complain(plans.error());
   const auto bus =
       io::ZmqDealerBus::Connect(loop, {.endpoint = config.controller, .curve = std::move(keys)});

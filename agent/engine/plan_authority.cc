@@ -9,9 +9,9 @@
 
 namespace espalier::engine {
 
-Result<runtime::JobGroupPlace> PlanAuthority::Find(const runtime::JobRank& rank, uid_t /*user*/,
+Result<runtime::JobGroupPlace> PlanAuthority::Find(const runtime::JobRank& rank, uid_t user,
                                                    std::chrono::milliseconds patience) {
-  auto client = agent::PlanClient::Connect(agent_socket_, rank.job, rank.rank);
+  auto client = agent::PlanClient::Connect(agent_socket_, rank.job, rank.rank, user);
   if (!client) return Propagate(client);
   auto plan = (*client)->Wait(patience);
   if (!plan) return Propagate(plan);

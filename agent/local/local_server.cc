@@ -32,14 +32,6 @@ bool Watch(int epoll, int fd, std::uint64_t tag) {
   return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-// The job is read once, at the start: the number of a process may be used again later.
-std::string JobOfPeer(int socket) {
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return "";
-  return JobOfProcess(peer.pid);
-}
-
 void SendWelcome(int socket, const espalier_local_welcome& welcome, std::optional<int> memory) {
   // A client that is not there to read it is noticed by its hang-up.
   (void)SendMessage(socket, &welcome, sizeof(welcome), memory.value_or(-1));
@@ -58,6 +50,7 @@ void Refuse(int socket, int status) {
 
 struct LocalServer::Client {
   std::uint32_t number = 0;
+  LocalPeer peer;
   UniqueFd socket;
   std::string job;                     // of its process
   std::optional<SlotMemory> memory;    // none before its hello
@@ -69,8 +62,11 @@ LocalServer::LocalServer(EventLoop& loop, LocalServerOptions options, Metrics& m
       options_(std::move(options)),
       refused_(metrics.MakeCounter("espalier_agent_local_refused_total",
                                    "Clients of the local API that were turned away")),
-      client_count_(metrics.MakeGauge("espalier_agent_local_clients",
-                                      "Programs connected to the local API")) {}
+      client_count_(
+          metrics.MakeGauge("espalier_agent_local_clients", "Programs connected to the local API")),
+      silent_(options_.max_clients, options_.max_clients_of_user),
+      connected_(options_.max_clients, options_.max_clients_of_user),
+      flows_(options_.max_flows, options_.max_flows_of_user) {}
 
 LocalServer::~LocalServer() {
   if (listener_) unlink(options_.path.c_str());
@@ -113,24 +109,39 @@ void LocalServer::HandleReady() {
 
 void LocalServer::Accept() {
   for (int i = 0; i < kEventsPerTurn; ++i) {
-    UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    std::optional<UniqueFd> socket = AcceptCaller(listener_.get(), spare_);
     if (!socket) return;
-    if (silent_ >= options_.max_clients) DropOldestSilent();
+    const auto peer = LocalPeerOf(socket->get());
+    if (!peer || !MakeRoomForSilent(peer->user)) continue;
     auto client = std::make_unique<Client>();
-    client->number = ++last_client_;
-    if (!Watch(epoll_.get(), socket.get(), client->number)) continue;
-    client->socket = std::move(socket);
+    client->number = NextNumber();
+    client->peer = *peer;
+    if (!Watch(epoll_.get(), socket->get(), client->number)) continue;
+    client->socket = std::move(*socket);
     clients_.emplace(client->number, std::move(client));
-    ++silent_;
+    silent_.Take(peer->user);
   }
 }
 
-void LocalServer::DropOldestSilent() {
-  const auto oldest = std::find_if(clients_.begin(), clients_.end(),
-                                   [](const auto& entry) { return !entry.second->memory; });
-  ESPALIER_CHECK(oldest != clients_.end(), "silent={}", silent_);
+// Numbers are used again after 2^32 clients: not the listener's, and none that is in use.
+std::uint32_t LocalServer::NextNumber() {
+  do {
+    ++last_client_;
+  } while (last_client_ == kListenerTag || clients_.contains(last_client_));
+  return last_client_;
+}
+
+// The oldest one who is silent gives way: one of this user's where it is the user's limit.
+bool LocalServer::MakeRoomForSilent(uid_t user) {
+  const bool is_users_limit = !silent_.HasRoomFor(user);
+  if (!is_users_limit && silent_.used() < options_.max_clients) return true;
+  const auto oldest = std::ranges::find_if(clients_, [&](const auto& entry) {
+    return !entry.second->memory && (!is_users_limit || entry.second->peer.user == user);
+  });
+  ESPALIER_CHECK(oldest != clients_.end(), "silent={}", silent_.used());
   refused_.Add();
   Remove(*oldest->second);
+  return true;
 }
 
 bool LocalServer::HandleClient(Client& client) {
@@ -165,20 +176,22 @@ bool LocalServer::HandleHello(Client& client, std::span<const std::byte> message
     Refuse(client.socket.get(), EPROTO);
     return Reject(client, "another version of the library");
   }
-  if (clients_.size() - silent_ >= options_.max_clients) {
+  if (!connected_.Take(client.peer.user)) {
     Refuse(client.socket.get(), EUSERS);
-    return Reject(client, "too many clients");
+    return Reject(client, "too many clients, in all or of its user");
   }
   Result<SlotMemory> memory = SlotMemory::Make();
   if (!memory) {
+    connected_.Give(client.peer.user);
     Refuse(client.socket.get(), ENOMEM);
     return Reject(client, memory.error().message);
   }
-  --silent_;
+  silent_.Give(client.peer.user);
   client.memory.emplace(std::move(*memory));
   client.tracked.assign(ESPALIER_LOCAL_SLOTS, 0);
-  client.job = JobOfPeer(client.socket.get());
-  client_count_.Set(static_cast<double>(clients_.size() - silent_));
+  // Once, at the start: the number of a process may be used again later.
+  client.job = JobOfProcess(client.peer.process);
+  client_count_.Set(static_cast<double>(connected_.used()));
   SendWelcome(client.socket.get(),
               {.version = ESPALIER_LOCAL_VERSION,
                .status = 0,
@@ -207,7 +220,8 @@ bool LocalServer::ScanSlots(Client& client) {
 }
 
 bool LocalServer::OpenFlow(Client& client, std::uint32_t slot, std::uint32_t serial) {
-  if (samples_.size() >= options_.max_flows) return true;
+  // Beyond its user's share, or all, a flow stays on ECMP, unseen.
+  if (samples_.size() >= options_.max_flows || !flows_.HasRoomFor(client.peer.user)) return true;
   Result<FlowSample> sample = ReadFlowDescription(client.memory->ReadDescription(slot));
   if (client.memory->Owner(slot) != serial) return true;  // changed hands: a wake-up follows
   const wire::LocalFlowId id(std::uint64_t{client.number} << 32 | serial);
@@ -223,6 +237,7 @@ bool LocalServer::OpenFlow(Client& client, std::uint32_t slot, std::uint32_t ser
                        [](const FlowSample& s, wire::LocalFlowId i) { return s.id < i; });
   homes_.insert(homes_.begin() + (at - samples_.begin()), Home{&client, slot, serial});
   samples_.insert(at, std::move(*sample));
+  flows_.Take(client.peer.user);
   client.tracked[slot] = serial;
   NotifyChange();
   return true;
@@ -240,9 +255,9 @@ bool LocalServer::Reject(const Client& client, std::string_view cause) {
 
 void LocalServer::Remove(Client& client) {
   EraseFlows([&client](const Home& home) { return home.client == &client; });
-  if (!client.memory) --silent_;
+  (client.memory ? connected_ : silent_).Give(client.peer.user);
   clients_.erase(client.number);
-  client_count_.Set(static_cast<double>(clients_.size() - silent_));
+  client_count_.Set(static_cast<double>(connected_.used()));
 }
 
 void LocalServer::EraseFlows(const std::function<bool(const Home&)>& ended) {
@@ -250,6 +265,7 @@ void LocalServer::EraseFlows(const std::function<bool(const Home&)>& ended) {
   for (std::size_t i = 0; i < homes_.size(); ++i) {
     if (ended(homes_[i])) {
       homes_[i].client->tracked[homes_[i].slot] = 0;
+      flows_.Give(homes_[i].client->peer.user);
       continue;
     }
     if (kept != i) {

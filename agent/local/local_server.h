@@ -16,6 +16,7 @@
 #include "common/base/metrics.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
+#include "common/base/user_budget.h"
 
 namespace espalier::agent {
 
@@ -23,6 +24,9 @@ struct LocalServerOptions {
   std::string path = ESPALIER_AGENT_DEFAULT_SOCKET;
   std::size_t max_clients = 1024;  // and as many that have not said hello yet
   std::size_t max_flows = 16'384;  // of all clients; those beyond stay on ECMP, unseen
+  // Of one user, so that nobody keeps the others out.
+  std::size_t max_clients_of_user = 768;
+  std::size_t max_flows_of_user = 12'288;
 };
 
 // The agent's end of the local API (agent/local/espalier_agent.h): learns the flows of the
@@ -30,9 +34,9 @@ struct LocalServerOptions {
 //
 // Clients are not trusted. What one of them may do is to lose its own connection: for a hello of
 // the wrong size or version, for a message that is no wake-up, for a flow whose description is
-// out of range. Garbage in its memory reads as strange progress of its own flows. Those who
-// say hello when there are max_clients are refused; of those who never say hello the longest silent
-// gives way.
+// out of range. Garbage in its memory reads as strange progress of its own flows. Those who say
+// hello when there are max_clients, or max_clients_of_user of theirs, are refused; of those who
+// never say hello the longest silent gives way. Users are who the kernel says they are.
 //
 // Invariant: samples_ and homes_ are parallel and ascend by flow id = client << 32 | serial.
 // Thread safety: the agent's loop thread.
@@ -71,12 +75,13 @@ class LocalServer : public FlowSource, public FlowActuator {
   LocalServer(EventLoop& loop, LocalServerOptions options, Metrics& metrics);
   Result<void> Open();
   void Accept();
-  void DropOldestSilent();
+  bool MakeRoomForSilent(uid_t user);
   // False where the client has to go.
   bool HandleClient(Client& client);
   bool HandleHello(Client& client, std::span<const std::byte> message);
   bool ScanSlots(Client& client);
   bool OpenFlow(Client& client, std::uint32_t slot, std::uint32_t serial);
+  std::uint32_t NextNumber();
   // Counts and logs why a client has to go; false.
   bool Reject(const Client& client, std::string_view cause);
   void Remove(Client& client);
@@ -90,9 +95,12 @@ class LocalServer : public FlowSource, public FlowActuator {
   Gauge& client_count_;
   UniqueFd epoll_;
   UniqueFd listener_;
+  UniqueFd spare_;
   std::uint32_t last_client_ = 0;
   std::map<std::uint32_t, std::unique_ptr<Client>> clients_;  // by their numbers
-  std::size_t silent_ = 0;                                    // clients that have not said hello
+  UserBudget silent_;                                         // clients that have not said hello
+  UserBudget connected_;                                      // those that have
+  UserBudget flows_;
   TimePoint next_warning_{};
   std::vector<FlowSample> samples_;
   std::vector<Home> homes_;

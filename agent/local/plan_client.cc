@@ -89,7 +89,8 @@ Result<LocalPlan> ParsePlanFile(std::string_view bytes) {
 }
 
 Result<std::unique_ptr<PlanClient>> PlanClient::Connect(const std::string& socket,
-                                                        const std::string& job, int rank) {
+                                                        const std::string& job, int rank,
+                                                        std::optional<uid_t> user) {
   const std::string path = AgentSocket(socket) + kPlanSocketSuffix;
   PlanRequest request;
   if (job.empty() || job.size() >= sizeof(request.job) || rank < 0) {
@@ -98,6 +99,7 @@ Result<std::unique_ptr<PlanClient>> PlanClient::Connect(const std::string& socke
   }
   std::memcpy(request.job, job.data(), job.size());
   request.rank = static_cast<std::uint32_t>(rank);
+  if (user) request.user_and_one = *user + 1;
   Result<UniqueFd> connection = ConnectToPath(path);
   if (!connection) return Propagate(connection);
   if (!SendMessage(connection->get(), &request, sizeof(request))) return Gone("has gone");
@@ -113,6 +115,11 @@ Result<std::optional<LocalPlan>> PlanClient::Wait(std::chrono::milliseconds pati
   if (message->bytes != sizeof(notice) || notice.magic != kPlanMagic ||
       notice.version != kPlanVersion) {
     return Fail(ErrorCode::kFailedPrecondition, "the agent is of another version");
+  }
+  if (notice.bytes == kPlanIsAnothers) {
+    return Fail(ErrorCode::kPermissionDenied,
+                "the agent gives this rank's plan to programs of another user only (`espalier job "
+                "start --user` says whose they are, else it is who asks first)");
   }
   if (notice.bytes == 0) return Gone("says that the job has ended");
   struct stat status {};

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -38,12 +40,15 @@ struct LocalPlan {
 // Thread safety: one thread for Wait, one for Report.
 class PlanClient {
  public:
-  // socket: of the local API; "": $ESPALIER_AGENT_SOCKET, else the default.
+  // socket: of the local API; "": $ESPALIER_AGENT_SOCKET, else the default. `user`: for whose
+  // program, where it is not the caller's own (for the host's engine).
   // Errors: kUnavailable where no agent answers, kInvalidArgument for a name that is too long.
   static Result<std::unique_ptr<PlanClient>> Connect(const std::string& socket,
-                                                     const std::string& job, int rank);
+                                                     const std::string& job, int rank,
+                                                     std::optional<uid_t> user = {});
   // The next plan; none past the deadline. Errors: kUnavailable where the agent has gone or turns
-  // us away, or the job has ended; kFailedPrecondition for an agent of another version.
+  // us away, or the job has ended; kPermissionDenied where the rank is another user's;
+  // kFailedPrecondition for an agent of another version.
   Result<std::optional<LocalPlan>> Wait(std::chrono::milliseconds patience);
   // What became of a collective (by its number among program::CollectiveKind); lost where the
   // agent is behind or gone.

@@ -19,7 +19,9 @@ struct PlanRequest {
   std::uint32_t magic = kPlanMagic;
   std::uint32_t version = kPlanVersion;
   std::uint32_t rank = 0;
-  std::uint32_t reserved = 0;
+  // For whose program the plan is: 0 for the caller's own, else a user's number and one, which only
+  // the host's engine, root and the agent's own user may name.
+  std::uint32_t user_and_one = 0;
   char job[256] = {};  // ends with a zero
 };
 
@@ -33,7 +35,11 @@ struct PlanReport {
   char error[256] = {};  // ends with a zero
 };
 
-// From the agent; with a file of so many bytes, or without one where the rank has no plan any more.
+// In place of a number of bytes: the rank is another user's.
+inline constexpr std::uint64_t kPlanIsAnothers = UINT64_MAX;
+
+// From the agent; with a file of so many bytes, or without one where the rank has no plan any more
+// (0 bytes) or the plan is not for this user.
 struct PlanNotice {
   std::uint32_t magic = kPlanMagic;
   std::uint32_t version = kPlanVersion;

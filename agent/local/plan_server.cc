@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,13 +14,14 @@
 #include <cstring>
 
 #include "agent/local/plan_protocol.h"
+#include "common/base/log.h"
 #include "common/base/message_socket.h"
 
 namespace espalier::agent {
 namespace {
 
 constexpr int kEventsPerTurn = 64;
-constexpr std::size_t kMostClients = 1'024;
+constexpr Duration kWarningInterval = std::chrono::seconds(1);
 // In the order of program::CollectiveKind, as programs count.
 constexpr std::array kCollectiveNames = {"allreduce", "allgather", "reduce_scatter",
                                          "reduce",    "broadcast", "alltoall",
@@ -41,6 +43,11 @@ template <std::size_t size>
 std::string TextOf(const char (&field)[size]) {
   const auto* const end = std::find(field, field + size, '\0');
   return end == field + size ? std::string() : std::string(field, end);
+}
+
+// It goes into logs as it is.
+bool IsName(const std::string& job) {
+  return !job.empty() && std::ranges::all_of(job, [](char c) { return c >= 0x20 && c <= 0x7e; });
 }
 
 std::string MakeBytes(const wire::RankPlan& plan) {
@@ -87,29 +94,37 @@ Result<UniqueFd> MakeFile(std::string_view bytes) {
 
 }  // namespace
 
-PlanServer::PlanServer(std::string path, Metrics& metrics)
-    : path_(std::move(path)),
+PlanServer::PlanServer(EventLoop& loop, PlanServerOptions options, Metrics& metrics)
+    : loop_(loop),
+      options_(std::move(options)),
       refused_(metrics.MakeCounter("espalier_agent_plan_clients_refused_total",
-                                   "Programs that asked for plans in a wrong way")) {}
+                                   "Programs that asked for plans in a wrong way, for another "
+                                   "user's plan, or beyond a limit")),
+      dropped_reports_(metrics.MakeCounter("espalier_agent_plan_reports_dropped_total",
+                                           "Reports of collectives that were dropped, because "
+                                           "their program sends too many or has no plan")),
+      silent_(options_.max_clients, options_.max_clients_of_user),
+      asking_(options_.max_clients, options_.max_clients_of_user) {}
 
 PlanServer::~PlanServer() {
-  if (listener_) unlink(path_.c_str());
+  if (listener_) unlink(options_.path.c_str());
 }
 
-Result<std::unique_ptr<PlanServer>> PlanServer::Listen(const std::string& path, Metrics& metrics) {
-  std::unique_ptr<PlanServer> server(new PlanServer(path, metrics));
+Result<std::unique_ptr<PlanServer>> PlanServer::Listen(EventLoop& loop, PlanServerOptions options,
+                                                       Metrics& metrics) {
+  std::unique_ptr<PlanServer> server(new PlanServer(loop, std::move(options), metrics));
   Result<void> opened = server->Open();
   if (!opened) return Propagate(opened);
   return server;
 }
 
 Result<void> PlanServer::Open() {
-  Result<UniqueFd> listener = ListenOnPath(path_);
+  Result<UniqueFd> listener = ListenOnPath(options_.path);
   if (!listener) return Propagate(listener);
   listener_ = std::move(*listener);
   epoll_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_ || !Watch(epoll_.get(), listener_.get(), 0)) {
-    return tl::unexpected<Error>(SystemError(path_));
+    return tl::unexpected<Error>(SystemError(options_.path));
   }
   return {};
 }
@@ -124,18 +139,51 @@ void PlanServer::HandleReady() {
       continue;
     }
     const auto client = clients_.find(tag);
-    if (client != clients_.end() && !Read(client->second)) clients_.erase(client);
+    if (client != clients_.end() && !Read(client->second)) Remove(client);
   }
 }
 
 void PlanServer::Accept() {
-  UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  std::optional<UniqueFd> socket = AcceptCaller(listener_.get(), spare_);
   if (!socket) return;
-  if (clients_.size() >= kMostClients || !Watch(epoll_.get(), socket.get(), last_client_ + 1)) {
+  const auto peer = LocalPeerOf(socket->get());
+  if (!peer || !MakeRoomForSilent(peer->user) ||
+      !Watch(epoll_.get(), socket->get(), last_client_ + 1)) {
     refused_.Add();
     return;
   }
-  clients_[++last_client_].socket = std::move(socket);
+  silent_.Take(peer->user);
+  Client& client = clients_[++last_client_];
+  client.socket = std::move(*socket);
+  client.user = peer->user;
+}
+
+// The oldest one who is silent gives way: one of this user's where it is the user's limit.
+bool PlanServer::MakeRoomForSilent(uid_t user) {
+  const bool is_users_limit = !silent_.HasRoomFor(user);
+  if (!is_users_limit && silent_.used() < options_.max_clients) return true;
+  const auto oldest = std::ranges::find_if(clients_, [&](const auto& entry) {
+    return !entry.second.rank && (!is_users_limit || entry.second.user == user);
+  });
+  if (oldest == clients_.end()) return false;
+  refused_.Add();
+  Remove(oldest);
+  return true;
+}
+
+PlanServer::Clients::iterator PlanServer::Remove(Clients::iterator client) {
+  const Client& gone = client->second;
+  (gone.rank ? asking_ : silent_).Give(gone.user);
+  if (gone.rank) Leave(*gone.rank);
+  return clients_.erase(client);
+}
+
+// A client of that rank goes: nobody owns what has neither a plan nor clients.
+void PlanServer::Leave(const Name& name) {
+  const auto found = ranks_.find(name);
+  if (found == ranks_.end()) return;
+  Rank& rank = found->second;
+  if (--rank.clients == 0 && !rank.plan) ranks_.erase(found);
 }
 
 bool PlanServer::Read(Client& client) {
@@ -145,10 +193,21 @@ bool PlanServer::Read(Client& client) {
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   if (size <= 0) return false;
   const auto bytes = static_cast<std::size_t>(size);
-  const bool is_right = client.has_asked ? HandleReport(client, message.data(), bytes)
-                                         : HandleRequest(client, message.data(), bytes);
+  const bool is_right = client.rank ? HandleReport(client, message.data(), bytes)
+                                    : HandleRequest(client, message.data(), bytes);
   if (!is_right) refused_.Add();
   return is_right;
+}
+
+bool PlanServer::MaySpeakFor(uid_t caller, uid_t user) const {
+  return caller == user || caller == 0 || caller == geteuid() || caller == options_.engine_user;
+}
+
+// Who asks first owns a rank that nobody does; root and the agent's own user need not.
+bool PlanServer::Owns(uid_t user, Rank& rank) const {
+  if (user == 0 || user == geteuid()) return true;
+  if (!rank.owner) rank.owner = user;
+  return *rank.owner == user;
 }
 
 bool PlanServer::HandleRequest(Client& client, const void* message, std::size_t size) {
@@ -156,23 +215,53 @@ bool PlanServer::HandleRequest(Client& client, const void* message, std::size_t 
   if (size != sizeof(request)) return false;
   std::memcpy(&request, message, sizeof(request));
   const std::string job = TextOf(request.job);
-  if (request.magic != kPlanMagic || request.version != kPlanVersion || job.empty()) return false;
+  if (request.magic != kPlanMagic || request.version != kPlanVersion || !IsName(job)) return false;
+  const uid_t user = request.user_and_one == 0 ? client.user : request.user_and_one - 1;
+  if (!MaySpeakFor(client.user, user) || !asking_.Take(client.user)) return false;
+  silent_.Give(client.user);
   client.rank = {job, request.rank};
-  client.has_asked = true;
-  const auto plan = plans_.find(client.rank);
-  return plan == plans_.end() || Notify(client, &plan->second);
+  client.reports = options_.report_burst;
+  client.reports_since = loop_.Now();
+  Rank& rank = ranks_[*client.rank];
+  ++rank.clients;
+  if (!Owns(user, rank)) {
+    if (loop_.Now() >= next_warning_) {
+      next_warning_ = loop_.Now() + kWarningInterval;
+      Log(LogLevel::kWarning, "event=plan_refused job=\"{}\" rank={} user={} owner={}", job,
+          request.rank, user, *rank.owner);
+    }
+    const PlanNotice notice = {.bytes = kPlanIsAnothers};
+    (void)SendMessage(client.socket.get(), &notice, sizeof(notice));
+    return false;
+  }
+  return !rank.plan || Notify(client, rank.plan);
 }
 
-bool PlanServer::HandleReport(const Client& client, const void* message, std::size_t size) {
+// A token for each interval that has passed, and no more than a burst.
+bool PlanServer::MayReport(Client& client) {
+  const TimePoint now = loop_.Now();
+  const std::int64_t passed = (now - client.reports_since) / options_.report_interval;
+  client.reports_since += passed * options_.report_interval;
+  client.reports = std::min(options_.report_burst, client.reports + passed);
+  if (client.reports == 0) return false;
+  --client.reports;
+  return true;
+}
+
+bool PlanServer::HandleReport(Client& client, const void* message, std::size_t size) {
   PlanReport report;
   if (size != sizeof(report)) return false;
   std::memcpy(&report, message, sizeof(report));
   if (report.magic != kPlanMagic || report.collective >= kCollectiveNames.size()) return false;
   constexpr std::uint64_t kMost = std::uint64_t{1} << 53U;
   if (report.bytes > kMost || report.duration_us > kMost / 1'000) return false;
+  if (!MayReport(client) || !ranks_.at(*client.rank).plan) {
+    dropped_reports_.Add();
+    return true;
+  }
   if (!on_report_) return true;
-  on_report_({.job = client.rank.first,
-              .rank = client.rank.second,
+  on_report_({.job = client.rank->first,
+              .rank = client.rank->second,
               .sequence = report.sequence,
               .collective = kCollectiveNames[report.collective],
               .bytes = report.bytes,
@@ -182,29 +271,29 @@ bool PlanServer::HandleReport(const Client& client, const void* message, std::si
 }
 
 void PlanServer::SetPlan(const wire::RankPlan& plan) {
-  const Rank rank(plan.job, plan.rank);
-  const PlanFile* news = nullptr;
-  if (plan.program.empty()) {
-    plans_.erase(rank);
-  } else {
+  const Name name(plan.job, plan.rank);
+  std::optional<PlanFile> file;
+  if (!plan.program.empty()) {
     const std::string bytes = MakeBytes(plan);
-    Result<UniqueFd> file = MakeFile(bytes);
-    if (!file) return;  // no memory: programs stay with the plan before
-    PlanFile& kept = plans_[rank];
-    kept = {std::move(*file), bytes.size()};
-    news = &kept;
+    Result<UniqueFd> made = MakeFile(bytes);
+    if (!made) return;  // no memory: programs stay with the plan before
+    file = PlanFile{std::move(*made), bytes.size()};
   }
-  std::erase_if(clients_, [&](const auto& entry) {
-    return entry.second.has_asked && entry.second.rank == rank && !Notify(entry.second, news);
-  });
+  Rank& rank = ranks_[name];
+  rank.plan = std::move(file);
+  for (auto client = clients_.begin(); client != clients_.end();) {
+    const bool stays = client->second.rank != name || Notify(client->second, rank.plan);
+    client = stays ? std::next(client) : Remove(client);
+  }
+  const auto left = ranks_.find(name);
+  if (left != ranks_.end() && !left->second.plan && left->second.clients == 0) ranks_.erase(left);
 }
 
 // A program that reads none of its notices loses its connection.
-bool PlanServer::Notify(const Client& client, const PlanFile* file) {
+bool PlanServer::Notify(const Client& client, const std::optional<PlanFile>& plan) {
   PlanNotice notice;
-  notice.bytes = file != nullptr ? file->bytes : 0;
-  return SendMessage(client.socket.get(), &notice, sizeof(notice),
-                     file != nullptr ? file->file.get() : -1);
+  notice.bytes = plan ? plan->bytes : 0;
+  return SendMessage(client.socket.get(), &notice, sizeof(notice), plan ? plan->file.get() : -1);
 }
 
 }  // namespace espalier::agent

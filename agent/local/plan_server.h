@@ -1,33 +1,56 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
+#include "common/base/user_budget.h"
 #include "proto/messages.h"
 
 namespace espalier::agent {
 
+struct PlanServerOptions {
+  std::string path;
+  std::size_t max_clients = 1'024;        // that have asked for a plan, and as many that have not
+  std::size_t max_clients_of_user = 512;  // of each kind: nobody keeps the others out
+  Duration report_interval = std::chrono::milliseconds(10);  // of one client, in the long run
+  std::int64_t report_burst = 16;                            // that may come at once after a pause
+  // The user of the host's engine, who may ask on behalf of programs. None: there is no such user.
+  std::optional<uid_t> engine_user;
+};
+
 // Hands the plans of ranks to the programs on this host that are those ranks (plan_protocol.h), and
-// takes their reports. Clients are not trusted: one that says anything else than a request and
-// reports loses its connection.
+// takes their reports. A plan holds the key of its job, so each rank has one owner: the user that
+// asks for it first, for as long as the rank has a plan or somebody who waits for one. Root and the
+// agent's own user own every rank; the engine's user asks in the name of others.
+//
+// Clients are not trusted. One that says anything else than a request and reports loses its
+// connection; reports count only where the rank has a plan, and beyond a rate they are dropped and
+// counted, so that no program can make its agent flood the controller. Clients are limited for each
+// user and in all; of those who stay silent the oldest gives way.
 // Thread safety: the agent's loop thread.
 class PlanServer {
  public:
   // Errors: kInvalidArgument for the path, kUnavailable where an agent answers on it.
-  static Result<std::unique_ptr<PlanServer>> Listen(const std::string& path, Metrics& metrics);
+  static Result<std::unique_ptr<PlanServer>> Listen(EventLoop& loop, PlanServerOptions options,
+                                                    Metrics& metrics);
   ~PlanServer();
   PlanServer(const PlanServer&) = delete;
   PlanServer& operator=(const PlanServer&) = delete;
 
   // Readable when HandleReady has something to do. Level-triggered.
   int fd() const { return epoll_.get(); }
+  // Bounded work; never blocks.
   void HandleReady();
 
   // The rank's plan from now on; without a program: it has none any more.
@@ -37,34 +60,54 @@ class PlanServer {
   }
 
  private:
-  using Rank = std::pair<std::string, std::uint32_t>;
-  struct Client {
-    UniqueFd socket;
-    Rank rank;
-    bool has_asked = false;
-  };
+  using Name = std::pair<std::string, std::uint32_t>;
   // A plan as programs get it.
   struct PlanFile {
     UniqueFd file;
     std::uint64_t bytes = 0;
   };
+  struct Rank {
+    std::optional<PlanFile> plan;
+    std::optional<uid_t> owner;
+    std::size_t clients = 0;
+  };
+  struct Client {
+    UniqueFd socket;
+    uid_t user = 0;
+    std::optional<Name> rank;  // none: it has not asked yet
+    std::int64_t reports = 0;  // that it may still send at once
+    TimePoint reports_since{};
+  };
+  using Clients = std::map<std::uint64_t, Client>;
 
-  PlanServer(std::string path, Metrics& metrics);
+  PlanServer(EventLoop& loop, PlanServerOptions options, Metrics& metrics);
   Result<void> Open();
   void Accept();
+  bool MakeRoomForSilent(uid_t user);
   // False where the client has to go.
   bool Read(Client& client);
   bool HandleRequest(Client& client, const void* message, std::size_t size);
-  bool HandleReport(const Client& client, const void* message, std::size_t size);
-  static bool Notify(const Client& client, const PlanFile* file);
+  bool HandleReport(Client& client, const void* message, std::size_t size);
+  bool MayReport(Client& client);
+  bool MaySpeakFor(uid_t caller, uid_t user) const;
+  bool Owns(uid_t user, Rank& rank) const;
+  void Leave(const Name& name);
+  Clients::iterator Remove(Clients::iterator client);
+  static bool Notify(const Client& client, const std::optional<PlanFile>& plan);
 
-  const std::string path_;
+  EventLoop& loop_;
+  const PlanServerOptions options_;
   Counter& refused_;
+  Counter& dropped_reports_;
   UniqueFd epoll_;
   UniqueFd listener_;
+  UniqueFd spare_;
   std::uint64_t last_client_ = 0;
-  std::map<std::uint64_t, Client> clients_;
-  std::map<Rank, PlanFile> plans_;
+  TimePoint next_warning_{};
+  Clients clients_;
+  UserBudget silent_;  // clients that have not asked yet
+  UserBudget asking_;  // those that have
+  std::map<Name, Rank> ranks_;
   std::function<void(const wire::CollectiveReport&)> on_report_;
 };
 

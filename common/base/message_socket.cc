@@ -1,5 +1,6 @@
 #include "common/base/message_socket.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -86,6 +87,28 @@ Result<UniqueFd> ConnectToPath(const std::string& path) {
   if (socket && Connect(socket, *address)) return socket;
   return Fail(ErrorCode::kUnavailable,
               fmt::format("{}: {} (is the agent running?)", path, std::strerror(errno)));
+}
+
+std::optional<UniqueFd> AcceptCaller(int listener, UniqueFd& spare) {
+  const auto accept = [listener] {
+    return UniqueFd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  };
+  if (!spare) spare = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  UniqueFd caller = accept();
+  if (caller) return caller;
+  if ((errno == EMFILE || errno == ENFILE) && spare) {
+    spare.Close();
+    accept().Close();
+    spare = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  }
+  return std::nullopt;
+}
+
+std::optional<LocalPeer> LocalPeerOf(int socket) {
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+  return LocalPeer{peer.uid, peer.pid};
 }
 
 bool SendMessage(int socket, const void* data, std::size_t bytes, int file) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -22,6 +24,18 @@ Result<UniqueFd> ConnectToPath(const std::string& path);
 
 // Whether somebody listens at that path; does not wait.
 bool IsListenedTo(const std::string& path);
+
+// Accepts a caller, whose socket does not block. Where this process has no descriptors left the
+// caller is sent away by means of `spare`, one that is kept for that: otherwise the listener would
+// stay readable, and its loop never rest. None where nobody calls, or nobody could be accepted.
+std::optional<UniqueFd> AcceptCaller(int listener, UniqueFd& spare);
+
+// Who is at the other end of a connection, as the kernel saw it when it was made (SO_PEERCRED).
+struct LocalPeer {
+  uid_t user = 0;
+  pid_t process = 0;
+};
+std::optional<LocalPeer> LocalPeerOf(int socket);
 
 // Whether the whole message went. `file`: -1 for none.
 bool SendMessage(int socket, const void* data, std::size_t bytes, int file = -1);

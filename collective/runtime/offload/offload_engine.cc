@@ -11,7 +11,6 @@
 #include <map>
 #include <mutex>
 #include <new>
-#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -30,13 +29,6 @@ using std::chrono::steady_clock;
 // How long a reply may wait for a program that does not read: it has at most one on the way.
 constexpr timeval kLongestSend = {.tv_sec = 1, .tv_usec = 0};
 constexpr milliseconds kReap{20};  // how soon sessions that are over are looked after
-
-std::optional<uid_t> UserOf(int socket) {
-  ucred peer = {};
-  socklen_t size = sizeof(peer);
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
-  return peer.uid;
-}
 
 // Takes the request that waits, and answers that it is not served.
 void Refuse(const UniqueFd& socket, const std::string& why) {
@@ -164,11 +156,11 @@ void Engine::TakeCallers() {
       has_no_files_ = errno == EMFILE || errno == ENFILE;  // who waits to be accepted has to wait
       return;
     }
-    const auto user = UserOf(socket.get());
-    if (!user) continue;
+    const auto peer = LocalPeerOf(socket.get());
+    if (!peer) continue;
     ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kLongestSend, sizeof(kLongestSend));
     if (silent_.size() >= options_.most_silent) DropOneSilent();
-    silent_.push_back({std::move(socket), *user, steady_clock::now()});
+    silent_.push_back({std::move(socket), peer->user, steady_clock::now()});
   }
 }
 

@@ -180,5 +180,43 @@ TEST_F(LocalApi, FloodOfWakeUpsIsSurvived) {
   EXPECT_FALSE(client.IsDisconnected());
 }
 
+// One user could once take all clients and flows of the agent.
+TEST_F(LocalApi, OneUserLeavesRoomForOthers) {
+  Start({.max_clients = 6, .max_flows = 8, .max_clients_of_user = 4, .max_flows_of_user = 5});
+  std::vector<std::unique_ptr<HostileClient>> clients;
+  for (int i = 0; i < 6; ++i) {
+    clients.push_back(std::make_unique<HostileClient>(path_));
+    clients.back()->SendHello(ESPALIER_LOCAL_VERSION);
+    Turn();
+    EXPECT_EQ(clients.back()->ReceiveWelcome().status,
+              static_cast<std::uint32_t>(i < 4 ? 0 : EUSERS));
+  }
+  espalier_local_memory& memory = clients.front()->Map();
+  for (std::uint32_t slot = 0; slot < 8; ++slot) {
+    espalier_flow_desc& flow = memory.slots[slot].flow;
+    flow = {};
+    flow.protocol = 17;
+    flow.max_paths = 1;
+    flow.destination_port = 4791;
+    flow.source[10] = flow.source[11] = flow.destination[10] = flow.destination[11] = 0xff;
+    flow.source[12] = flow.destination[12] = 10;
+    flow.source[15] = 1;
+    flow.destination[15] = 2;
+    memory.slots[slot].owner = slot + 1;
+  }
+  memory.header.slots_used = 8;
+  clients.front()->Wake();
+  Turn();
+  EXPECT_THAT(server_->Flows(), SizeIs(5));
+  // What it gives back can be had again, by anybody.
+  clients.clear();
+  Turn();
+  EXPECT_THAT(server_->Flows(), IsEmpty());
+  HostileClient next(path_);
+  next.SendHello(ESPALIER_LOCAL_VERSION);
+  Turn();
+  EXPECT_EQ(next.ReceiveWelcome().status, 0U);
+}
+
 }  // namespace
 }  // namespace espalier::agent

@@ -8,6 +8,7 @@
 #include "agent/local/plan_client.h"
 #include "agent/local/plan_protocol.h"
 #include "common/base/message_socket.h"
+#include "tests/agent/manual_loop.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier::agent {
@@ -18,7 +19,7 @@ using namespace std::chrono_literals;
 class PlanServerTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto server = PlanServer::Listen(socket_ + kPlanSocketSuffix, metrics_);
+    auto server = PlanServer::Listen(loop_, {.path = socket_ + kPlanSocketSuffix}, metrics_);
     ASSERT_TRUE(server.has_value()) << server.error().message;
     server_ = std::move(*server);
   }
@@ -55,6 +56,7 @@ class PlanServerTest : public testing::Test {
   TemporaryFolder folder_;
   const std::string socket_ = folder_.path() + "/agent.sock";
   Metrics metrics_;
+  ManualLoop loop_;
   std::unique_ptr<PlanServer> server_;
 };
 
@@ -102,6 +104,7 @@ TEST_F(PlanServerTest, TakesReportsOfTheRankThatSpeaks) {
   std::vector<wire::CollectiveReport> reports;
   server_->OnReport([&](const wire::CollectiveReport& report) { reports.push_back(report); });
   const auto client = Connect(1);
+  server_->SetPlan(Plan(1, 1));
   client->Report(0, 5, 4'096, 77us, "");
   client->Report(4, 6, 0, 0us, std::string(1'000, 'x'));
   Settle();
@@ -150,7 +153,7 @@ TEST_F(PlanServerTest, WithoutAnAgentTheErrorSaysSo) {
   EXPECT_EQ(none.error().code, ErrorCode::kUnavailable);
   EXPECT_FALSE(PlanClient::Connect(socket_, "", 0).has_value());
   EXPECT_FALSE(PlanClient::Connect(socket_, std::string(300, 'j'), 0).has_value());
-  EXPECT_EQ(PlanServer::Listen(socket_ + kPlanSocketSuffix, metrics_).error().code,
+  EXPECT_EQ(PlanServer::Listen(loop_, {.path = socket_ + kPlanSocketSuffix}, metrics_).error().code,
             ErrorCode::kAlreadyExists);
 }
 

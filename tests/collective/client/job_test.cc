@@ -22,6 +22,7 @@
 #include "collective/algorithms/algorithm.h"
 #include "collective/client/collective.h"
 #include "collective/program/program_bytes.h"
+#include "tests/agent/manual_loop.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier {
@@ -58,7 +59,8 @@ std::string RingBytes(int ranks) {
 class LocalAgent {
  public:
   explicit LocalAgent(const std::string& socket) {
-    auto server = agent::PlanServer::Listen(socket + agent::kPlanSocketSuffix, metrics_);
+    auto server = agent::PlanServer::Listen(
+        loop_, {.path = socket + agent::kPlanSocketSuffix, .report_burst = 1'000'000}, metrics_);
     EXPECT_TRUE(server.has_value());
     server_ = std::move(*server);
     thread_ = std::thread([this] { Serve(); });
@@ -89,6 +91,7 @@ class LocalAgent {
   }
 
   Metrics metrics_;
+  agent::ManualLoop loop_;
   std::unique_ptr<agent::PlanServer> server_;
   std::mutex mutex_;
   std::vector<wire::RankPlan> coming_;  // guarded

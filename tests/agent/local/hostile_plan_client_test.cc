@@ -1,0 +1,170 @@
+// Programs that attack the socket of plans. None of them uses our client.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/local/plan_server.h"
+#include "tests/agent/manual_loop.h"
+#include "tests/attack/local_socket.h"
+#include "tests/temporary_folder.h"
+
+namespace espalier::agent {
+namespace {
+
+using namespace std::chrono_literals;
+using attack::AskFor;
+using attack::AsUser;
+using attack::LocalSocket;
+using attack::PlanAsk;
+using attack::PlanTold;
+using attack::PlanWord;
+
+constexpr uid_t kOwner = 61'001;
+constexpr uid_t kThief = 61'002;
+constexpr uid_t kEngine = 61'003;
+constexpr int kGiven = 10;
+constexpr int kRefused = 11;
+constexpr int kCutOff = 12;
+
+class HostilePlanClient : public testing::Test {
+ protected:
+  void Start(PlanServerOptions options = {}) {
+    ::chmod(folder_.path().c_str(), 0755);
+    options.path = path_;
+    auto server = PlanServer::Listen(loop_, options, metrics_);
+    ASSERT_TRUE(server) << server.error().message;
+    server_ = std::move(*server);
+    server_->OnReport([this](const wire::CollectiveReport&) { ++reports_; });
+  }
+  void Serve() {
+    for (int i = 0; i < 4; ++i) server_->HandleReady();
+  }
+  void GivePlan(std::uint32_t rank) {
+    wire::RankPlan plan;
+    plan.job = "train";
+    plan.rank = rank;
+    plan.ranks = 4;
+    plan.version = 1;
+    plan.program = "the program";
+    server_->SetPlan(plan);
+  }
+  std::int64_t Count(const std::string& name) { return metrics_.MakeCounter(name, "").Value(); }
+  std::int64_t Dropped() { return Count("espalier_agent_plan_reports_dropped_total"); }
+  std::int64_t Refused() { return Count("espalier_agent_plan_clients_refused_total"); }
+
+  // What a program of that user gets.
+  int Ask(uid_t user, const PlanAsk& ask) {
+    return AsUser(
+        user,
+        [&] {
+          const LocalSocket socket(path_);
+          socket.Send(&ask, sizeof(ask));
+          PlanTold told;
+          if (socket.Receive(&told, sizeof(told), true) != sizeof(told)) return kCutOff;
+          return told.bytes == attack::kRefusedPlan ? kRefused : kGiven;
+        },
+        [this] { Serve(); });
+  }
+
+  TemporaryFolder folder_;
+  const std::string path_ = folder_.path() + "/plans";
+  Metrics metrics_;
+  ManualLoop loop_;
+  std::unique_ptr<PlanServer> server_;
+  int reports_ = 0;
+};
+
+// A loop of reports once had the controller throw the whole host out.
+TEST_F(HostilePlanClient, CannotFloodTheControllerWithReports) {
+  Start();
+  GivePlan(0);
+  const LocalSocket socket(path_);
+  const PlanAsk ask = AskFor("train", 0);
+  ASSERT_TRUE(socket.Send(&ask, sizeof(ask)));
+  Serve();
+  const auto flood = [&](int count) {
+    const PlanWord word;
+    for (int i = 0; i < count; ++i) {
+      ASSERT_TRUE(socket.Send(&word, sizeof(word)));
+      Serve();
+    }
+  };
+  flood(1'000);
+  EXPECT_EQ(reports_, 16) << "a burst";
+  EXPECT_EQ(Dropped(), 984);
+  loop_.Advance(95ms);
+  flood(1'000);
+  EXPECT_EQ(reports_, 25) << "one for each 10 ms";
+}
+
+TEST_F(HostilePlanClient, CannotReportForRanksWithoutAPlan) {
+  Start();
+  const LocalSocket socket(path_);
+  const PlanAsk ask = AskFor("no-such-job", 7);
+  ASSERT_TRUE(socket.Send(&ask, sizeof(ask)));
+  const PlanWord word;
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(socket.Send(&word, sizeof(word)));
+  for (int i = 0; i < 20; ++i) Serve();
+  EXPECT_EQ(reports_, 0);
+  EXPECT_EQ(Dropped(), 10);
+}
+
+// A plan holds the key of its job: any local user could once have any plan.
+TEST_F(HostilePlanClient, CannotHaveThePlanOfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become other users";
+  Start({.engine_user = kEngine});
+  GivePlan(0);
+  const PlanAsk ask = AskFor("train", 0);
+  EXPECT_EQ(Ask(kOwner, ask), kGiven);
+  EXPECT_EQ(Ask(kThief, ask), kRefused);
+  EXPECT_EQ(Refused(), 1);
+  EXPECT_EQ(Ask(kOwner, ask), kGiven) << "its owner may come again";
+  PlanAsk in_anothers_name = ask;
+  in_anothers_name.user_and_one = kOwner + 1;
+  EXPECT_EQ(Ask(kThief, in_anothers_name), kCutOff);
+  EXPECT_EQ(Ask(kEngine, in_anothers_name), kGiven);
+  in_anothers_name.user_and_one = kThief + 1;
+  EXPECT_EQ(Ask(kEngine, in_anothers_name), kRefused);
+  EXPECT_EQ(Ask(0, ask), kGiven) << "root needs not be its owner";
+}
+
+TEST_F(HostilePlanClient, GivesWayWhereItStaysSilent) {
+  Start({.max_clients = 8, .max_clients_of_user = 8});
+  GivePlan(0);
+  std::vector<std::unique_ptr<LocalSocket>> silent;
+  for (int i = 0; i < 100; ++i) {
+    silent.push_back(std::make_unique<LocalSocket>(path_));
+    Serve();
+  }
+  const LocalSocket honest(path_);
+  const PlanAsk ask = AskFor("train", 0);
+  ASSERT_TRUE(honest.Send(&ask, sizeof(ask)));
+  Serve();
+  PlanTold told;
+  EXPECT_EQ(honest.Receive(&told, sizeof(told)), static_cast<ssize_t>(sizeof(told)));
+  EXPECT_EQ(Refused(), 93);
+  char byte = 0;
+  EXPECT_EQ(silent.front()->Receive(&byte, 1), 0) << "the oldest was cut off";
+  EXPECT_EQ(silent.back()->Receive(&byte, 1), -1) << "the newest was not";
+}
+
+TEST_F(HostilePlanClient, CannotKeepOtherUsersOut) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become other users";
+  Start({.max_clients = 8, .max_clients_of_user = 4});
+  GivePlan(0);
+  std::vector<std::unique_ptr<LocalSocket>> own;
+  const PlanAsk ask = AskFor("other", 0);
+  for (int i = 0; i < 20; ++i) {
+    own.push_back(std::make_unique<LocalSocket>(path_));
+    own.back()->Send(&ask, sizeof(ask));
+    Serve();
+  }
+  EXPECT_EQ(Refused(), 16);
+  EXPECT_EQ(Ask(kOwner, AskFor("train", 0)), kGiven);
+}
+
+}  // namespace
+}  // namespace espalier::agent

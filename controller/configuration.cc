@@ -79,6 +79,8 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   config.topology_file = file.topology_file();
   config.listen = Or(file.listen(), "tcp://127.0.0.1:7400");
   config.state_file = Or(file.state_file(), "/var/lib/espalier/store.db");
+  config.audit_days = Or(file.audit_days(), 400);
+  config.audit_moves = Or(file.audit_moves(), 1'000'000);
   config.http.assign(file.http().begin(), file.http().end());
   if (config.http.empty()) config.http.emplace_back("unix:/run/espalier/controller.sock");
   config.key_folder = Or(file.key_folder(), "/etc/espalier/keys");
@@ -127,6 +129,8 @@ std::vector<std::string> NeedRestart(const Configuration& running, const Configu
   compare("topology_file", running.topology_file, read.topology_file);
   compare("listen", running.listen, read.listen);
   compare("state_file", running.state_file, read.state_file);
+  compare("audit_days", running.audit_days, read.audit_days);
+  compare("audit_moves", running.audit_moves, read.audit_moves);
   compare("http", running.http, read.http);
   compare("tls_certificate_file", running.http_options.tls_certificate_file,
           read.http_options.tls_certificate_file);
@@ -148,6 +152,8 @@ std::vector<std::string> NeedRestart(const Configuration& running, const Configu
 
 Result<Keys> ReadKeys(const Configuration& config) {
   Keys keys;
+  keys.read = config.options.wall_clock();
+  keys.read_steady = std::chrono::steady_clock::now();
   const std::string& folder = config.key_folder;
   if (const std::string& tls_key = config.http_options.tls_key_file; !tls_key.empty()) {
     const Result<std::string> readable = identity::ReadSecretFile(tls_key);

@@ -176,6 +176,13 @@ Result<void> Controller::Start() {
       loop_.Now(), "controller_started",
       fmt::format("epoch={} revision={} links_not_up={} topology={}", state_.epoch, state_.revision,
                   changed.size(), state_.topology.name()));
+  if (stored->change_to_come) {
+    state_.history.Record(
+        loop_.Now(), "clock_behind_store",
+        fmt::format("latest_change={} clock={} remedy=\"the clock was ahead then "
+                    "or is behind now: look at it\"",
+                    FormatWallTime(*stored->change_to_come), FormatWallTime(WallNow())));
+  }
   if (!stored->topology.name.empty() && stored->topology.name != state_.topology.name()) {
     state_.history.Record(
         loop_.Now(), "topology_is_another",

@@ -20,6 +20,7 @@
 #include "controller/failure_plans.h"
 #include "controller/foresight.h"
 #include "controller/forests/tree_jobs.h"
+#include "controller/intent_ends.h"
 #include "controller/link_monitor.h"
 #include "controller/load_summary.h"
 #include "controller/options.h"
@@ -269,6 +270,8 @@ class Controller {
                               const OperatorRequest& request) const;
   void ApplyPolicies();
   void EndExpiredIntents();
+  // Takes out what held until a time that is over; true if there was any.
+  bool DropExpired(Intents& intents);
   std::uint64_t EpochToRaiseTo(std::uint64_t claimed);
   void RaiseEpoch(std::uint64_t at_least, std::function<void(Result<void>)> done);
   void RestoreHistory(const std::vector<StoredEvent>& events);
@@ -331,6 +334,7 @@ class Controller {
   bool has_believed_epoch_ = false;
   std::uint64_t stored_event_ = 0;  // the latest that was given to the store
   TimePoint next_expiry_check_;
+  IntentEnds intent_ends_;
   bool reports_changed_ = false;  // State::feed_down, since it was last given to the store
   bool storing_reports_ = false;
 

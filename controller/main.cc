@@ -42,9 +42,8 @@ io::ZmqRouterOptions BusOptions(const Configuration& config, const Keys& keys) {
     Log(LogLevel::kWarning, "event=insecure_plaintext listen={}", config.listen);
     return options;
   }
-  options.curve = io::CurveServer{keys.secret_key,
-                                  [&keys, clock = config.options.wall_clock](std::string_view key) {
-                                    return keys.agents.NameOf(key, clock());
+  options.curve = io::CurveServer{keys.secret_key, [&keys](std::string_view key) {
+                                    return keys.agents.NameOf(key, keys.Now());
                                   }};
   return options;
 }
@@ -71,7 +70,9 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
     if (!server) return daemon.Complain(server.error());
     servers.push_back(std::move(*server));
   }
-  const auto store = OpenSqliteStore(config.state_file, loop, config.options.wall_clock);
+  const StoreLimits limits{.audit_age = std::chrono::hours(24) * config.audit_days,
+                           .audit_moves = config.audit_moves};
+  const auto store = OpenSqliteStore(config.state_file, loop, config.options.wall_clock, limits);
   if (!store) return daemon.Complain(store.error());
   io::Background background(loop);
   ControllerOptions options = config.options;

@@ -44,20 +44,25 @@ bool Change(IntentById& intents, const std::string& id, bool add, const Intent& 
   return add ? intents.emplace(id, intent).second : intents.erase(id) > 0;
 }
 
-// Takes out what held until then; true if there was any.
-bool DropExpired(Intents& intents, WallTime now) {
+template <typename HasEnded>
+bool DropEnded(Intents& intents, const HasEnded& has_ended) {
   std::size_t dropped = 0;
   for (IntentById* members :
        {&intents.failed_links, &intents.failed_nodes, &intents.drained_links,
         &intents.drained_nodes, &intents.restored_links, &intents.weights, &intents.policies}) {
-    dropped += std::erase_if(*members, [&](const auto& member) {
-      return member.second.until && *member.second.until <= now;
-    });
+    dropped +=
+        std::erase_if(*members, [&](const auto& member) { return has_ended(member.second); });
   }
   return dropped > 0;
 }
 
 }  // namespace
+
+bool Controller::DropExpired(Intents& intents) {
+  return DropEnded(intents, [&](const Intent& intent) {
+    return intent_ends_.HasEnded(intent, loop_.Now(), WallNow());
+  });
+}
 
 LinkState Controller::EffectiveState(LinkId id, const Intents& intents) const {
   const fabric::Link& link = state_.topology.link(id);
@@ -395,7 +400,7 @@ void Controller::RollBack(std::optional<std::uint64_t> revision, OperatorRequest
             [this, found]() -> Result<Intents> {
               if (!found) return found;
               Intents intents = *found;
-              DropExpired(intents, WallNow());
+              DropExpired(intents);
               if (intents == state_.intents) {
                 return Fail(ErrorCode::kAlreadyExists, "the intents are as they were then");
               }
@@ -416,7 +421,7 @@ void Controller::EndExpiredIntents() {
   if (loop_.Now() < next_expiry_check_ || !operations_.empty()) return;
   next_expiry_check_ = loop_.Now() + kExpiryCheckInterval;
   Intents remaining = state_.intents;
-  if (!DropExpired(remaining, WallNow())) return;
+  if (!DropExpired(remaining)) return;
   Submit({"expire",
           "",
           {.actor = "espalier", .reason = "the time given with it is over"},
@@ -424,7 +429,7 @@ void Controller::EndExpiredIntents() {
           "",
           [this]() -> Result<Intents> {
             Intents intents = state_.intents;
-            DropExpired(intents, WallNow());
+            DropExpired(intents);
             return intents;
           },
           [this](const Result<ActionOutcome>& outcome) {
@@ -460,8 +465,8 @@ void Controller::RestoreHistory(const std::vector<StoredEvent>& events) {
   const WallTime wall_now = WallNow();
   std::vector<HistoryEvent> restored;
   for (const StoredEvent& event : events) {
-    restored.push_back(
-        {event.sequence, loop_.Now() - (wall_now - event.time), event.kind, event.text});
+    restored.push_back({event.sequence, loop_.Now() - (wall_now - event.time), event.kind,
+                        event.text, event.source});
   }
   state_.history.Restore(std::move(restored));
   stored_event_ = state_.history.last_sequence();
@@ -473,7 +478,7 @@ void Controller::StoreEvents() {
   std::vector<StoredEvent> events;
   for (const HistoryEvent& event : state_.history.Since(stored_event_, kEventsAtOnce)) {
     const auto age = std::chrono::duration_cast<WallTime::duration>(now - event.time);
-    events.push_back({event.sequence, wall_now - age, event.kind, event.text});
+    events.push_back({event.sequence, wall_now - age, event.kind, event.text, event.source});
   }
   if (events.empty()) return;
   stored_event_ = events.back().sequence;

@@ -83,7 +83,30 @@ CREATE TABLE reported_link(
   since_us INTEGER NOT NULL) WITHOUT ROWID;
 )";
 
-constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5};
+// The audit log stays append-only but for what is pruned: meta says up to where. Events say who
+// caused them, so that nobody's events displace those of others.
+constexpr const char* kVersion6 = R"(
+INSERT INTO meta VALUES ('audit_pruned', 0), ('revision_pruned', 0);
+DROP TRIGGER audit_keeps;
+DROP TRIGGER audit_finished_keeps;
+DROP TRIGGER audit_move_keeps;
+CREATE TRIGGER audit_keeps BEFORE DELETE ON audit
+  WHEN old.sequence > (SELECT value FROM meta WHERE key = 'audit_pruned')
+  BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+CREATE TRIGGER audit_finished_keeps BEFORE DELETE ON audit_finished
+  WHEN old.sequence > (SELECT value FROM meta WHERE key = 'audit_pruned')
+  BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+CREATE TRIGGER audit_move_keeps BEFORE DELETE ON audit_move
+  WHEN old.sequence > (SELECT value FROM meta WHERE key = 'audit_pruned')
+  BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+CREATE INDEX intent_from ON intent(from_revision);
+CREATE INDEX intent_ended ON intent(to_revision) WHERE to_revision IS NOT NULL;
+ALTER TABLE event ADD COLUMN source TEXT NOT NULL DEFAULT '';
+CREATE INDEX event_of ON event(source, sequence);
+)";
+
+constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3,
+                                    kVersion4, kVersion5, kVersion6};
 
 Result<bool> IsEmpty(Database& database) {
   Result<std::int64_t> tables = database.ReadInteger("SELECT count(*) FROM sqlite_schema");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -16,6 +17,9 @@ namespace espalier::controller {
 namespace {
 
 constexpr std::size_t kMostWaiting = 256;
+// Between two looks for what is to be deleted, and between two parts of it.
+constexpr std::chrono::minutes kPruneInterval{1};
+constexpr std::chrono::milliseconds kPrunePause{100};
 
 // Runs jobs one after the other on a thread of its own; the last ones before it is destroyed.
 class Strand {
@@ -66,8 +70,24 @@ class Strand {
 
 class SqliteStore : public Store {
  public:
-  SqliteStore(UniqueFd lock, StoreFile file, EventLoop& loop, WallClock clock)
-      : lock_(std::move(lock)), file_(std::move(file)), loop_(loop), clock_(std::move(clock)) {}
+  SqliteStore(UniqueFd lock, StoreFile file, EventLoop& loop, WallClock clock, StoreLimits limits)
+      : lock_(std::move(lock)),
+        file_(std::move(file)),
+        loop_(loop),
+        clock_(std::move(clock)),
+        limits_(limits) {}
+  ~SqliteStore() override {
+    if (check_.joinable()) check_.join();
+  }
+
+  // Looks for damage while the store is used.
+  void CheckAside(const std::string& path) {
+    check_ = std::thread([path] {
+      Result<Database> database = Database::Open(path, {.read_only = true});
+      const Result<void> sound = database ? database->CheckStructure() : Propagate(database);
+      if (!sound) Log(LogLevel::kError, "event=store_damaged error=\"{}\"", sound.error().message);
+    });
+  }
 
   // Nothing runs on the strand yet.
   Result<StoredState> Begin() override { return file_.Begin(clock_()); }
@@ -113,6 +133,7 @@ class SqliteStore : public Store {
     const auto answer = std::make_shared<Done<T>>(std::move(done));
     const bool accepted = strand_.Post([this, work = std::move(work), answer] {
       loop_.Post([result = work(file_, clock_()), answer] { (*answer)(result); });
+      PruneSometimes();
     });
     if (accepted) return;
     loop_.Post([answer] {
@@ -123,22 +144,40 @@ class SqliteStore : public Store {
     });
   }
 
+  // On the strand.
+  void PruneSometimes() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_prune_) return;
+    const Result<bool> has_more = file_.PruneSome(clock_(), limits_);
+    if (!has_more) {
+      Log(LogLevel::kWarning, "event=store_not_pruned error=\"{}\"", has_more.error().message);
+    }
+    next_prune_ = now + (has_more && *has_more ? kPrunePause : kPruneInterval);
+  }
+
   UniqueFd lock_;
   StoreFile file_;
   EventLoop& loop_;
   WallClock clock_;
+  const StoreLimits limits_;
+  std::chrono::steady_clock::time_point next_prune_{};
+  std::thread check_;
   Strand strand_;  // last: it ends before what it uses
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Store>> OpenSqliteStore(const std::string& path, EventLoop& loop,
-                                               const WallClock& clock) {
+                                               const WallClock& clock, StoreLimits limits) {
   Result<UniqueFd> lock = LockStore(path);
   if (!lock) return Propagate(lock);
+  const bool is_large = IsTooLargeToCheckAtStart(path);
   Result<StoreFile> file = OpenStore(path, clock());
   if (!file) return Propagate(file);
-  return std::make_unique<SqliteStore>(std::move(*lock), std::move(*file), loop, clock);
+  auto store =
+      std::make_unique<SqliteStore>(std::move(*lock), std::move(*file), loop, clock, limits);
+  if (is_large) store->CheckAside(path);
+  return store;
 }
 
 }  // namespace espalier::controller

@@ -80,6 +80,7 @@ struct StoredEvent {
   WallTime time;
   std::string kind;
   std::string text;
+  std::string source{};  // who caused it, where others than operators did
   bool operator==(const StoredEvent&) const = default;
 };
 
@@ -99,6 +100,9 @@ struct StoredState {
   TopologyStamp topology;           // of the latest revision; no name: there is none
   std::vector<StoredEvent> events;  // the latest, oldest first
   ReportedLinks reported_down;
+  // The latest change, where the clock says that it is yet to come: it was ahead then, or is behind
+  // now. Later changes are stamped after it.
+  std::optional<WallTime> change_to_come{};
 };
 
 // Changes that become durable together or not at all.
@@ -144,8 +148,9 @@ class Store {
   virtual void FinishAudit(std::uint64_t sequence, std::vector<AuditMove> moves,
                            Done<void> done) = 0;
 
-  // Events are kept as long as there is room (the latest 100,000 at least), and may be lost in a
-  // crash: only what was decided has to survive, not what was seen.
+  // Of events, the latest 50,000 without a source are kept and the latest 50,000 with one, of which
+  // no source has more than 2,000. They may be lost in a crash: only what was decided has to
+  // survive, not what was seen.
   virtual void AppendEvents(std::vector<StoredEvent> events) = 0;
 
   // The latest `most` entries after `since`, oldest first.

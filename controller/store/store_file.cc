@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "controller/store/schema.h"
@@ -11,9 +12,13 @@
 namespace espalier::controller {
 namespace {
 
-constexpr std::int64_t kMostEvents = 100'000;
-constexpr std::int64_t kEventsRead = 10'000;  // as many as the controller keeps at hand
-constexpr auto kClockTolerance = std::chrono::minutes(5);
+// Of operators and the controller; and as many of all sources together.
+constexpr std::int64_t kMostEvents = 50'000;
+constexpr std::int64_t kMostOfSource = 2'000;
+// Half of what the controller keeps at hand, of each of the two.
+constexpr std::int64_t kEventsRead = 5'000;
+// A trim of all reads as many rows as are kept.
+constexpr std::size_t kTrimEvery = 1'000;
 
 struct KindOfIntent {
   std::string_view name;
@@ -87,20 +92,23 @@ Result<void> StoreFile::WriteMeta(std::string_view key, std::uint64_t value) {
   return update->Bind(Signed(value), key).Run();
 }
 
-Result<void> StoreFile::CheckClock(WallTime now) {
+Result<void> StoreFile::ReadLatestChange() {
   Result<std::int64_t> latest =
       database_.ReadInteger("SELECT ifnull(max(time_us), 0) FROM revision");
   if (!latest) return Propagate(latest);
-  if (now + kClockTolerance >= Time(*latest)) return {};
-  return Fail(ErrorCode::kFailedPrecondition,
-              fmt::format("{}: was last changed at {}, but this machine's clock says {} (set the "
-                          "clock)",
-                          database_.path(), FormatWallTime(Time(*latest)), FormatWallTime(now)));
+  latest_change_ = Time(*latest);
+  return {};
+}
+
+WallTime StoreFile::AfterLatestChange(WallTime now) {
+  latest_change_ = std::max(now, latest_change_ + std::chrono::microseconds(1));
+  return latest_change_;
 }
 
 Result<StoredState> StoreFile::Begin(WallTime now) {
-  if (Result<void> right = CheckClock(now); !right) return Propagate(right);
+  if (Result<void> read = ReadLatestChange(); !read) return Propagate(read);
   StoredState state;
+  if (latest_change_ > now) state.change_to_come = latest_change_;
   Result<void> read = Change([&]() -> Result<void> {
     Result<std::uint64_t> epoch = ReadMeta("epoch");
     if (!epoch) return Propagate(epoch);
@@ -153,7 +161,7 @@ Result<Committed> StoreFile::Commit(const StoreChange& change, WallTime now) {
       Result<Statement> insert = database_.Prepare("INSERT INTO revision VALUES (?, ?, ?, ?)");
       if (!insert) return Propagate(insert);
       auto written = insert
-                         ->Bind(Signed(committed.revision), Microseconds(now),
+                         ->Bind(Signed(committed.revision), Microseconds(AfterLatestChange(now)),
                                 std::string_view(change.topology.name), change.topology.version)
                          .Run();
       if (written) written = WriteIntents(*change.intents, committed.revision);
@@ -274,34 +282,60 @@ Result<void> StoreFile::AppendEvents(const std::vector<StoredEvent>& events) {
   if (events.empty()) return {};
   return Change([&]() -> Result<void> {
     Result<Statement> insert =
-        database_.Prepare("INSERT OR REPLACE INTO event VALUES (?, ?, ?, ?)");
+        database_.Prepare("INSERT OR REPLACE INTO event VALUES (?, ?, ?, ?, ?)");
     if (!insert) return Propagate(insert);
     for (const StoredEvent& event : events) {
-      auto written = insert
-                         ->Bind(Signed(event.sequence), Microseconds(event.time),
-                                std::string_view(event.kind), std::string_view(event.text))
-                         .Run();
+      auto written =
+          insert
+              ->Bind(Signed(event.sequence), Microseconds(event.time), std::string_view(event.kind),
+                     std::string_view(event.text), std::string_view(event.source))
+              .Run();
       if (!written) return written;
     }
-    Result<Statement> trim = database_.Prepare("DELETE FROM event WHERE sequence <= ?");
-    if (!trim) return Propagate(trim);
-    return trim->Bind(Signed(events.back().sequence) - kMostEvents).Run();
+    return TrimEvents(events);
   });
 }
 
-Result<std::vector<StoredEvent>> StoreFile::ReadEvents() {
-  Result<Statement> select = database_.Prepare(
-      "SELECT sequence, time_us, kind, text FROM event ORDER BY sequence DESC LIMIT ?");
-  if (!select) return Propagate(select);
-  std::vector<StoredEvent> events;
-  select->Bind(kEventsRead);
-  Result<bool> row = select->Step();
-  for (; row && *row; row = select->Step()) {
-    events.push_back(
-        {Unsigned(select->Integer(0)), Time(select->Integer(1)), select->Text(2), select->Text(3)});
+Result<void> StoreFile::TrimEvents(const std::vector<StoredEvent>& added) {
+  std::set<std::string_view> sources;
+  for (const StoredEvent& event : added) sources.insert(event.source);
+  sources.erase("");
+  Result<Statement> trim = database_.Prepare(
+      "DELETE FROM event WHERE source = ?1 AND sequence <= (SELECT sequence FROM event WHERE "
+      "source "
+      "= ?1 ORDER BY sequence DESC LIMIT 1 OFFSET ?2)");
+  if (!trim) return Propagate(trim);
+  for (const std::string_view source : sources) {
+    if (auto trimmed = trim->Bind(source, kMostOfSource).Run(); !trimmed) return trimmed;
   }
-  if (!row) return Propagate(row);
-  std::reverse(events.begin(), events.end());
+  events_untrimmed_ += added.size();
+  if (events_untrimmed_ < kTrimEvery) return {};
+  events_untrimmed_ = 0;
+  if (auto trimmed = trim->Bind(std::string_view(), kMostEvents).Run(); !trimmed) return trimmed;
+  Result<Statement> trim_all = database_.Prepare(
+      "DELETE FROM event WHERE source != '' AND sequence <= (SELECT sequence FROM event WHERE "
+      "source != '' ORDER BY sequence DESC LIMIT 1 OFFSET ?)");
+  if (!trim_all) return Propagate(trim_all);
+  return trim_all->Bind(kMostEvents).Run();
+}
+
+Result<std::vector<StoredEvent>> StoreFile::ReadEvents() {
+  std::vector<StoredEvent> events;
+  for (const char* which : {"source = ''", "source != ''"}) {
+    Result<Statement> select = database_.Prepare(
+        fmt::format("SELECT sequence, time_us, kind, text, source FROM event WHERE {} ORDER BY "
+                    "sequence DESC LIMIT ?",
+                    which));
+    if (!select) return Propagate(select);
+    select->Bind(kEventsRead);
+    Result<bool> row = select->Step();
+    for (; row && *row; row = select->Step()) {
+      events.push_back({Unsigned(select->Integer(0)), Time(select->Integer(1)), select->Text(2),
+                        select->Text(3), select->Text(4)});
+    }
+    if (!row) return Propagate(row);
+  }
+  std::ranges::sort(events, {}, &StoredEvent::sequence);
   return events;
 }
 
@@ -309,7 +343,8 @@ Result<std::vector<AuditEntry>> StoreFile::ReadAudit(std::uint64_t since, std::s
   Result<Statement> select = database_.Prepare(
       "SELECT audit.sequence, time_us, actor, action, target, reason, until_us, refused, detail, "
       "revision, audit_finished.sequence FROM audit LEFT JOIN audit_finished USING (sequence) "
-      "WHERE audit.sequence > ? ORDER BY audit.sequence DESC LIMIT ?");
+      "WHERE audit.sequence > max(?, (SELECT value FROM meta WHERE key = 'audit_pruned')) ORDER BY "
+      "audit.sequence DESC LIMIT ?");
   if (!select) return Propagate(select);
   std::vector<AuditEntry> entries;
   select->Bind(Signed(since), static_cast<std::int64_t>(most));
@@ -353,14 +388,19 @@ Result<void> StoreFile::ReadMoves(AuditEntry& entry) {
 }
 
 Result<Intents> StoreFile::ReadIntents(std::uint64_t revision) {
-  Result<Statement> known = database_.Prepare("SELECT 1 FROM revision WHERE revision = ?");
+  Result<Statement> known = database_.Prepare(
+      "SELECT 1 FROM revision WHERE revision = ? AND revision > (SELECT value FROM meta WHERE key "
+      "= "
+      "'revision_pruned')");
   if (!known) return Propagate(known);
   Result<bool> exists = known->Bind(Signed(revision)).Step();
   if (!exists) return Propagate(exists);
   if (!*exists) {
-    return Fail(ErrorCode::kNotFound,
-                fmt::format("there is no revision {} of the intents (`espalier audit` names them)",
-                            revision));
+    return Fail(
+        ErrorCode::kNotFound,
+        fmt::format("there is no revision {} of the intents, or it is so old that it was deleted "
+                    "(`espalier audit` names them)",
+                    revision));
   }
   Result<Statement> select = database_.Prepare(
       "SELECT kind, id, reason, actor, since_us, until_us, detail FROM intent WHERE from_revision "

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "common/base/wall_time.h"
 #include "controller/store/sqlite_database.h"
 #include "controller/store/store.h"
+#include "controller/store/store_limits.h"
 
 namespace espalier::controller {
 
@@ -22,14 +24,18 @@ class StoreFile {
   // For reading alone: its schema may be older than this program's, and stays so.
   static Result<StoreFile> OpenAsItIs(Database database);
 
-  // kFailedPrecondition also where `now` is earlier than the latest revision by more than a few
-  // minutes: the clock is wrong, and with it every `until`.
+  // Where `now` is earlier than the latest revision the state says so, and changes are stamped
+  // after that revision: only their order matters.
   Result<StoredState> Begin(WallTime now);
   Result<Committed> Commit(const StoreChange& change, WallTime now);
   Result<void> FinishAudit(std::uint64_t sequence, const std::vector<AuditMove>& moves);
   Result<void> AppendEvents(const std::vector<StoredEvent>& events);
   Result<std::vector<AuditEntry>> ReadAudit(std::uint64_t since, std::size_t most);
   Result<Intents> ReadIntents(std::uint64_t revision);
+
+  // Deletes some of what is beyond the limits, oldest first, in one short transaction. True: there
+  // is more. A crash in between leaves rows that nobody reads, and the next call deletes.
+  Result<bool> PruneSome(WallTime now, const StoreLimits& limits);
 
   // What an operator asks of a file (espalier store check).
   struct Summary {
@@ -54,12 +60,21 @@ class StoreFile {
   Result<std::uint64_t> WriteAudit(const AuditEntry& entry, std::uint64_t revision);
   Result<ReportedLinks> ReadReported();
   Result<void> WriteReported(const ReportedLinks& links);
-  Result<void> CheckClock(WallTime now);
+  Result<void> ReadLatestChange();
+  WallTime AfterLatestChange(WallTime now);
+  Result<void> TrimEvents(const std::vector<StoredEvent>& added);
+  Result<std::uint64_t> AuditToPrune(WallTime now, const StoreLimits& limits, std::uint64_t pruned);
+  Result<bool> PruneAudit(WallTime now, const StoreLimits& limits);
+  Result<bool> PruneRevisions(const StoreLimits& limits);
+  // The rows that this statement deleted.
+  Result<std::int64_t> Delete(const std::string& sql);
   Result<std::vector<StoredEvent>> ReadEvents();
   Result<void> ReadMoves(AuditEntry& entry);
 
   Database database_;
   std::uint64_t revision_ = 0;
+  WallTime latest_change_{};
+  std::size_t events_untrimmed_ = 0;
 };
 
 }  // namespace espalier::controller

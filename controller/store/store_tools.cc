@@ -138,6 +138,13 @@ Result<UniqueFd> LockStore(const std::string& path) {
   return file;
 }
 
+bool IsTooLargeToCheckAtStart(const std::string& path) {
+  constexpr std::uintmax_t kMost = 64 << 20;
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(path, error);
+  return !error && size > kMost;
+}
+
 Result<StoreFile> OpenStore(const std::string& path, WallTime now) {
   if (const std::string legacy = FindLegacyFile(path); !legacy.empty()) {
     if (Result<void> imported = ImportLegacyFile(legacy, path, now); !imported) {
@@ -146,7 +153,9 @@ Result<StoreFile> OpenStore(const std::string& path, WallTime now) {
   }
   Result<Database> database = Database::Open(path);
   if (!database) return Propagate(database);
-  if (Result<void> sound = database->CheckStructure(); !sound) return Propagate(sound);
+  if (!IsTooLargeToCheckAtStart(path)) {
+    if (Result<void> sound = database->CheckStructure(); !sound) return Propagate(sound);
+  }
   return StoreFile::Open(std::move(*database));
 }
 

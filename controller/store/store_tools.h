@@ -12,11 +12,14 @@ namespace espalier::controller {
 // Errors: kFailedPrecondition where another process has it; the system's.
 Result<UniqueFd> LockStore(const std::string& path);
 
+// A check reads all of the file: beyond 64 MiB the start of a controller does not wait for it.
+bool IsTooLargeToCheckAtStart(const std::string& path);
+
 // Opens the store, makes it where there is none, brings it to this program's schema and checks its
-// structure. Where `path` is the JSON file of version 0.1, or there is none but an "intents.json"
-// beside it, its epoch and intents are taken over, once, and it is kept as "….imported". The
-// caller has the store's lock.
-// Errors: as LockStore, StoreFile::Open and ParseLegacyIntents; nothing has changed then.
+// structure, unless it is too large for that. Where `path` is the JSON file of version 0.1, or
+// there is none but an "intents.json" beside it, its epoch and intents are taken over, once, and it
+// is kept as "….imported". The caller has the store's lock. Errors: as LockStore, StoreFile::Open
+// and ParseLegacyIntents; nothing has changed then.
 Result<StoreFile> OpenStore(const std::string& path, WallTime now);
 
 // What is in the store; nothing is changed (its WAL aside). A running controller does not mind.

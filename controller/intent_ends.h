@@ -1,0 +1,40 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <utility>
+
+#include "common/base/event_loop.h"
+#include "common/base/wall_time.h"
+#include "controller/store/store.h"
+
+namespace espalier::controller {
+
+// When intents that hold until a time end, in the time of the loop: what remains is measured once,
+// when an intent is first asked about, so that no jump of the clock ends it early (or late). A
+// restart of the controller measures anew, by the clock of then.
+// Thread safety: the controller's loop thread.
+class IntentEnds {
+ public:
+  bool HasEnded(const Intent& intent, TimePoint now, WallTime wall_now) {
+    if (!intent.until) return false;
+    const WallTime::duration longest =
+        std::chrono::hours(24 * 36'525);  // a century fits a Duration
+    const auto remaining =
+        std::chrono::duration_cast<Duration>(std::min(*intent.until - wall_now, longest));
+    const auto known = ends_.try_emplace({intent.since, *intent.until}, now + remaining).first;
+    const bool has_ended = known->second <= now;
+    if (ends_.size() > kMost) {
+      std::erase_if(ends_, [&](const auto& end) { return end.second <= now; });
+    }
+    return has_ended;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 4'096;  // beyond, those that have ended are forgotten
+
+  std::map<std::pair<WallTime, WallTime>, TimePoint> ends_;  // by since and until
+};
+
+}  // namespace espalier::controller

@@ -23,6 +23,7 @@
 #include "common/io/asio_event_loop.h"
 #include "common/io/daemon.h"
 #include "common/io/http.h"
+#include "common/io/http_thread.h"
 #include "common/io/privileges.h"
 #include "common/io/zmq_bus.h"
 
@@ -83,10 +84,12 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
   if (probing.watch) config.options.features.emplace_back("probe");
   Agent agent(config.options, loop, **bus, **local, **local, *probing.socket, metrics);
 
-  const auto http = io::HttpServer::Listen(loop, config.http, [&](const io::HttpRequest& request) {
-    return Answer(request, agent, metrics);
+  io::HttpThread http(loop, [&](const io::HttpRequest& request, io::HttpServer::Respond respond) {
+    respond(Answer(request, agent, metrics));
   });
-  if (!http) return daemon.Complain(http.error());
+  const Result<std::string> http_address = http.Listen(config.http, {});
+  if (!http_address) return daemon.Complain(http_address.error());
+  http.Start();
   agent.OnPlan([&plans](const wire::RankPlan& plan) { (*plans)->SetPlan(plan); });
   (*plans)->OnReport([&agent](const wire::CollectiveReport& report) { agent.SendReport(report); });
   const TimerPtr plan_watch =
@@ -108,7 +111,7 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
   const UnobservedWatch unobserved(loop, **local, metrics);
   agent.Start();
   Log(LogLevel::kInfo, "event=ready agent={} controller={} local={} http={} nics={}",
-      config.options.name, config.controller, config.local_socket, (*http)->address(),
+      config.options.name, config.controller, config.local_socket, *http_address,
       config.options.nics.size());
   loop.Run();
   // Nothing is cleared: programs see their agent go and fall back to their own ports.

@@ -18,6 +18,7 @@
 #include "common/io/background.h"
 #include "common/io/daemon.h"
 #include "common/io/http.h"
+#include "common/io/http_thread.h"
 #include "common/io/privileges.h"
 #include "common/io/topology_file.h"
 #include "common/io/zmq_bus.h"
@@ -58,17 +59,16 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
   Metrics metrics;
   const auto bus = io::ZmqRouterBus::Bind(loop, BusOptions(config, keys));
   if (!bus) return daemon.Complain(bus.error());
-  HttpGuard* guard = nullptr;  // set before the loop runs, and anybody asks
-  std::vector<std::unique_ptr<io::HttpServer>> servers;
+  HttpGuard* guard = nullptr;  // set before anybody can ask
+  io::HttpThread http(loop,
+                      [&guard](const io::HttpRequest& request, io::HttpServer::Respond respond) {
+                        guard->Handle(request, std::move(respond));
+                      });
+  std::vector<std::string> addresses;
   for (const std::string& address : config.http) {
-    auto server = io::HttpServer::Listen(
-        loop, address,
-        [&guard](const io::HttpRequest& request, io::HttpServer::Respond respond) {
-          guard->Handle(request, std::move(respond));
-        },
-        config.http_options);
-    if (!server) return daemon.Complain(server.error());
-    servers.push_back(std::move(*server));
+    auto listens = http.Listen(address, config.http_options);
+    if (!listens) return daemon.Complain(listens.error());
+    addresses.push_back(std::move(*listens));
   }
   const StoreLimits limits{.audit_age = std::chrono::hours(24) * config.audit_days,
                            .audit_moves = config.audit_moves};
@@ -96,6 +96,7 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
       });
   if (!config.http_options.tls_certificate_file.empty()) the_guard.UseSecureCookies();
   guard = &the_guard;
+  http.Start();
   const std::vector<int> signals = {SIGINT, SIGTERM, SIGHUP};
   const TimerPtr watch = loop.WatchSignals(signals, [&](int signal) {
     if (signal != SIGHUP) return loop.Stop();
@@ -108,7 +109,7 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
   };
   recheck_keys();
   Log(LogLevel::kInfo, "event=ready agents={} http={}", (*bus)->endpoint(),
-      servers.empty() ? "none" : servers.front()->address());
+      addresses.empty() ? "none" : addresses.front());
   loop.Run();
   Log(LogLevel::kInfo, "event=stopped");
   return 0;

@@ -59,8 +59,9 @@ struct HttpServerOptions {
 // HTTP/1.1 on the loop's thread (Boost.Beast), over TLS (1.2 or later) where there is a
 // certificate. Limits: 1 MiB a request (413), 8 KiB of headers (431), connections as the options
 // say: the next one takes the place of the one that has kept its request back the longest, or is
-// closed at once where all are being answered. What is not HTTP gets 400 and its connection is
-// closed; the handler sees whole requests only.
+// closed at once where all are being answered. Of one address (of IPv6: of one /64) 50 TLS
+// handshakes at one moment and 20 a second are taken, and further connections are closed. What is
+// not HTTP gets 400 and its connection is closed; the handler sees whole requests only.
 class HttpServer {
  public:
   using Handler = std::function<HttpResponse(const HttpRequest&)>;
@@ -82,6 +83,9 @@ class HttpServer {
                                                     const HttpServerOptions& options = {});
   // The address with the port that it got.
   virtual std::string address() const = 0;
+  // Reads certificate and key again, for connections from now on. Errors: those of Listen; then
+  // those that were read before stay in force.
+  virtual Result<void> ReloadCertificate() = 0;
 };
 
 // Who asks, and whom it believes.

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -19,9 +18,11 @@
 #include <unordered_set>
 #include <utility>
 
+#include "common/io/handshake_allowance.h"
 #include "common/io/http.h"
 #include "common/io/socket_address.h"
 #include "common/io/url.h"
+#include "common/io/user_names.h"
 
 namespace espalier::io {
 namespace {
@@ -51,11 +52,14 @@ class AnySession {
 
 // What the sessions of one server share.
 struct ServerState {
+  explicit ServerState(AsioEventLoop& loop) : user_names(loop) {}
+
   HttpServer::LateHandler handler;
   HttpServerOptions options;
   bool is_unix = false;
   std::unordered_set<AnySession*> sessions;
   std::uint64_t waits = 0;
+  UserNames user_names;
 };
 
 HttpResponse PlainError(http::status status) {
@@ -63,27 +67,28 @@ HttpResponse PlainError(http::status status) {
           fmt::format("{}\n", http::obsolete_reason(status).to_string())};
 }
 
-// The user at the other end of a unix socket.
-std::string UserOf(int descriptor) {
+// The number of the user at the other end of a unix socket.
+std::optional<uid_t> UserOf(int descriptor) {
   ucred credentials{};
   socklen_t size = sizeof(credentials);
-  if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return "unknown";
-  std::array<char, 4096> buffer{};
-  passwd entry{};
-  passwd* found = nullptr;
-  getpwuid_r(credentials.uid, &entry, buffer.data(), buffer.size(), &found);
-  return found != nullptr ? fmt::format("user {}", found->pw_name)
-                          : fmt::format("user {}", credentials.uid);
+  if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return {};
+  return credentials.uid;
 }
 
-std::string PeerOf(stream_protocol::socket& socket, bool is_unix) {
-  if (is_unix) return UserOf(socket.native_handle());
+// Of the other end; of no family where it is gone.
+SocketAddress AddressOf(stream_protocol::socket& socket) {
+  SocketAddress address;
   error_code error;
   const stream_protocol::endpoint remote = socket.remote_endpoint(error);
-  if (error) return "unknown";
-  SocketAddress address;
+  if (error) return address;
   std::memcpy(&address.storage, remote.data(), remote.size());
   address.size = static_cast<socklen_t>(remote.size());
+  return address;
+}
+
+std::string PeerOf(stream_protocol::socket& socket) {
+  const SocketAddress address = AddressOf(socket);
+  if (address.size == 0) return "unknown";
   const std::string text = FormatSocketAddress(address);
   return text.substr(0, text.rfind(':'));
 }
@@ -176,7 +181,25 @@ class Session : public AnySession, public std::enable_shared_from_this<Session<S
       request.headers[std::move(name)] = field.value().to_string();
     }
     request.from_unix_socket = server_->is_unix;
-    request.peer = PeerOf(beast::get_lowest_layer(stream_).socket(), server_->is_unix);
+    auto& socket = beast::get_lowest_layer(stream_).socket();
+    if (!server_->is_unix) {
+      request.peer = PeerOf(socket);
+      return Ask(request, keep_alive);
+    }
+    const std::optional<uid_t> uid = UserOf(socket.native_handle());
+    if (!uid) {
+      request.peer = "unknown";
+      return Ask(request, keep_alive);
+    }
+    server_->user_names.Find(*uid, [self = shared_from_this(), request = std::move(request),
+                                    keep_alive](const std::string& name) mutable {
+      if (self->closed_) return;
+      request.peer = "user " + name;
+      self->Ask(request, keep_alive);
+    });
+  }
+
+  void Ask(const HttpRequest& request, bool keep_alive) {
     server_->handler(request, [self = shared_from_this(), keep_alive](HttpResponse answer) {
       if (!self->closed_) self->Write(std::move(answer), keep_alive);
     });
@@ -295,7 +318,9 @@ Result<void> RemoveStaleSocket(asio::io_context& context, const SocketAddress& a
 class Server : public HttpServer {
  public:
   Server(AsioEventLoop& loop, LateHandler handler, const HttpServerOptions& options)
-      : loop_(loop), acceptor_(*static_cast<asio::io_context*>(loop.context())) {
+      : loop_(loop),
+        state_(std::make_shared<ServerState>(loop)),
+        acceptor_(*static_cast<asio::io_context*>(loop.context())) {
     state_->handler = std::move(handler);
     state_->options = options;
   }
@@ -337,6 +362,8 @@ class Server : public HttpServer {
 
   std::string address() const override { return FormatSocketAddress(address_); }
 
+  Result<void> ReloadCertificate() override { return tls_ ? LoadCertificate() : Result<void>(); }
+
  private:
   Result<void> LoadCertificate() {
     const HttpServerOptions& files = state_->options;
@@ -349,13 +376,14 @@ class Server : public HttpServer {
                   fmt::format("{}: other users can read it (chmod 600 {})", files.tls_key_file,
                               files.tls_key_file));
     }
-    tls_.emplace(asio::ssl::context::tls_server);
-    SSL_CTX_set_min_proto_version(tls_->native_handle(), TLS1_2_VERSION);
+    asio::ssl::context tls(asio::ssl::context::tls_server);
+    SSL_CTX_set_min_proto_version(tls.native_handle(), TLS1_2_VERSION);
     error_code error;
-    tls_->use_certificate_chain_file(files.tls_certificate_file, error);
+    tls.use_certificate_chain_file(files.tls_certificate_file, error);
     if (error) return failed(files.tls_certificate_file, error);
-    tls_->use_private_key_file(files.tls_key_file, asio::ssl::context::pem, error);
+    tls.use_private_key_file(files.tls_key_file, asio::ssl::context::pem, error);
     if (error) return failed(files.tls_key_file, error);
+    tls_.emplace(std::move(tls));  // connections keep what they began with
     return {};
   }
 
@@ -374,7 +402,10 @@ class Server : public HttpServer {
   }
 
   void Serve() {
-    if (tls_) {
+    if (tls_ && !handshakes_.Take(AddressOf(incoming_), loop_.Now())) {
+      error_code ignored;
+      incoming_.close(ignored);
+    } else if (tls_) {
       std::make_shared<Session<TlsStream>>(state_, std::move(incoming_), *tls_)->Start();
     } else {
       std::make_shared<Session<PlainStream>>(state_, std::move(incoming_))->Start();
@@ -396,7 +427,8 @@ class Server : public HttpServer {
 
   AsioEventLoop& loop_;
   SocketAddress address_;
-  std::shared_ptr<ServerState> state_ = std::make_shared<ServerState>();
+  std::shared_ptr<ServerState> state_;
+  HandshakeAllowance handshakes_;
   std::optional<asio::ssl::context> tls_;
   asio::basic_socket_acceptor<stream_protocol> acceptor_;
   stream_protocol::socket incoming_{acceptor_.get_executor()};

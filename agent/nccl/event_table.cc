@@ -1,5 +1,6 @@
 #include "agent/nccl/event_table.h"
 
+#include <new>
 #include <utility>
 
 #include "agent/nccl/profiler_abi.h"
@@ -30,8 +31,8 @@ EventTable::Slot* EventTable::SlotOf(void* handle) {
 void* EventTable::Add(Event event) {
   if (free_.empty()) {
     if (slots_.size() >= kMostEvents) return nullptr;
-    free_.push_back(slots_.size());
     slots_.emplace_back();
+    free_.push_back(slots_.size() - 1);
   }
   const std::size_t index = free_.front();
   free_.pop_front();
@@ -55,7 +56,11 @@ Event* EventTable::FindLive(void* handle) {
 void EventTable::Free(std::size_t index) {
   slots_[index].state = Slot::State::kFree;
   slots_[index].event = {};
-  free_.push_back(index);
+  try {
+    free_.push_back(index);
+  } catch (const std::bad_alloc&) {
+    // The slot is not used again, which is better than to use it twice.
+  }
 }
 
 void EventTable::Stop(void* handle) {
@@ -63,9 +68,9 @@ void EventTable::Stop(void* handle) {
   if (slot == nullptr || slot->state != Slot::State::kLive) return;
   const auto index = static_cast<std::size_t>(slot - slots_.data());
   if ((slot->event.type & kLeaves) != 0) return Free(index);
+  stopped_.push_back(index);
   slot->state = Slot::State::kStopped;
   slot->event.operation.reset();
-  stopped_.push_back(index);
   if (stopped_.size() <= kMostStopped) return;
   Free(stopped_.front());
   stopped_.pop_front();

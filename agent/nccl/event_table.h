@@ -23,7 +23,7 @@ struct Event {
 // Events by the handles that NCCL holds: numbers, never followed, so that a handle that is stale or
 // was never ours finds nothing. What has children that may start after it stopped can still be
 // found then, until many others have stopped after it. Not thread-safe. O(1) each, but for
-// EndAllOf.
+// EndAllOf. Where memory runs out, Add and Stop throw std::bad_alloc and change nothing.
 class EventTable {
  public:
   // Null where there are too many.

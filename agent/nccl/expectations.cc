@@ -62,9 +62,9 @@ Expectations::Operation Expectations::Start(const Connection& connection, std::u
 }
 
 void Expectations::ShareAnew(Operation& operation, std::uint32_t queue_pair) const {
+  operation.shares.push_back({queue_pair, 0});
   std::int64_t left = std::exchange(operation.unshared, 0);
   for (const Share& share : operation.shares) left += share.left;
-  operation.shares.push_back({queue_pair, 0});
   const std::int64_t each = left / static_cast<std::int64_t>(operation.shares.size());
   for (Share& share : operation.shares) {
     Tell(share.queue_pair, each - share.left);
@@ -81,7 +81,7 @@ void Expectations::HandlePost(Operation& operation, std::uint32_t queue_pair, st
     auto known = queue_pairs_.find(operation.connection);
     if (known == queue_pairs_.end()) {
       if (queue_pairs_.size() >= kMostConnections) return;
-      known = queue_pairs_.emplace(operation.connection, std::vector<std::uint32_t>()).first;
+      known = queue_pairs_.emplace(operation.connection, std::vector{queue_pair}).first;
     }
     std::vector<std::uint32_t>& pairs = known->second;
     const bool is_new = std::find(pairs.begin(), pairs.end(), queue_pair) == pairs.end();

@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <exception>
 #include <string>
 
 #include "agent/nccl/profiler.h"
@@ -9,6 +10,20 @@
 
 namespace espalier::nccl {
 namespace {
+
+// NCCL calls by a C interface, so no exception may leave: it would end the program, which needs no
+// profiler. What failed is as if NCCL had not told of it. Memory runs out where a container's is
+// limited.
+template <typename Work>
+void Attempt(Work&& work) noexcept {
+  try {
+    work();
+  } catch (const std::exception& exception) {
+    TellOnce(exception.what());
+  } catch (...) {
+    TellOnce("an unknown exception");
+  }
+}
 
 // Lives as long as the process: what is unloaded last may still call.
 Profiler& TheProfiler() {
@@ -51,16 +66,21 @@ template <typename Init, typename CallInit>
 int Open(void** context, int* mask, int ranks, const char* symbol, const Plugin<Init>& ours,
          CallInit&& init) {
   if (context == nullptr || mask == nullptr) return kInvalidArgument;
-  Profiler& profiler = TheProfiler();
-  const auto* other = static_cast<const Plugin<Init>*>(FindOther(symbol, &ours));
-  void* other_context = nullptr;
-  if (other != nullptr && init(*other->init, &other_context, &profiler.other_mask()) != kSuccess) {
-    TellOnce("the other profiler plugin did not start");
-    other = nullptr;
-  }
-  *context =
-      profiler.Open(ranks, FindShim(), other == nullptr ? nullptr : &other->calls, other_context);
-  *mask = profiler.ActivationMask();
+  *context = nullptr;
+  *mask = 0;
+  Attempt([&] {
+    Profiler& profiler = TheProfiler();
+    const auto* other = static_cast<const Plugin<Init>*>(FindOther(symbol, &ours));
+    void* other_context = nullptr;
+    if (other != nullptr &&
+        init(*other->init, &other_context, &profiler.other_mask()) != kSuccess) {
+      TellOnce("the other profiler plugin did not start");
+      other = nullptr;
+    }
+    *context =
+        profiler.Open(ranks, FindShim(), other == nullptr ? nullptr : &other->calls, other_context);
+    *mask = profiler.ActivationMask();
+  });
   return kSuccess;
 }
 
@@ -90,17 +110,24 @@ int Start(void* context, void** handle, void* given) {
   } else if (fields.type == kNetPlugin) {
     fields.net_plugin = &descriptor.net_plugin;
   }
-  *handle = TheProfiler().Start(context, fields, given);
+  Attempt([&] { *handle = TheProfiler().Start(context, fields, given); });
   return kSuccess;
 }
 
-int Stop(void* handle) { return TheProfiler().Stop(handle), kSuccess; }
-
-int Record(void* handle, int state, void* arguments) {
-  return TheProfiler().Record(handle, state, arguments), kSuccess;
+int Stop(void* handle) {
+  Attempt([&] { TheProfiler().Stop(handle); });
+  return kSuccess;
 }
 
-int Finalize(void* context) { return TheProfiler().Finalize(context), kSuccess; }
+int Record(void* handle, int state, void* arguments) {
+  Attempt([&] { TheProfiler().Record(handle, state, arguments); });
+  return kSuccess;
+}
+
+int Finalize(void* context) {
+  Attempt([&] { TheProfiler().Finalize(context); });
+  return kSuccess;
+}
 
 template <typename Descriptor, bool kHasGroup>
 constexpr Calls kCalls = {&Start<Descriptor, kHasGroup>, &Stop, &Record, &Finalize};

@@ -3,10 +3,13 @@
 #include <pthread.h>
 
 #include <charconv>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <optional>
 
+#include "agent/verbs/shim/attempt.h"
 #include "agent/verbs/shim/observer.h"
 #include "agent/verbs/shim/real_verbs.h"
 #include "agent/verbs/shim/steering.h"
@@ -40,10 +43,12 @@ struct Shim {
   Steering steering{real, ReadOptions()};
 };
 
-// Made by the first call, and never ended: its thread lives as long as the process.
+// Made by the first call, and never ended: its thread lives as long as the process. In memory that
+// is there already, as without the real library's functions the program cannot go on.
 Shim& TheShim() {
   static Shim& shim = []() -> Shim& {
-    Shim& made = *new Shim;
+    alignas(Shim) static std::byte memory[sizeof(Shim)];
+    Shim& made = *new (memory) Shim;
     pthread_atfork([] { TheShim().steering.BeforeFork(); },
                    [] { TheShim().steering.AfterForkInParent(); },
                    [] { TheShim().steering.AfterForkInChild(); });
@@ -54,7 +59,7 @@ Shim& TheShim() {
 
 ibv_context* Watched(ibv_context* context) {
   if (context == nullptr) return context;
-  Observer::OfThisProcess().Watch(*context);
+  Attempt([context] { Observer::OfThisProcess().Watch(*context); });
   TheShim().steering.Start();
   return context;
 }
@@ -97,7 +102,9 @@ int ibv_destroy_cq(ibv_cq* queue) {
 
 ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* pair) {
   ibv_qp_ex* const extended = TheShim().real.qp_to_qp_ex(pair);
-  if (extended != nullptr) Observer::OfThisProcess().WatchExtended(*extended);
+  if (extended != nullptr) {
+    espalier::shim::Attempt([&] { Observer::OfThisProcess().WatchExtended(*extended); });
+  }
   return extended;
 }
 
@@ -108,7 +115,7 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
 // Ours: of who knows what the program is about to send (agent/nccl).
 void espalier_verbs_expect(std::uint32_t queue_pair, std::int64_t bytes);
 void espalier_verbs_expect(std::uint32_t queue_pair, std::int64_t bytes) {
-  TheShim().steering.Expect(queue_pair, bytes);
+  espalier::shim::Attempt([&] { TheShim().steering.Expect(queue_pair, bytes); });
 }
 
 }  // extern "C"

@@ -71,6 +71,18 @@ void CountCompletion(ObservedPair& pair, ibv_wc_status status, ibv_wc_opcode opc
 
 }  // namespace
 
+void BegunRequests::AddFurther(const SendRequest& request) {
+  const bool is_added = Attempt([&] {
+    if (others_ == nullptr) others_ = std::make_unique<std::vector<SendRequest>>();
+    others_->push_back(request);
+  });
+  if (is_added) {
+    ++count_;
+  } else {
+    takes_bytes_ = false;
+  }
+}
+
 // The functions that stand where the device's were.
 struct Hooks {
   // At an address that is known when the library is linked: to look for it cost each of the four
@@ -121,7 +133,9 @@ struct Hooks {
     wider.wc_flags |= IBV_WC_EX_WITH_QP_NUM;
     ibv_cq_ex* queue = create(context, &wider);
     if (queue == nullptr) queue = create(context, description);
-    if (queue != nullptr && queue->start_poll != nullptr) Us().Watch(*queue);
+    if (queue != nullptr && queue->start_poll != nullptr) {
+      Attempt([&] { Us().Watch(*queue); });
+    }
     return queue;
   }
 
@@ -330,20 +344,20 @@ const ibv_qp_ex& Observer::FunctionsOf(const ibv_qp_ex& pair) {
 void Observer::WatchExtended(ibv_qp_ex& pair) {
   const std::lock_guard lock(mutex_);
   if (pair.wr_complete == nullptr || pair.wr_complete == &Hooks::Complete) return;
-  auto* const extended = new ExtendedPair;  // until Retire
+  auto extended = std::make_unique<ExtendedPair>();
   extended->original = &FunctionsOf(pair);
   extended->counted = pairs_.Find(KeyOf(&pair));
-  extended_pairs_.Insert(*extended, KeyOf(&pair));
+  extended_pairs_.Insert(*extended.release(), KeyOf(&pair));  // until Retire
   Hooks::Install(pair);
 }
 
 void Observer::Watch(ibv_cq_ex& queue) {
   const std::lock_guard lock(mutex_);
-  auto* const extended = new ExtendedQueue;  // until Retire
+  auto extended = std::make_unique<ExtendedQueue>();
   extended->device_number = Device(*queue.context).number;
   extended->start_poll = queue.start_poll;
   extended->next_poll = queue.next_poll;
-  extended_queues_.Insert(*extended, KeyOf(&queue));
+  extended_queues_.Insert(*extended.release(), KeyOf(&queue));  // until Retire
   queue.start_poll = &Hooks::StartPoll;
   queue.next_poll = &Hooks::NextPoll;
 }

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "agent/verbs/shim/attempt.h"
 #include "agent/verbs/shim/chain_table.h"
 #include "agent/verbs/shim/traffic_count.h"
 
@@ -42,13 +43,13 @@ class BegunRequests {
   // `takes_bytes`: those that are added next leave from here.
   void Add(const SendRequest& request, bool takes_bytes) {
     takes_bytes_ = takes_bytes;
-    if (count_++ == 0) [[likely]] {
+    if (count_ == 0) [[likely]] {
+      count_ = 1;
       first_.bytes = request.bytes;
       first_.signalled = request.signalled;
       return;
     }
-    if (others_ == nullptr) others_ = std::make_unique<std::vector<SendRequest>>();
-    others_->push_back(request);
+    AddFurther(request);
   }
   // One that is not counted was begun.
   void AddUncounted() { takes_bytes_ = false; }
@@ -71,6 +72,9 @@ class BegunRequests {
   }
 
  private:
+  // One for which there is no memory is not counted.
+  void AddFurther(const SendRequest& request);
+
   SendRequest first_;
   std::unique_ptr<std::vector<SendRequest>> others_;
   std::uint32_t count_ = 0;
@@ -100,7 +104,8 @@ struct ExtendedQueue {
 // of its own there, which call the device's and count. They take no lock and make no system call.
 //
 // Such functions get nothing of ours but what they look up by the object's address. So there is
-// one observer in a process, for ever.
+// one observer in a process, for ever. The functions that watch throw std::bad_alloc, and have
+// changed nothing then; the others do not throw.
 // Thread safety: all of it, any thread.
 class Observer {
  public:
@@ -137,7 +142,9 @@ class Observer {
   const ibv_qp_ex& FunctionsOf(const ibv_qp_ex& pair);
   template <typename T>
   void Retire(std::vector<Forgotten<T>>& retired, T& object) {
-    retired.push_back({std::unique_ptr<T>(&object), turn_});
+    // Without memory for it, it stays for ever: somebody may be looking at it.
+    if (!Attempt([&] { retired.emplace_back(); })) return;
+    retired.back() = {std::unique_ptr<T>(&object), turn_};
   }
 
   std::mutex mutex_;  // of all below, but for look-ups

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <thread>
 
+#include "agent/verbs/shim/attempt.h"
 #include "common/verbs/rate_limit.h"
 #include "common/verbs/source_port.h"
 
@@ -72,9 +73,9 @@ void Steering::Start() {
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
-  std::thread([this] { Run(); }).detach();
+  // Where there can be no thread now, the next call tries again.
+  started_ = Attempt([this] { std::thread([this] { Run(); }).detach(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  started_ = true;
 }
 
 void Steering::Run() {
@@ -91,7 +92,7 @@ void Steering::Run() {
       }
       const auto now = Clock::now();
       if (agent_ == nullptr && now >= next_connect_) ConnectAgent(lock, now);
-      pause = Turn(now);
+      if (!Attempt([&] { pause = Turn(now); })) pause = kTurn;
       news_.notify_all();
       if (agent_ != nullptr) agent.fd = espalier_agent_fd(agent_);
     }
@@ -272,7 +273,7 @@ std::unique_ptr<Steering::Pair> Steering::Describe(ibv_qp& pair, const ibv_qp_at
 }
 
 void Steering::AwaitPort(Lock& lock, Pair& pair) {
-  if (pair.announced_bytes == 0) return;
+  if (pair.announced_bytes == 0 || !started_) return;
   const auto now = Clock::now();
   if (now < no_patience_until_) return;
   const bool answered = news_.wait_for(lock, options_.patience, [&] {
@@ -282,13 +283,21 @@ void Steering::AwaitPort(Lock& lock, Pair& pair) {
   if (!answered) no_patience_until_ = Clock::now() + kNoPatienceFor;
 }
 
-int Steering::Connect(Lock& lock, ibv_qp* pair, ibv_qp_attr* attributes, int mask) {
-  Forget(*pair);  // one that was reset
-  std::unique_ptr<Pair> made = Describe(*pair, *attributes);
-  if (made == nullptr) return real_.modify_qp(pair, attributes, mask);
+Steering::Pair* Steering::Announce(Lock& lock, ibv_qp& pair, const ibv_qp_attr& attributes) {
+  std::unique_ptr<Pair> made = Describe(pair, attributes);
+  if (made == nullptr) return nullptr;
   Pair& entry = *pairs_.emplace_back(std::move(made));
   if (agent_ != nullptr) OpenFlow(entry);
   AwaitPort(lock, entry);
+  return &entry;
+}
+
+int Steering::Connect(Lock& lock, ibv_qp* pair, ibv_qp_attr* attributes, int mask) {
+  Forget(*pair);  // one that was reset
+  Pair* announced = nullptr;
+  Attempt([&] { announced = Announce(lock, *pair, *attributes); });
+  if (announced == nullptr) return real_.modify_qp(pair, attributes, mask);
+  Pair& entry = *announced;
   const std::uint32_t label = attributes->ah_attr.grh.flow_label;
   if (entry.wanted != 0) {
     attributes->ah_attr.grh.flow_label = verbs::FlowLabelOf(entry.wanted);
@@ -301,7 +310,10 @@ int Steering::Connect(Lock& lock, ibv_qp* pair, ibv_qp_attr* attributes, int mas
     Forget(*pair);
     return error;
   }
-  entry.observed = &observer_.Watch(*pair, entry.limits);
+  if (!Attempt([&] { entry.observed = &observer_.Watch(*pair, entry.limits); })) {
+    Forget(*pair);  // it is connected, from the port that it has
+    return 0;
+  }
   if (options_.verbose) {
     std::fprintf(stderr, "espalier-verbs: queue pair %u to %u: port %u\n", pair->qp_num,
                  entry.description.remote_qpn, entry.port);

@@ -39,6 +39,8 @@ struct SteeringOptions {
 // which what the program posts waits for. Where neither works it is steered when it connects only.
 // A port that was set stays when the agent goes. A rate that the agent names is the device's limit
 // where it has one for queue pairs (it is lifted when the agent goes), else it is advice.
+// Where there is no memory or no thread for it, queue pairs go unsteered. Nothing here throws, but
+// for the constructor.
 // Thread safety: all of it. Nothing here is on the way of a post.
 class Steering {
  public:
@@ -85,6 +87,8 @@ class Steering {
 
   LiveWay LiveWayOf(const ibv_context& context) const;
   std::unique_ptr<Pair> Describe(ibv_qp& pair, const ibv_qp_attr& attributes);
+  // Null: it is not steered.
+  Pair* Announce(Lock& lock, ibv_qp& pair, const ibv_qp_attr& attributes);
   int Connect(Lock& lock, ibv_qp* pair, ibv_qp_attr* attributes, int mask);
   void AwaitPort(Lock& lock, Pair& pair);
   Pair* Find(const ibv_qp* pair);

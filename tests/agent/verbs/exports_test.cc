@@ -1,0 +1,160 @@
+// What programs and NCCL find in the libraries that they load, where there is no memory or no
+// thread for it: nothing may be thrown at them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+#include "agent/nccl/profiler_abi.h"
+#include "agent/verbs/shim/real_verbs.h"
+#include "tests/agent/verbs/failing_memory.h"
+#include "tests/agent/verbs/fake_device.h"
+
+extern "C" const espalier::nccl::Plugin<espalier::nccl::InitV5> ncclProfiler_v5;
+
+namespace espalier::shim {
+namespace {
+
+FakeDevice& TheDevice() {
+  static FakeDevice device;
+  return device;
+}
+
+}  // namespace
+
+// In place of the one that opens libibverbs.
+RealVerbs LoadRealVerbs() {
+  RealVerbs real = TheDevice().Library();
+  real.open_device = [](ibv_device*) { return &TheDevice().context(); };
+  real.close_device = [](ibv_context*) { return 0; };
+  real.qp_to_qp_ex = [](ibv_qp* pair) { return reinterpret_cast<ibv_qp_ex*>(pair); };
+  return real;
+}
+
+namespace {
+
+constexpr std::uint16_t kNoPrivileges = 65'534;  // the user "nobody"
+
+// What a program does with a queue pair, from its device to its end; what the device was asked.
+void UseQueuePair() {
+  ASSERT_NE(ibv_open_device(nullptr), nullptr);
+  FakePair made(TheDevice(), 17);
+  ibv_qp& pair = made.pair();
+  ASSERT_EQ(ibv_qp_to_qp_ex(&pair), &made.extended);
+  ibv_qp_attr attributes = {};
+  attributes.qp_state = IBV_QPS_RTR;
+  attributes.dest_qp_num = 18;
+  attributes.ah_attr.is_global = 1;
+  attributes.ah_attr.grh.dgid.raw[15] = 1;
+  ASSERT_EQ(ibv_modify_qp(&pair, &attributes, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN), 0);
+  EXPECT_EQ(pair.state, IBV_QPS_RTR);
+  ibv_qp_attr sending = {};
+  sending.qp_state = IBV_QPS_RTS;
+  ASSERT_EQ(ibv_modify_qp(&pair, &sending, IBV_QP_STATE), 0);
+  // Two requests at once, of which the first one only needs no memory.
+  ibv_wr_start(&made.extended);
+  for (int i = 0; i < 3; ++i) {
+    ibv_wr_rdma_write(&made.extended, 0, 0);
+    ibv_wr_set_sge(&made.extended, 0, 0, 64);
+  }
+  EXPECT_EQ(ibv_wr_complete(&made.extended), 0);
+  EXPECT_EQ(ibv_destroy_qp(&pair), 0);
+  EXPECT_EQ(ibv_close_device(&TheDevice().context()), 0);
+}
+
+void UsePlugin(const nccl::Calls& calls, void* context) {
+  nccl::DescriptorV5 descriptor{};
+  descriptor.type = nccl::kProxyOp;
+  descriptor.proxy_op = {
+      .process = getpid(), .channel = 0, .peer = 1, .steps = 1, .chunk_bytes = 64, .is_send = 1};
+  void* op = nullptr;
+  EXPECT_EQ(calls.start(context, &op, &descriptor), nccl::kSuccess);
+  nccl::DescriptorV5 step{};
+  step.type = nccl::kProxyStep;
+  step.parent = op;
+  void* of_step = nullptr;
+  EXPECT_EQ(calls.start(context, &of_step, &step), nccl::kSuccess);
+  const nccl::QueuePairEvent posted{.type = nccl::kQueuePairEvent, .queue_pair = 17, .bytes = 8};
+  nccl::DescriptorV5 post{};
+  post.type = nccl::kNetPlugin;
+  post.parent = of_step;
+  post.net_plugin = {nccl::kVerbsPlugin, &posted};
+  void* of_post = nullptr;
+  EXPECT_EQ(calls.start(context, &of_post, &post), nccl::kSuccess);
+  EXPECT_EQ(calls.stop(of_step), nccl::kSuccess);
+  EXPECT_EQ(calls.stop(op), nccl::kSuccess);
+}
+
+// With the first allocation failing and all after it, then from the second on, until none fails.
+void FailEachAllocation(const std::function<void()>& work) {
+  constexpr int kMost = 200;
+  for (int first = 0; first < kMost; ++first) {
+    FailAllocationAfter(first);
+    work();
+    if (StopFailing()) return;
+  }
+  FAIL() << "more than " << kMost << " allocations";
+}
+
+std::size_t CountOf(const std::string& what, const std::string& text) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+MATCHER_P(SaysOnce, what, "") { return CountOf(what, arg) == 1; }
+
+// Each in a process of its own: what the libraries have made stays.
+class ExportsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    GTEST_FLAG_SET(death_test_style, "fast");
+    TheDevice();  // which is made before memory runs out
+    setenv("ESPALIER_AGENT_SOCKET", "/nonexistent/agent.sock", 1);
+  }
+};
+
+[[noreturn]] void End() { _exit(::testing::Test::HasFailure() ? 1 : 0); }
+
+TEST_F(ExportsTest, ProgramGoesOnUnsteeredWhereNoThreadCanBeMade) {
+  const auto run = [] {
+    if (getuid() == 0 && setuid(kNoPrivileges) != 0) _exit(2);
+    const rlimit none = {.rlim_cur = 0, .rlim_max = 0};
+    if (setrlimit(RLIMIT_NPROC, &none) != 0) _exit(3);
+    for (int i = 0; i < 3; ++i) UseQueuePair();
+    End();
+  };
+  EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), SaysOnce("espalier-verbs: "));
+}
+
+TEST_F(ExportsTest, ProgramGoesOnUnsteeredWhereThereIsNoMemory) {
+  const auto run = [] {
+    FailEachAllocation(&UseQueuePair);
+    End();
+  };
+  EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), SaysOnce("espalier-verbs: "));
+}
+
+TEST_F(ExportsTest, NcclGoesOnWhereThereIsNoMemory) {
+  const auto run = [] {
+    FailEachAllocation([] {
+      void* context = nullptr;
+      int mask = 0;
+      EXPECT_EQ(ncclProfiler_v5.init(&context, 7, &mask, "a name", 2, 4, 1, nullptr),
+                nccl::kSuccess);
+      for (int i = 0; i < 3; ++i) UsePlugin(ncclProfiler_v5.calls, context);
+      EXPECT_EQ(ncclProfiler_v5.calls.finalize(context), nccl::kSuccess);
+    });
+    End();
+  };
+  EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), SaysOnce("espalier-nccl: "));
+}
+
+}  // namespace
+}  // namespace espalier::shim

@@ -25,6 +25,7 @@
 #include "common/io/http.h"
 #include "common/io/http_thread.h"
 #include "common/io/privileges.h"
+#include "common/io/service_notifier.h"
 #include "common/io/zmq_bus.h"
 
 namespace espalier::agent {
@@ -113,6 +114,7 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
   Log(LogLevel::kInfo, "event=ready agent={} controller={} local={} http={} nics={}",
       config.options.name, config.controller, config.local_socket, *http_address,
       config.options.nics.size());
+  const io::ServiceNotifier notifier(loop);
   loop.Run();
   // Nothing is cleared: programs see their agent go and fall back to their own ports.
   Log(LogLevel::kInfo, "event=stopped agent={}", config.options.name);

@@ -20,6 +20,7 @@
 #include "common/io/http.h"
 #include "common/io/http_thread.h"
 #include "common/io/privileges.h"
+#include "common/io/service_notifier.h"
 #include "common/io/topology_file.h"
 #include "common/io/zmq_bus.h"
 #include "controller/api/http_guard.h"
@@ -110,6 +111,7 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
   recheck_keys();
   Log(LogLevel::kInfo, "event=ready agents={} http={}", (*bus)->endpoint(),
       addresses.empty() ? "none" : addresses.front());
+  const io::ServiceNotifier notifier(loop);
   loop.Run();
   Log(LogLevel::kInfo, "event=stopped");
   return 0;

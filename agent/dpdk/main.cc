@@ -15,6 +15,7 @@
 #include "common/io/asio_event_loop.h"
 #include "common/io/daemon.h"
 #include "common/io/http.h"
+#include "common/io/service_notifier.h"
 
 namespace espalier::dpdk {
 namespace {
@@ -106,6 +107,7 @@ int Run(const io::Daemon& daemon, const Configuration& config) {
       "event=ready host_port={} fabric_port={} cores={} offload={} agent={} http={}",
       config.datapath.host_port, config.datapath.fabric_port, (*datapath)->cores(),
       rules == nullptr ? "no" : "yes", config.control.agent_socket, (*http)->address());
+  const io::ServiceNotifier notifier(loop);
   loop.Run();
   Log(LogLevel::kInfo, "event=stopped");
   return control.lost_port() ? 1 : 0;

@@ -17,6 +17,7 @@
 #include "common/io/asio_event_loop.h"
 #include "common/io/daemon.h"
 #include "common/io/http.h"
+#include "common/io/service_notifier.h"
 #include "common/verbs/roce_address.h"
 
 namespace espalier::engine {
@@ -105,6 +106,7 @@ int Run(const io::Daemon& daemon, Configuration config) {
   const TimerPtr signal_watch = loop.WatchSignals(signals, [&](int) { loop.Stop(); });
   Log(LogLevel::kInfo, "event=ready socket={} agent={} http={} networks={}", config.socket,
       config.agent_socket, (*http)->address(), config.offload.networks.size());
+  const io::ServiceNotifier notifier(loop);
   loop.Run();
   Log(LogLevel::kInfo, "event=stopped");
   return 0;

@@ -1,9 +1,11 @@
 #include "controller/cli/operator_session.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <string_view>
 
 #include "common/identity/trusted_files.h"
 #include "common/io/http.h"
@@ -12,7 +14,10 @@
 namespace espalier::cli {
 namespace {
 
-constexpr const char* kDefaultController = "unix:/run/espalier/controller.sock";
+constexpr const char* kDefaultController = "unix:/run/espalier-controller/controller.sock";
+// Where controllers of the first release listen.
+constexpr const char* kEarlierController = "unix:/run/espalier/controller.sock";
+constexpr std::string_view kUnixScheme = "unix:";
 constexpr Duration kTimeout = std::chrono::seconds(10);
 
 // An option, else the environment's, else the fallback.
@@ -23,7 +28,11 @@ std::string Choose(const std::string& option, const char* variable, const std::s
 }
 
 std::string ControllerAddress(const Session& session) {
-  return Choose(session.controller, "ESPALIER_CONTROLLER", kDefaultController);
+  const bool is_at_default = ::access(kDefaultController + kUnixScheme.size(), F_OK) == 0;
+  const bool is_earlier =
+      !is_at_default && ::access(kEarlierController + kUnixScheme.size(), F_OK) == 0;
+  return Choose(session.controller, "ESPALIER_CONTROLLER",
+                is_earlier ? kEarlierController : kDefaultController);
 }
 
 // The token that the controller wants over TCP, and whom to believe over TLS.

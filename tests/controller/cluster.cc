@@ -222,7 +222,9 @@ void Cluster::Advance(Duration by) {
 void Cluster::HandleAtHost(Host& host, const wire::Message& message) {
   if (const auto* welcome = std::get_if<wire::Welcome>(&message.body)) host.welcome = *welcome;
   if (const auto* order = std::get_if<wire::ProbeOrder>(&message.body)) AnswerProbes(host, *order);
-  if (std::holds_alternative<wire::Heartbeat>(message.body)) {
+  if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&message.body)) {
+    ++host.heartbeats;
+    host.report_interval_us = heartbeat->report_interval_us;
     Deliver(host.peer, host.instance, wire::Heartbeat{0, host.epoch, host.generation});
   }
   if (const auto* plan = std::get_if<wire::RankPlan>(&message.body)) {

@@ -45,6 +45,8 @@ class Cluster : private Bus {
     bool answers_probes = true;
     bool acknowledges = true;
     int probes = 0;
+    int heartbeats = 0;
+    std::uint64_t report_interval_us = 0;  // of the last heartbeat
   };
   Host& host(int number) { return hosts_[static_cast<std::size_t>(number)]; }
 

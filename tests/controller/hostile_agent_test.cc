@@ -123,6 +123,24 @@ TEST_F(HostileAgent, HonestAgentsStayWithinTheLimits) {
   EXPECT_GT(allowance.Level(TimePoint{} + 10s), limits.entries_per_second / 2);
 }
 
+// Many agents are told to report less often, and each hears the controller in every interval.
+TEST(Overload, AgentsAreToldToReportLessOften) {
+  Cluster cluster(kShape, {.max_reports_per_second = 100});
+  cluster.ConnectAll();
+  EXPECT_EQ(cluster.host(0).welcome->report_interval_us, 0U) << "nobody was connected";
+  cluster.Advance(1s);
+  cluster.Connect(0);
+  EXPECT_EQ(cluster.host(0).welcome->report_interval_us, 160'000U) << "16 agents";
+  EXPECT_EQ(cluster.host(0).welcome->max_entries_per_second, 1'200'000U);
+  for (int host = 0; host < cluster.hosts(); ++host) cluster.host(host).heartbeats = 0;
+  cluster.Advance(10s);
+  for (int host = 0; host < cluster.hosts(); ++host) {
+    EXPECT_GE(cluster.host(host).heartbeats, 9) << host;
+    EXPECT_LE(cluster.host(host).heartbeats, 11) << host;
+    EXPECT_EQ(cluster.host(host).report_interval_us, 160'000U) << host;
+  }
+}
+
 TEST_F(HostileAgent, CannotPumpTheEpoch) {
   cluster_.ConnectAll();
   const std::uint64_t stored = cluster_.state().epoch;

@@ -142,6 +142,16 @@ std::vector<FlowSlot> FlowTable::OfAgent(AgentId agent) const {
   return slots;
 }
 
+std::optional<FlowSlot> FlowTable::FindAfter(AgentId agent,
+                                             std::optional<wire::LocalFlowId> local) const {
+  if (agent.Index() >= by_agent_.size()) return std::nullopt;
+  const AgentFlows& flows = by_agent_[agent.Index()];
+  auto next = local ? LowerBound(flows, *local) : flows.begin();
+  if (local && next != flows.end() && next->local == *local) ++next;
+  if (next == flows.end()) return std::nullopt;
+  return next->slot;
+}
+
 std::vector<FlowSlot> FlowTable::All() const {
   std::vector<FlowSlot> slots;
   slots.reserve(size_);

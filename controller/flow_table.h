@@ -131,6 +131,8 @@ class FlowTable {
   // Ascending by local id.
   std::vector<FlowSlot> OfAgent(AgentId agent) const;
   std::vector<FlowSlot> All() const;  // ascending by slot
+  // The first of the agent's flows, or the first whose local id is higher. O(log n).
+  std::optional<FlowSlot> FindAfter(AgentId agent, std::optional<wire::LocalFlowId> local) const;
   std::size_t size() const { return size_; }
   std::size_t slot_count() const { return slots_.size(); }  // open ones and others
   std::size_t CountOfAgent(AgentId agent) const;

@@ -14,6 +14,7 @@
 #include "controller/api/forest_view.h"
 #include "controller/api/job_view.h"
 #include "controller/api/link_view.h"
+#include "controller/api/lists.h"
 #include "controller/api/page_files.h"
 #include "controller/api/views.h"
 
@@ -186,10 +187,36 @@ HttpResponse OkOrFailed(Result<std::string> body) {
   return body ? Ok(std::move(*body)) : Failed(body.error());
 }
 
+// What is asked by GET and may be long, by its path.
+struct List {
+  std::string_view path;
+  void (*list)(Controller& controller, const Page& page, ListDone done);
+};
+constexpr List kLists[] = {{"/api/v1/flows", ListFlows}, {"/api/v1/agents", ListAgents}};
+
+const List* FindList(const HttpRequest& request) {
+  const auto* const found = std::find_if(std::begin(kLists), std::end(kLists),
+                                         [&](const List& one) { return one.path == request.path; });
+  return request.method == "GET" && found != std::end(kLists) ? found : nullptr;
+}
+
 constexpr std::string_view kAudit = "/api/v1/audit";
 constexpr std::string_view kLinkReports = "/api/v1/links/report";
 constexpr std::string_view kSchedules = "/api/v1/jobs/schedule";
 constexpr std::string_view kReload = "/api/v1/reload";
+
+void AnswerList(Controller& controller, const List& list, const HttpRequest& request,
+                io::HttpServer::Respond respond) {
+  const auto limit = Number(request, "limit");
+  if (!limit) return respond(Failed(limit.error()));
+  if (*limit == std::optional<std::uint64_t>(0)) {
+    return respond(Failed({ErrorCode::kInvalidArgument, "limit is a number from 1"}));
+  }
+  const Page page{*limit, Query(request, "after")};
+  list.list(controller, page, [respond = std::move(respond)](Result<std::string> body) {
+    respond(OkOrFailed(std::move(body)));
+  });
+}
 
 }  // namespace
 
@@ -201,6 +228,8 @@ void OperatorApi::Handle(const HttpRequest& request, io::HttpServer::Respond uns
   if (request.method == "GET" && request.path == kAudit) {
     return HandleAudit(request, std::move(respond));
   }
+  const List* const list = FindList(request);
+  if (list != nullptr) return AnswerList(controller_, *list, request, std::move(respond));
   if (request.method == "GET") return respond(HandleGet(request));
   if (request.method == "POST" && IsFromElsewhere(request)) {
     return respond(Failed({ErrorCode::kPermissionDenied, "a page of another site asks for this"}));
@@ -219,7 +248,6 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
       {"/api/v1/status", [](Api& api, const Request&) { return Ok(StatusView(api.controller_)); }},
       {"/api/v1/topology",
        [](Api& api, const Request&) { return Ok(TopologyView(api.controller_.state())); }},
-      {"/api/v1/flows", [](Api& api, const Request&) { return Ok(FlowsView(api.controller_)); }},
       {"/api/v1/flows/explain",
        [](Api& api, const Request& request) {
          return OkOrFailed(ExplainView(api.controller_, Query(request, "flow")));
@@ -242,7 +270,6 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
       {"/api/v1/openapi.json",
        [](Api&, const Request&) { return Ok(std::string(FindPageFile("/openapi.json")->text)); }},
       {"/api/v1/links", [](Api& api, const Request&) { return Ok(LinksView(api.controller_)); }},
-      {"/api/v1/agents", [](Api& api, const Request&) { return Ok(AgentsView(api.controller_)); }},
       {"/api/v1/predict",
        [](Api& api, const Request&) { return Ok(PredictView(api.controller_)); }},
       {"/api/v1/policies",
@@ -290,6 +317,7 @@ std::vector<Route> OperatorApi::Routes() {
                                {"POST", kLinkReports},
                                {"POST", kSchedules},
                                {"POST", kReload}};
+  for (const List& list : kLists) routes.push_back({"GET", list.path});
   for (const View& view : Views()) routes.push_back({"GET", view.path});
   for (const Action& action : Actions()) routes.push_back({"POST", action.path});
   return routes;

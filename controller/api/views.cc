@@ -127,19 +127,6 @@ std::string LiveStatus(const State& state, const FlowCensus& census, const LoadS
   return json.Text();
 }
 
-std::string FlowsView(Controller& controller) {
-  State& state = controller.state();
-  JsonWriter json;
-  json.BeginObject().Key("flows").BeginArray();
-  for (std::size_t i = 0; i < state.agents.size(); ++i) {
-    for (const FlowSlot slot : state.flows.OfAgent(AgentId(static_cast<std::int32_t>(i)))) {
-      WriteFlow(json, state, slot, controller.Now());
-    }
-  }
-  json.EndArray().EndObject();
-  return json.Text();
-}
-
 std::string LinksView(Controller& controller) {
   State& state = controller.state();
   const FlowCensus census = FlowCensus::Take(state);
@@ -162,17 +149,12 @@ std::string LiveAgent(const State& state, AgentId id) {
   return json.Text();
 }
 
-std::string AgentsView(Controller& controller) {
+std::string AgentView(Controller& controller, AgentId id) {
   const State& state = controller.state();
   JsonWriter json;
-  json.BeginObject().Key("agents").BeginArray();
-  for (std::size_t i = 0; i < state.agents.size(); ++i) {
-    const AgentId id(static_cast<std::int32_t>(i));
-    WriteAgent(json.BeginObject(), state, id);
-    json.Key("silent_seconds").Double(Seconds(controller.Now() - state.agents.At(id).last_heard));
-    json.EndObject();
-  }
-  json.EndArray().EndObject();
+  WriteAgent(json.BeginObject(), state, id);
+  json.Key("silent_seconds").Double(Seconds(controller.Now() - state.agents.At(id).last_heard));
+  json.EndObject();
   return json.Text();
 }
 

@@ -13,9 +13,8 @@ namespace espalier::controller {
 
 // The controller's state as JSON objects, for the operator's API.
 std::string StatusView(Controller& controller);
-std::string FlowsView(Controller& controller);
 std::string LinksView(Controller& controller);
-std::string AgentsView(Controller& controller);
+std::string AgentView(Controller& controller, AgentId id);
 // What was pushed after `since`, oldest first: flow, port and the path that it takes.
 std::string PlansView(Controller& controller, std::uint64_t since);
 std::string EventsView(Controller& controller, std::uint64_t since);

@@ -65,6 +65,46 @@ TEST_F(OperatorApiTest, ShowsWhatItExpects) {
   EXPECT_EQ(explained.Find("flow")->Find("plan")->text, "PREDICTED");
 }
 
+TEST_F(OperatorApiTest, PagesOfFlowsAndAgentsAreTheWholeList) {
+  for (const std::string list : {"flows", "agents"}) {
+    const std::string path = "/api/v1/" + list;
+    const auto whole = Json(Call("GET", path));
+    ASSERT_GE(whole.Find(list)->items.size(), 2U);
+    EXPECT_EQ(whole.Find("next"), nullptr);
+    const std::string name = list == "flows" ? "flow" : "name";
+    std::vector<std::string> paged;
+    std::string after;
+    do {
+      const auto page = Json(Call("GET", path, {{"limit", "1"}, {"after", after}}));
+      ASSERT_EQ(page.Find(list)->items.size(), 1U);
+      paged.push_back(page.Find(list)->items[0].Find(name)->text);
+      after = page.Find("next") != nullptr ? page.Find("next")->text : "";
+    } while (!after.empty());
+    ASSERT_EQ(paged.size(), whole.Find(list)->items.size());
+    for (std::size_t i = 0; i < paged.size(); ++i) {
+      EXPECT_EQ(paged[i], whole.Find(list)->items[i].Find(name)->text);
+    }
+    EXPECT_EQ(Call("GET", path, {{"limit", "0"}}).status, 400);
+    EXPECT_EQ(Call("GET", path, {{"limit", "many"}}).status, 400);
+    EXPECT_EQ(Call("GET", path, {{"after", "nobody:1"}}).status, 400);
+  }
+  EXPECT_EQ(Call("GET", "/api/v1/flows", {{"after", "h0:"}}).status, 400);
+}
+
+// The loop goes on while a long list is written.
+TEST_F(OperatorApiTest, ALongListIsWrittenOverSeveralTurns) {
+  for (std::uint64_t id = 100; id < 1'100; ++id) {
+    cluster_.Open(0, {{.id = id, .to = 2, .job = "A"}});
+  }
+  std::optional<io::HttpResponse> answer;
+  api_.Handle({.method = "GET", .path = "/api/v1/flows", .from_unix_socket = true},
+              [&](io::HttpResponse response) { answer = std::move(response); });
+  EXPECT_FALSE(answer.has_value());
+  cluster_.Settle();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_GE(Json(*answer).Find("flows")->items.size(), 1'000U);
+}
+
 TEST_F(OperatorApiTest, TakesATelemetryFeed) {
   const auto report = [&](const std::string& body) {
     return Call("POST", "/api/v1/links/report", {}, body).status;

@@ -13,6 +13,7 @@
 
 #include "common/base/log.h"
 #include "tests/controller/cluster.h"
+#include "tests/seeds.h"
 
 namespace espalier::controller {
 namespace {
@@ -402,10 +403,9 @@ class Chaos {
   std::int64_t expected_ = 0;
 };
 
-void RunChaos(std::uint64_t first_seed, int runs) {
+void RunChaos(std::uint64_t first_seed, std::uint64_t runs) {
   SetLogLevel(LogLevel::kError);
-  for (std::uint64_t seed = first_seed; seed < first_seed + static_cast<std::uint64_t>(runs);
-       ++seed) {
+  for (const std::uint64_t seed : SeedsToTry(first_seed, runs)) {
     SCOPED_TRACE(seed);
     Chaos(seed).Run(100min);
     if (testing::Test::HasFailure()) return;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/scenarios/sim_cluster.h"
+#include "tests/seeds.h"
 
 namespace espalier::scenarios {
 namespace {
@@ -337,7 +338,7 @@ std::uint64_t RunStorm(std::uint64_t seed) {
 }
 
 TEST(Cluster, ComesRightAfterAnyStorm) {
-  for (std::uint64_t seed = 1; seed <= 12; ++seed) RunStorm(seed);
+  for (const std::uint64_t seed : SeedsToTry(1, 12)) RunStorm(seed);
 }
 
 TEST(Cluster, TheSameSeedGivesTheSameTrace) {

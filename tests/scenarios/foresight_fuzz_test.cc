@@ -5,6 +5,7 @@
 #include <random>
 
 #include "tests/scenarios/sim_cluster.h"
+#include "tests/seeds.h"
 
 namespace espalier::scenarios {
 namespace {
@@ -130,7 +131,7 @@ class Fuzz {
 };
 
 TEST(ForesightFuzz, WhateverFailsPathsAreUsableAndBooksAreEven) {
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+  for (const std::uint64_t seed : SeedsToTry(1, 4)) {
     SCOPED_TRACE(seed);
     Fuzz(seed).Run(20s);
     if (testing::Test::HasFatalFailure()) return;

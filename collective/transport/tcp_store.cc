@@ -24,7 +24,13 @@ constexpr std::uint32_t kMagic = 0x31535345;
 constexpr std::uint32_t kMostKeyBytes = 1024;
 constexpr std::uint32_t kMostValueBytes = 64 << 10;
 constexpr std::size_t kMostKeys = 65'536;
+// Of all keys and values: a thousand ranks say where they are, for hundreds of groups.
+constexpr std::size_t kMostStoredBytes = 16 << 20;
 constexpr std::size_t kMostClients = 4096;
+// Who has that much to read and does not is cut off: an honest client has one answer to come.
+constexpr std::size_t kMostOwedBytes = 2 * (sizeof(std::uint64_t) * 2 + kMostValueBytes);
+// A client asks at once when it has connected. Who waits for a key may wait on.
+constexpr milliseconds kLongestSilence{10'000};
 constexpr milliseconds kRetryPause{5};
 constexpr char kSet = 's';
 constexpr char kGet = 'g';
@@ -68,10 +74,13 @@ class Server : public TcpStoreServer {
     std::string received;
     std::string to_send;
     std::string awaited;  // key
+    steady_clock::time_point silent_since = steady_clock::now();
   };
 
   void Serve();
   void TakeCallers();
+  void DropSilent(std::size_t most);
+  int Patience() const;
   bool Read(Client& client);
   bool Answer(Client& client);
   bool Store(const std::string& key, std::string value);
@@ -81,6 +90,7 @@ class Server : public TcpStoreServer {
   UniqueFd stop_;
   std::uint16_t port_;
   std::map<std::string, std::string> values_;
+  std::size_t stored_bytes_ = 0;
   std::vector<std::unique_ptr<Client>> clients_;
   std::thread thread_;  // the last: it uses the others
 };
@@ -93,19 +103,43 @@ void Server::Serve() {
       const int events = POLLIN | (client->to_send.empty() ? 0 : POLLOUT);
       polled.push_back({client->socket.get(), static_cast<short>(events), 0});
     }
-    if (::poll(polled.data(), polled.size(), -1) < 0) continue;
+    if (::poll(polled.data(), polled.size(), Patience()) < 0) continue;
     if (polled[0].revents != 0) return;
     for (std::size_t i = 0; i + 2 < polled.size(); ++i) {
       const bool is_well = (polled[i + 2].revents & ~POLLOUT) == 0 || Read(*clients_[i]);
       if (!is_well || !Write(*clients_[i])) clients_[i].reset();
     }
     clients_.erase(std::remove(clients_.begin(), clients_.end(), nullptr), clients_.end());
+    DropSilent(kMostClients);
     if (polled[1].revents != 0) TakeCallers();
   }
 }
 
+// Those who have been silent for too long; and, while there are more than `most` clients, the
+// oldest of those who are silent at all.
+void Server::DropSilent(std::size_t most) {
+  const auto now = steady_clock::now();
+  std::erase_if(clients_, [&](const auto& client) {
+    if (!client->awaited.empty()) return false;
+    return now - client->silent_since >= kLongestSilence;
+  });
+  if (clients_.size() <= most) return;
+  const auto oldest = std::find_if(clients_.begin(), clients_.end(),
+                                   [](const auto& c) { return c->awaited.empty(); });
+  if (oldest != clients_.end()) clients_.erase(oldest);
+}
+
+// Until the next one has been silent for too long, where somebody is.
+int Server::Patience() const {
+  const bool some_are_silent = std::any_of(
+      clients_.begin(), clients_.end(), [](const auto& client) { return client->awaited.empty(); });
+  constexpr int kLookMilliseconds = 1'000;
+  return some_are_silent ? kLookMilliseconds : -1;
+}
+
 void Server::TakeCallers() {
   while (UniqueFd socket = Accept(listener_.get())) {
+    if (clients_.size() >= kMostClients) DropSilent(kMostClients - 1);
     if (clients_.size() >= kMostClients) continue;
     clients_.push_back(std::make_unique<Client>());
     clients_.back()->socket = std::move(socket);
@@ -139,6 +173,7 @@ bool Server::Answer(Client& client) {
   const std::string key = client.received.substr(sizeof(frame), frame.key_bytes);
   std::string value = client.received.substr(sizeof(frame) + frame.key_bytes, frame.value_bytes);
   client.received.erase(0, whole);
+  client.silent_since = steady_clock::now();
   if (is_set) {
     if (!Store(key, std::move(value))) return false;
     client.to_send += ToBytes(kSet, {}, {});
@@ -150,11 +185,16 @@ bool Server::Answer(Client& client) {
   } else {
     client.to_send += ToBytes(kGet, {}, found->second);
   }
-  return true;
+  return client.to_send.size() <= kMostOwedBytes;
 }
 
 bool Server::Store(const std::string& key, std::string value) {
   if (values_.size() >= kMostKeys && !values_.contains(key)) return false;
+  const auto known = values_.find(key);
+  const std::size_t before = known == values_.end() ? 0 : key.size() + known->second.size();
+  const std::size_t after = key.size() + value.size();
+  if (stored_bytes_ - before > kMostStoredBytes - after) return false;
+  stored_bytes_ += after - before;
   const std::string& stored = values_[key] = std::move(value);
   for (const auto& client : clients_) {
     if (client == nullptr || client->awaited != key) continue;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <optional>
 #include <random>
@@ -30,6 +31,9 @@ constexpr std::uint32_t kVersion = 3;
 // A rank that waits for so long tells its peers what it is doing.
 constexpr std::chrono::milliseconds kLongWait{100};
 constexpr std::chrono::microseconds kGivesWay{50};
+// Of those who have connected and not said who they are: beyond it the oldest gives way.
+constexpr std::size_t kMostCallers = 256;
+constexpr std::chrono::seconds kLongestSilence{10};
 
 // Which way messages go on a connection, seen from the rank that has it.
 enum class Direction : std::uint8_t { kBoth, kOut, kIn };
@@ -115,7 +119,10 @@ class TcpTransport : public Transport {
   bool Dials(const Key& key) const;
   Result<void> Reach(const Key& key, Deadline deadline);
   Result<void> AwaitPeers(std::span<const Key> keys, Deadline deadline);
-  void Welcome(UniqueFd socket, Deadline deadline);
+  void AwaitCallers(Deadline deadline);
+  void TakeCallers();
+  void HearCallers();
+  void Welcome(const Hello& hello, UniqueFd socket);
   Result<void> CheckWait(int peer);
   Result<std::string> AwaitKeyOf(int peer, Deadline deadline);
   Result<void> Move();
@@ -145,6 +152,15 @@ class TcpTransport : public Transport {
   SlotPool pool_;
   LendingTurn turn_;
   std::map<Key, std::unique_ptr<TcpConnection>> connections_;
+  // Who has connected and not yet said who it is, the oldest first. Strangers among them keep
+  // nobody waiting.
+  struct Caller {
+    UniqueFd socket;
+    steady_clock::time_point since;
+    Hello hello;
+    std::size_t received = 0;  // bytes of it
+  };
+  std::vector<Caller> callers_;
   std::vector<pollfd> polled_;
   std::vector<TcpConnection*> ready_;  // of them
   MessageTag call_ = {};
@@ -252,11 +268,7 @@ Result<void> TcpTransport::Reach(const Key& key, Deadline deadline) {
 }
 
 // A caller that is no rank of this group is dropped without a word.
-void TcpTransport::Welcome(UniqueFd socket, Deadline deadline) {
-  Hello hello;
-  constexpr std::chrono::seconds kPatience{1};
-  const Deadline limit = std::min(deadline, steady_clock::now() + kPatience);
-  if (!ReceiveWhole(socket.get(), &hello, sizeof(hello), limit)) return;
+void TcpTransport::Welcome(const Hello& hello, UniqueFd socket) {
   const Hello expected = {.group = group_,
                           .rank = hello.rank,
                           .channel = hello.channel,
@@ -275,17 +287,47 @@ Result<void> TcpTransport::AwaitPeers(std::span<const Key> keys, Deadline deadli
     const auto missing = std::find_if(keys.begin(), keys.end(),
                                       [&](const Key& key) { return !connections_.contains(key); });
     if (missing == keys.end()) return {};
-    auto called = AwaitSocket(options_.listener->get(), POLLIN, deadline,
-                              [&] { return CheckWait(missing->endpoint.peer); });
-    if (!called && steady_clock::now() < deadline) return called;
-    if (!called) {
+    auto well = CheckWait(missing->endpoint.peer);
+    if (!well) return well;
+    if (steady_clock::now() >= deadline) {
       return Fail(ErrorCode::kUnavailable,
                   fmt::format("rank {} has not come in time (channel {})", missing->endpoint.peer,
                               missing->endpoint.channel));
     }
-    UniqueFd socket = Accept(options_.listener->get());
-    if (socket) Welcome(std::move(socket), deadline);
+    AwaitCallers(deadline);
+    TakeCallers();
+    HearCallers();
   }
+}
+
+// Until one calls, says something or goes, or a nap is over.
+void TcpTransport::AwaitCallers(Deadline deadline) {
+  constexpr std::chrono::milliseconds kNap{50};
+  polled_.assign({{options_.listener->get(), POLLIN, 0}});
+  for (const Caller& caller : callers_) polled_.push_back({caller.socket.get(), POLLIN, 0});
+  ::poll(polled_.data(), polled_.size(),
+         MillisecondsUntil(std::min(deadline, steady_clock::now() + kNap)));
+}
+
+void TcpTransport::TakeCallers() {
+  while (UniqueFd socket = Accept(options_.listener->get())) {
+    if (callers_.size() >= kMostCallers) callers_.erase(callers_.begin());
+    callers_.push_back({.socket = std::move(socket), .since = steady_clock::now(), .hello = {}});
+  }
+}
+
+void TcpTransport::HearCallers() {
+  const auto now = steady_clock::now();
+  std::erase_if(callers_, [&](Caller& caller) {
+    auto* const bytes = reinterpret_cast<char*>(&caller.hello);
+    const ssize_t got = ::recv(caller.socket.get(), bytes + caller.received,
+                               sizeof(Hello) - caller.received, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return true;
+    if (got > 0) caller.received += static_cast<std::size_t>(got);
+    if (caller.received < sizeof(Hello)) return now - caller.since >= kLongestSilence;
+    Welcome(caller.hello, std::move(caller.socket));
+    return true;
+  });
 }
 
 // A peer that is waited for may give up or go meanwhile.

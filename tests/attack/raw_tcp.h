@@ -1,0 +1,84 @@
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+namespace espalier::attack {
+
+// A stranger's TCP connection to loopback. It sends what it likes and reads when it likes.
+class RawTcp {
+ public:
+  explicit RawTcp(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in to = {};
+    to.sin_family = AF_INET;
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    to.sin_port = htons(port);
+    is_connected_ = ::connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0;
+  }
+  RawTcp(const RawTcp&) = delete;
+  RawTcp& operator=(const RawTcp&) = delete;
+  ~RawTcp() { ::close(socket_); }
+
+  bool is_connected() const { return is_connected_; }
+  // As much as goes within ten seconds of waiting; false where the other side has hung up, or takes
+  // no more.
+  bool Send(const std::string& bytes) {
+    std::size_t sent = 0;
+    while (sent < bytes.size()) {
+      const ssize_t now =
+          ::send(socket_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (now > 0) sent += static_cast<std::size_t>(now);
+      pollfd room = {socket_, POLLOUT, 0};
+      if (now < 0 && (errno != EAGAIN || ::poll(&room, 1, 10'000) != 1)) return false;
+    }
+    return true;
+  }
+  // Reads that many bytes; false where the other side hangs up, or says nothing for a minute.
+  bool Receive(std::size_t bytes) {
+    char part[65'536];
+    while (bytes > 0) {
+      pollfd ready = {socket_, POLLIN, 0};
+      if (::poll(&ready, 1, 60'000) != 1) return false;
+      const ssize_t got = ::recv(socket_, part, std::min(bytes, sizeof(part)), 0);
+      if (got <= 0) return false;
+      bytes -= static_cast<std::size_t>(got);
+    }
+    return true;
+  }
+  // Reads all that comes until the other side hangs up (true), or says nothing for a minute
+  // (false).
+  bool IsHungUpOn(std::size_t* bytes = nullptr) {
+    char part[65'536];
+    while (true) {
+      pollfd ready = {socket_, POLLIN, 0};
+      if (::poll(&ready, 1, 60'000) != 1) return false;
+      const ssize_t got = ::recv(socket_, part, sizeof(part), 0);
+      if (got <= 0) return true;
+      if (bytes != nullptr) *bytes += static_cast<std::size_t>(got);
+    }
+  }
+
+ private:
+  int socket_;
+  bool is_connected_ = false;
+};
+
+// What clients of a group's store send, by hand.
+inline std::string StoreRequest(char kind, const std::string& key, const std::string& value = "") {
+  const std::uint32_t head[4] = {0x31535345, static_cast<std::uint32_t>(kind),
+                                 static_cast<std::uint32_t>(key.size()),
+                                 static_cast<std::uint32_t>(value.size())};
+  return std::string(reinterpret_cast<const char*>(head), sizeof(head)) + key + value;
+}
+
+}  // namespace espalier::attack

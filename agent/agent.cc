@@ -99,6 +99,8 @@ void Agent::Start() {
                     .on_peer_gone = [this](PeerId) { LoseController(); }});
   source_.OnChange([this] { LookSoon(); });
   hello_wait_ = options_.min_hello_wait;
+  // Of what programs have kept since the agent before this one.
+  lease_timer_ = loop_.After(options_.lease, [this] { ExpireLease(); });
   SayHello();
   Look();
 }

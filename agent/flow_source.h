@@ -43,6 +43,9 @@ struct FlowSample {
   std::uint32_t rtt_us = 0;      // 0 unknown
   // Of a flow that is split, where the source sees its parts; else empty.
   std::vector<PortProgress> ports;
+  // What an agent before this one had it take and is still in force, as the program says; no paths
+  // where there is no such thing, and once this agent has said something else.
+  wire::PathSet kept;
 };
 
 // Where an agent learns of the flows of its host: queue pairs, sockets, announcements by the

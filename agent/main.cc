@@ -116,7 +116,7 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
       config.options.nics.size());
   const io::ServiceNotifier notifier(loop);
   loop.Run();
-  // Nothing is cleared: programs see their agent go and fall back to their own ports.
+  // Nothing is cleared: programs keep their ports for a grace, in which an agent may come back.
   Log(LogLevel::kInfo, "event=stopped agent={}", config.options.name);
   return 0;
 }

@@ -84,7 +84,15 @@ void PortTable::Withdraw(wire::LocalFlowId flow) {
   entries_.erase(known);
 }
 
+void PortTable::Adopt(std::span<const FlowSample> flows) {
+  for (const FlowSample& flow : flows) {
+    if (flow.kept.paths.empty() || entries_.size() >= kMaxEntries) continue;
+    entries_.try_emplace(flow.id, Entry{.pushed = flow.kept, .in_force = flow.kept});
+  }
+}
+
 void PortTable::HandleFlows(std::span<const FlowSample> flows) {
+  Adopt(flows);
   auto flow = flows.begin();
   for (auto at = entries_.begin(); at != entries_.end();) {
     while (flow != flows.end() && flow->id < at->first) ++flow;

@@ -26,7 +26,9 @@ class PortTable {
 
   wire::Ack HandlePush(const wire::PathPush& push);
   // Forgets flows that have ended, and hands flows that have opened the paths that were pushed
-  // ahead of them. Input: all open flows, ascending by id.
+  // ahead of them. What an agent before this one gave a flow, and is still in force, counts as
+  // pushed: a controller may adopt it, leave it out of a full push, or let its lease end. Input:
+  // all open flows, ascending by id.
   void HandleFlows(std::span<const FlowSample> flows);
   // The agent leaves a path by itself. Errors: those of FlowActuator::Apply; nothing changes then.
   Result<void> Redraw(const wire::PathSet& paths);
@@ -48,6 +50,7 @@ class PortTable {
     wire::PathSet in_force;  // no paths: the flow has not opened yet
   };
 
+  void Adopt(std::span<const FlowSample> flows);
   bool ApplySet(const wire::PathSet& set, bool full);
   void Withdraw(wire::LocalFlowId flow);
   bool HasPushed() const;

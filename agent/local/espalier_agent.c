@@ -7,31 +7,47 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/local/local_protocol.h"
 
-enum { kConnectTimeoutMs = 5000, kReadAttempts = 64 };
+enum {
+  kConnectTimeoutMs = 5000,
+
+  kGraceSeconds = 30, /* an agent restarts in one; on an upgrade its package is away for longer */
+  kMostGraceSeconds = 3600,
+  kSeekEveryMs = 200 /* the one system call that looks for an agent costs microseconds */
+};
 
 struct espalier_flow {
   espalier_agent* agent;
   struct espalier_local_slot* slot;
   uint32_t index;
   uint32_t serial;
-  uint64_t first_sequence; /* of the slot when this flow took it; even */
 };
 
 struct espalier_agent {
-  int socket;
-  uint32_t client;
+  char path[sizeof(((struct sockaddr_un*)0)->sun_path)];
+  char job[ESPALIER_JOB_BYTES]; /* of this process; "": it has none */
+  int64_t grace_ms;
+  int ready;       /* an epoll of the sockets and the timer */
+  uint32_t client; /* of the agent that was there last */
+  /* Stays where it is: another agent's file is mapped over it. With an older agent, whose file is
+   * shorter, the end is memory of our own that nobody reads. */
   struct espalier_local_memory* memory;
-  size_t memory_bytes;   /* less than all with an older agent */
   pthread_mutex_t mutex; /* guards what follows */
-  int gone;
+  int socket;            /* -1: the agent is away */
+  int caller;            /* while it is: a socket that has not been answered; -1 none */
+  int timer;             /* while it is: of when to look for it; -1 none */
+  int64_t away_until_ms; /* while it is: the end of the grace */
+  int gone;              /* for good */
   uint32_t last_serial;
   uint32_t slots_used;
   uint32_t free_count;
@@ -39,28 +55,63 @@ struct espalier_agent {
   espalier_flow* flows[ESPALIER_LOCAL_SLOTS];
 };
 
-static int open_socket(const char* path) {
+static int is_job(const char* job) {
+  const char* c;
+  if (strnlen(job, ESPALIER_JOB_BYTES) == ESPALIER_JOB_BYTES) return 0;
+  for (c = job; *c != '\0'; ++c) {
+    if (*c < 0x20 || *c > 0x7e) return 0;
+  }
+  return 1;
+}
+
+/* What the environment says. Read once: the program may change it on another thread later. */
+static void read_environment(const char* socket_path, espalier_agent* agent) {
+  static const char* const kJobs[] = {"ESPALIER_JOB", "SLURM_JOB_ID"};
+  const char* const grace = getenv("ESPALIER_AGENT_GRACE_SECONDS");
+  const char* text;
+  char* end = NULL;
+  long seconds = kGraceSeconds;
+  size_t i;
+  if (socket_path == NULL) socket_path = getenv("ESPALIER_AGENT_SOCKET");
+  if (socket_path == NULL || socket_path[0] == '\0') socket_path = ESPALIER_AGENT_DEFAULT_SOCKET;
+  if (strlen(socket_path) < sizeof(agent->path)) strcpy(agent->path, socket_path);
+  for (i = 0; i < sizeof(kJobs) / sizeof(kJobs[0]) && agent->job[0] == '\0'; ++i) {
+    text = getenv(kJobs[i]);
+    if (text != NULL && is_job(text)) strcpy(agent->job, text);
+  }
+  if (grace != NULL && grace[0] >= '0' && grace[0] <= '9') {
+    seconds = strtol(grace, &end, 10);
+    if (*end != '\0' || seconds > kMostGraceSeconds) seconds = kGraceSeconds;
+  }
+  agent->grace_ms = (int64_t)seconds * 1000;
+}
+
+/* A socket on which hello was said, or a negative errno. */
+static int call_agent(const char* path, int flags) {
+  const struct espalier_local_hello hello = {ESPALIER_LOCAL_VERSION};
   struct sockaddr_un address;
   int fd;
   int error;
-  if (path == NULL) path = getenv("ESPALIER_AGENT_SOCKET");
-  if (path == NULL || path[0] == '\0') path = ESPALIER_AGENT_DEFAULT_SOCKET;
   memset(&address, 0, sizeof(address));
   address.sun_family = AF_UNIX;
-  if (strlen(path) >= sizeof(address.sun_path)) return -ENAMETOOLONG;
+  if (path[0] == '\0') return -ENAMETOOLONG;
   strcpy(address.sun_path, path);
-  fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
   if (fd < 0) return -errno;
   if (connect(fd, (const struct sockaddr*)&address, sizeof(address)) != 0) {
     error = errno;
     close(fd);
     return -error;
   }
+  if (send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) != (ssize_t)sizeof(hello)) {
+    close(fd);
+    return -EPIPE;
+  }
   return fd;
 }
 
 /* The agent's welcome and, where it is one, the memory file; else a negative errno. */
-static int receive_welcome(int fd, struct espalier_local_welcome* welcome) {
+static int receive_welcome(int fd, int timeout_ms, struct espalier_local_welcome* welcome) {
   union {
     struct cmsghdr align;
     char bytes[CMSG_SPACE(sizeof(int))];
@@ -72,7 +123,7 @@ static int receive_welcome(int fd, struct espalier_local_welcome* welcome) {
   ssize_t size;
   int memory = -1;
 
-  if (poll(&readable, 1, kConnectTimeoutMs) <= 0) return -ETIMEDOUT;
+  if (poll(&readable, 1, timeout_ms) <= 0) return -ETIMEDOUT;
   memset(&message, 0, sizeof(message));
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -97,41 +148,82 @@ static int receive_welcome(int fd, struct espalier_local_welcome* welcome) {
   return memory;
 }
 
-int espalier_agent_connect(const char* socket_path, espalier_agent** agent) {
-  const struct espalier_local_hello hello = {ESPALIER_LOCAL_VERSION};
-  struct espalier_local_welcome welcome;
-  espalier_agent* made;
+/* The bytes of a memory file that both sides know: an older agent's ends before the paths. */
+static size_t known_bytes(int memory) {
   struct stat file;
-  size_t bytes = sizeof(struct espalier_local_memory);
-  void* mapped;
+  const size_t all = sizeof(struct espalier_local_memory);
+  if (fstat(memory, &file) != 0 || (size_t)file.st_size < all) {
+    return offsetof(struct espalier_local_memory, paths);
+  }
+  return all;
+}
+
+static int watch(const espalier_agent* agent, int fd) {
+  struct epoll_event event;
+  memset(&event, 0, sizeof(event));
+  event.events = EPOLLIN;
+  return epoll_ctl(agent->ready, EPOLL_CTL_ADD, fd, &event);
+}
+
+/* Closes it, if there is one. A child may hold it open, so it is taken out by hand. */
+static void unwatch(const espalier_agent* agent, int* fd) {
+  if (*fd < 0) return;
+  epoll_ctl(agent->ready, EPOLL_CTL_DEL, *fd, NULL);
+  close(*fd);
+  *fd = -1;
+}
+
+/* Without its flows. The epoll is the parent's too where a process has forked: it is left alone. */
+static void free_agent(espalier_agent* agent) {
+  if (agent->socket >= 0) close(agent->socket);
+  if (agent->caller >= 0) close(agent->caller);
+  if (agent->timer >= 0) close(agent->timer);
+  if (agent->ready >= 0) close(agent->ready);
+  if (agent->memory != MAP_FAILED) munmap(agent->memory, sizeof(*agent->memory));
+  pthread_mutex_destroy(&agent->mutex);
+  free(agent);
+}
+
+static espalier_agent* make_agent(const char* socket_path) {
+  espalier_agent* agent = calloc(1, sizeof(*agent));
+  if (agent == NULL) return NULL;
+  read_environment(socket_path, agent);
+  pthread_mutex_init(&agent->mutex, NULL);
+  agent->socket = agent->caller = agent->timer = -1;
+  agent->ready = epoll_create1(EPOLL_CLOEXEC);
+  agent->memory = mmap(NULL, sizeof(*agent->memory), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (agent->ready < 0 || agent->memory == MAP_FAILED) {
+    free_agent(agent);
+    return NULL;
+  }
+  return agent;
+}
+
+int espalier_agent_connect(const char* socket_path, espalier_agent** agent) {
+  struct espalier_local_welcome welcome;
+  espalier_agent* made = make_agent(socket_path);
   int memory;
-  int fd = open_socket(socket_path);
-  if (fd < 0) return fd;
-  if (send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) != (ssize_t)sizeof(hello)) {
-    close(fd);
-    return -EPIPE;
-  }
-  memory = receive_welcome(fd, &welcome);
+  int status = 0;
+  if (made == NULL) return -ENOMEM;
+  made->socket = call_agent(made->path, 0);
+  memory =
+      made->socket < 0 ? made->socket : receive_welcome(made->socket, kConnectTimeoutMs, &welcome);
   if (memory < 0) {
-    close(fd);
-    return memory;
+    status = memory;
+  } else {
+    if (mmap(made->memory, known_bytes(memory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+             memory, 0) == MAP_FAILED ||
+        watch(made, made->socket) != 0) {
+      status = -ENOMEM;
+    }
+    close(memory);
   }
-  if (fstat(memory, &file) != 0 || (size_t)file.st_size < bytes) {
-    bytes = offsetof(struct espalier_local_memory, paths);
+  if (status != 0) {
+    free_agent(made);
+    return status;
   }
-  mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-  close(memory);
-  made = mapped == MAP_FAILED ? NULL : calloc(1, sizeof(*made));
-  if (made == NULL) {
-    if (mapped != MAP_FAILED) munmap(mapped, bytes);
-    close(fd);
-    return -ENOMEM;
-  }
-  made->socket = fd;
   made->client = welcome.client;
-  made->memory = mapped;
-  made->memory_bytes = bytes;
-  pthread_mutex_init(&made->mutex, NULL);
   *agent = made;
   return 0;
 }
@@ -139,18 +231,74 @@ int espalier_agent_connect(const char* socket_path, espalier_agent** agent) {
 void espalier_agent_close(espalier_agent* agent) {
   uint32_t i;
   if (agent == NULL) return;
-  close(agent->socket); /* the agent ends our flows when it sees that */
   for (i = 0; i < ESPALIER_LOCAL_SLOTS; ++i) free(agent->flows[i]);
-  munmap(agent->memory, agent->memory_bytes);
-  pthread_mutex_destroy(&agent->mutex);
-  free(agent);
+  free_agent(agent); /* the agent ends our flows when it sees that */
 }
 
-int espalier_agent_fd(const espalier_agent* agent) { return agent->socket; }
+int espalier_agent_fd(const espalier_agent* agent) { return agent->ready; }
+
+static int64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Makes the agent look at the memory; the caller holds the mutex. */
+static void wake_agent(const espalier_agent* agent) {
+  const uint32_t wake = ESPALIER_LOCAL_WAKE;
+  if (agent->socket < 0) return; /* it will look when it is back */
+  /* EAGAIN: an earlier wake-up is still unread. EPIPE: dispatch will tell the program. */
+  (void)send(agent->socket, &wake, sizeof(wake), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* Writes a flow as it is into its slot of another agent's memory, which nobody else looks at yet.
+ */
+static void carry_over(const espalier_flow* flow, struct espalier_local_memory* to, size_t bytes) {
+  const struct espalier_local_memory* const from = flow->agent->memory;
+  const struct espalier_local_slot* const old = &from->slots[flow->index];
+  struct espalier_local_slot* const slot = &to->slots[flow->index];
+  union espalier_local_paths paths;
+  uint64_t version;
+  int i;
+  slot->flow = old->flow;
+  slot->source_port = __atomic_load_n(&old->source_port, __ATOMIC_RELAXED);
+  slot->flow.source_port = (uint16_t)slot->source_port;
+  slot->remaining_bytes = __atomic_load_n(&old->remaining_bytes, __ATOMIC_RELAXED);
+  slot->outstanding_bytes = __atomic_load_n(&old->outstanding_bytes, __ATOMIC_RELAXED);
+  slot->sent_bytes = __atomic_load_n(&old->sent_bytes, __ATOMIC_RELAXED);
+  slot->retries = __atomic_load_n(&old->retries, __ATOMIC_RELAXED);
+  slot->rtt_us = __atomic_load_n(&old->rtt_us, __ATOMIC_RELAXED);
+  if (espalier_local_read_paths(old, &paths, &version) && paths.set.serial == flow->serial)
+    slot->paths = paths;
+  slot->first_sequence = (uint64_t)0 - 2 * version; /* versions go on from there */
+  for (i = 0; i < ESPALIER_MAX_PATHS && bytes == sizeof(*to); ++i) {
+    to->paths[flow->index][i] = from->paths[flow->index][i];
+  }
+  slot->owner = flow->serial;
+}
+
+/* There is an agent again: its memory takes the place of the old. Negative: it did not work. */
+static int take_memory(espalier_agent* agent, int memory) {
+  const size_t bytes = known_bytes(memory);
+  struct espalier_local_memory* fresh =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+  void* mapped;
+  uint32_t i;
+  if (fresh == MAP_FAILED) return -ENOMEM;
+  fresh->header.slots_used = agent->slots_used;
+  for (i = 0; i < agent->slots_used; ++i) {
+    if (agent->flows[i] != NULL) carry_over(agent->flows[i], fresh, bytes);
+  }
+  munmap(fresh, bytes);
+  /* At once for all threads that read path sets and write progress without the mutex. */
+  mapped = mmap(agent->memory, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, 0);
+  return mapped == MAP_FAILED ? -ENOMEM : 0;
+}
 
 /* There is no agent to write path sets any more, so we write the empty ones. */
-static void clear_path_sets(espalier_agent* agent) {
+static void give_up(espalier_agent* agent) {
   uint32_t i;
+  agent->gone = 1;
   for (i = 0; i < agent->slots_used; ++i) {
     struct espalier_local_slot* slot = &agent->memory->slots[i];
     union espalier_local_paths none;
@@ -160,18 +308,68 @@ static void clear_path_sets(espalier_agent* agent) {
   }
 }
 
-int espalier_agent_dispatch(espalier_agent* agent) {
+/* The agent has hung up. What is readable when we give up stays so: the timer, or the socket. */
+static void lose_agent(espalier_agent* agent) {
+  const struct itimerspec every = {{0, kSeekEveryMs * 1000000L}, {0, kSeekEveryMs * 1000000L}};
+  if (agent->grace_ms > 0) {
+    agent->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+  }
+  if (agent->timer < 0 || timerfd_settime(agent->timer, 0, &every, NULL) != 0 ||
+      watch(agent, agent->timer) != 0) {
+    give_up(agent);
+    return;
+  }
+  unwatch(agent, &agent->socket);
+  agent->away_until_ms = now_ms() + agent->grace_ms;
+}
+
+/* Looks for an agent while there is none; returns at once. */
+static void seek_agent(espalier_agent* agent) {
+  struct espalier_local_welcome welcome;
+  uint64_t ticks;
+  int memory;
+  if (now_ms() >= agent->away_until_ms) {
+    unwatch(agent, &agent->caller);
+    give_up(agent);
+    return;
+  }
+  if (read(agent->timer, &ticks, sizeof(ticks)) < 0) ticks = 0; /* it was the caller */
+  if (agent->caller < 0) {
+    agent->caller = call_agent(agent->path, SOCK_NONBLOCK);
+    if (agent->caller < 0 || watch(agent, agent->caller) != 0) {
+      unwatch(agent, &agent->caller);
+      return;
+    }
+  }
+  memory = receive_welcome(agent->caller, 0, &welcome);
+  if (memory == -ETIMEDOUT) return; /* not yet */
+  if (memory < 0 || take_memory(agent, memory) != 0) {
+    unwatch(agent, &agent->caller);
+  } else {
+    __atomic_store_n(&agent->client, welcome.client, __ATOMIC_RELAXED);
+    agent->socket = agent->caller;
+    agent->caller = -1;
+    unwatch(agent, &agent->timer);
+    wake_agent(agent);
+  }
+  if (memory >= 0) close(memory);
+}
+
+/* Reads what wakes us; 0: the agent has hung up. */
+static int read_wakes(const espalier_agent* agent) {
   char wake[64];
   ssize_t size;
-  int gone;
-  pthread_mutex_lock(&agent->mutex);
   do {
     size = recv(agent->socket, wake, sizeof(wake), MSG_DONTWAIT);
   } while (size > 0 || (size < 0 && errno == EINTR));
-  if (!agent->gone && (size == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))) {
-    agent->gone = 1;
-    clear_path_sets(agent);
-  }
+  return size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+int espalier_agent_dispatch(espalier_agent* agent) {
+  int gone;
+  pthread_mutex_lock(&agent->mutex);
+  if (!agent->gone && agent->socket >= 0 && !read_wakes(agent)) lose_agent(agent);
+  if (!agent->gone && agent->socket < 0) seek_agent(agent);
   gone = agent->gone;
   pthread_mutex_unlock(&agent->mutex);
   return gone ? -EPIPE : 0;
@@ -179,22 +377,11 @@ int espalier_agent_dispatch(espalier_agent* agent) {
 
 static int is_valid(const struct espalier_flow_desc* desc) {
   static const uint8_t none[16] = {0};
-  const char* c;
-  if (memchr(desc->job, '\0', sizeof(desc->job)) == NULL) return 0;
-  for (c = desc->job; *c != '\0'; ++c) {
-    if (*c < 0x20 || *c > 0x7e) return 0;
-  }
-  return memcmp(desc->source, none, 16) != 0 && memcmp(desc->destination, none, 16) != 0 &&
+  return is_job(desc->job) && memcmp(desc->source, none, 16) != 0 &&
+         memcmp(desc->destination, none, 16) != 0 &&
          (desc->protocol == 6 || desc->protocol == 17) && desc->max_paths >= 1 &&
          desc->max_paths <= ESPALIER_MAX_PATHS && desc->movable <= 1 &&
          desc->destination_port != 0 && desc->local_qpn < 1u << 24 && desc->remote_qpn < 1u << 24;
-}
-
-static void wake_agent(const espalier_agent* agent) {
-  const uint32_t wake = ESPALIER_LOCAL_WAKE;
-  /* EAGAIN: an earlier wake-up is still unread. EPIPE: dispatch will tell the program. */
-  ssize_t ignored = send(agent->socket, &wake, sizeof(wake), MSG_DONTWAIT | MSG_NOSIGNAL);
-  (void)ignored;
 }
 
 /* Gives the flow a slot and a serial; the caller holds the mutex. */
@@ -213,12 +400,10 @@ static int take_slot(espalier_agent* agent, espalier_flow* flow) {
   flow->agent = agent;
   flow->serial = ++agent->last_serial;
   flow->slot = &agent->memory->slots[flow->index];
-  flow->first_sequence = __atomic_load_n(&flow->slot->sequence, __ATOMIC_ACQUIRE) & ~(uint64_t)1;
+  __atomic_store_n(&flow->slot->first_sequence,
+                   __atomic_load_n(&flow->slot->sequence, __ATOMIC_ACQUIRE) & ~(uint64_t)1,
+                   __ATOMIC_RELEASE);
   return 0;
-}
-
-static int has_path_progress(const espalier_agent* agent) {
-  return agent->memory_bytes == sizeof(*agent->memory);
 }
 
 int espalier_flow_open(espalier_agent* agent, const struct espalier_flow_desc* desc,
@@ -233,19 +418,20 @@ int espalier_flow_open(espalier_agent* agent, const struct espalier_flow_desc* d
   status = take_slot(agent, made);
   if (status == 0) {
     made->slot->flow = *desc;
+    if (desc->job[0] == '\0') memcpy(made->slot->flow.job, agent->job, sizeof(agent->job));
     espalier_flow_progress(made, desc->remaining_bytes, 0, 0, desc->source_port);
     espalier_flow_transport(made, 0, 0);
     for (path = 0; path < ESPALIER_MAX_PATHS; ++path) {
       espalier_flow_path_progress(made, path, 0, 0, 0, 0);
     }
     __atomic_store_n(&made->slot->owner, made->serial, __ATOMIC_RELEASE);
+    wake_agent(agent);
   }
   pthread_mutex_unlock(&agent->mutex);
   if (status != 0) {
     free(made);
     return status;
   }
-  wake_agent(agent);
   *flow = made;
   return 0;
 }
@@ -268,7 +454,7 @@ void espalier_flow_path_progress(espalier_flow* flow, uint32_t path, uint16_t so
                                  uint64_t outstanding_bytes, uint64_t sent_bytes,
                                  uint32_t retries) {
   struct espalier_local_path* part;
-  if (!has_path_progress(flow->agent) || path >= ESPALIER_MAX_PATHS) return;
+  if (path >= ESPALIER_MAX_PATHS) return;
   part = &flow->agent->memory->paths[flow->index][path];
   __atomic_store_n(&part->outstanding_bytes, outstanding_bytes, __ATOMIC_RELAXED);
   __atomic_store_n(&part->sent_bytes, sent_bytes, __ATOMIC_RELAXED);
@@ -277,27 +463,15 @@ void espalier_flow_path_progress(espalier_flow* flow, uint32_t path, uint16_t so
 }
 
 uint64_t espalier_flow_version(const espalier_flow* flow) {
-  const uint64_t sequence = __atomic_load_n(&flow->slot->sequence, __ATOMIC_ACQUIRE);
-  return (sequence - flow->first_sequence) / 2;
+  return espalier_local_version(flow->slot);
 }
 
 void espalier_flow_paths(const espalier_flow* flow, struct espalier_path_set* paths) {
-  struct espalier_local_slot* slot = flow->slot;
   union espalier_local_paths read;
-  uint64_t before = 0;
-  int consistent = 0;
-  int attempt;
-  int i;
-  /* Bounded: an agent that died while it wrote leaves an odd sequence behind for ever. */
-  for (attempt = 0; attempt < kReadAttempts && !consistent; ++attempt) {
-    before = __atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE);
-    for (i = 0; i < ESPALIER_LOCAL_PATH_WORDS; ++i) {
-      read.words[i] = __atomic_load_n(&slot->paths.words[i], __ATOMIC_ACQUIRE);
-    }
-    consistent = before % 2 == 0 && __atomic_load_n(&slot->sequence, __ATOMIC_RELAXED) == before;
-  }
+  uint64_t version;
+  const int consistent = espalier_local_read_paths(flow->slot, &read, &version);
   memset(paths, 0, sizeof(*paths));
-  paths->version = (before - flow->first_sequence) / 2;
+  paths->version = version;
   if (!consistent || read.set.serial != flow->serial || read.set.path_count > ESPALIER_MAX_PATHS) {
     return;
   }
@@ -309,7 +483,7 @@ void espalier_flow_paths(const espalier_flow* flow, struct espalier_path_set* pa
 }
 
 uint64_t espalier_flow_id(const espalier_flow* flow) {
-  return (uint64_t)flow->agent->client << 32 | flow->serial;
+  return (uint64_t)__atomic_load_n(&flow->agent->client, __ATOMIC_RELAXED) << 32 | flow->serial;
 }
 
 void espalier_flow_close(espalier_flow* flow) {
@@ -320,7 +494,7 @@ void espalier_flow_close(espalier_flow* flow) {
   __atomic_store_n(&flow->slot->owner, 0, __ATOMIC_RELEASE);
   agent->flows[flow->index] = NULL;
   agent->free_slots[agent->free_count++] = flow->index;
-  pthread_mutex_unlock(&agent->mutex);
   wake_agent(agent);
+  pthread_mutex_unlock(&agent->mutex);
   free(flow);
 }

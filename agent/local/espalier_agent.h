@@ -6,8 +6,13 @@
  *
  * A program never waits for the controller: a flow starts on its own port and takes the ports of
  * its path set when there is one, from its next message on (at once where the reason is
- * ESPALIER_REASON_PATH_DEAD). When the agent goes away (espalier_agent_dispatch says so), path
- * sets become empty: plain ECMP.
+ * ESPALIER_REASON_PATH_DEAD).
+ *
+ * An agent that restarts changes nothing: when it goes away, path sets stay in force for
+ * $ESPALIER_AGENT_GRACE_SECONDS (30 where that is unset or not 0 to 3600). Meanwhile
+ * espalier_agent_dispatch looks for an agent on the same socket, and gives it the flows and what
+ * is in force. Where none comes back (espalier_agent_dispatch says so), path sets become empty:
+ * plain ECMP.
  *
  * Thread safety: calls on one flow from one thread at a time; different flows are independent, and
  * so is espalier_agent_dispatch. espalier_agent_close comes last.
@@ -43,7 +48,8 @@ enum espalier_reason { /* as in the PathSet message */
 };
 
 struct espalier_flow_desc {
-  char job[ESPALIER_JOB_BYTES]; /* NUL-terminated; "" = derived by the agent */
+  char job[ESPALIER_JOB_BYTES]; /* NUL-terminated; "" = $ESPALIER_JOB, else $SLURM_JOB_ID, as they
+                                   were at connect; else derived by the agent */
   uint8_t source[16];           /* NIC addresses, network order; IPv4 as ::ffff:a.b.c.d */
   uint8_t destination[16];
   uint8_t protocol;  /* 17 UDP or RoCEv2, 6 TCP */
@@ -72,9 +78,12 @@ struct espalier_path_set {
 ESPALIER_API int espalier_agent_connect(const char* socket_path, espalier_agent** agent);
 ESPALIER_API void espalier_agent_close(
     espalier_agent* agent); /* ends its flows (their handles are then invalid); NULL is ignored */
-/* Readable when a path set has changed or the agent has gone; espalier_agent_dispatch clears it. */
+/* Readable when a path set has changed, when the agent has gone, and now and then until it is back;
+ * espalier_agent_dispatch clears it. It may only be waited for (it is an epoll descriptor). */
 ESPALIER_API int espalier_agent_fd(const espalier_agent* agent);
-/* 0, or -EPIPE when the agent has gone (flows go on with plain ECMP; connect again for more). */
+/* Returns at once. 0, also while the agent is away for less than the grace (flows may be opened,
+ * and are announced when it is back); -EPIPE when it has gone for good (flows go on with plain
+ * ECMP; connect again for more). */
 ESPALIER_API int espalier_agent_dispatch(espalier_agent* agent);
 
 /* -EINVAL: a field out of range; -ENOSPC: more than 1,024 flows of one connection; -EPIPE: the
@@ -101,7 +110,7 @@ ESPALIER_API void espalier_flow_path_progress(espalier_flow* flow, uint32_t path
 /* One load: has anything changed? */
 ESPALIER_API uint64_t espalier_flow_version(const espalier_flow* flow);
 ESPALIER_API void espalier_flow_paths(const espalier_flow* flow, struct espalier_path_set* paths);
-/* The agent's number of the flow, as in its reports. */
+/* The agent's number of the flow, as in its reports; another one with another agent. */
 ESPALIER_API uint64_t espalier_flow_id(const espalier_flow* flow);
 ESPALIER_API void espalier_flow_close(espalier_flow* flow); /* NULL is ignored */
 

@@ -10,7 +10,11 @@
  * writes `flow` first and `owner` last (release), and 0 to end it. The agent reads a slot's client
  * part as bytes from a stranger and never reads back its own part. Each side may meet the other in
  * a slot that has changed hands in the meantime: path sets therefore name the serial that they are
- * for. */
+ * for.
+ *
+ * A client whose agent has gone and come back puts its flows into the new memory as they are, each
+ * with the path set that is still in force, before it wakes the agent: a set that names its slot's
+ * serial before the agent has written one is the client's word of what another agent wrote. */
 #ifndef ESPALIER_LOCAL_PROTOCOL_H
 #define ESPALIER_LOCAL_PROTOCOL_H
 
@@ -63,7 +67,9 @@ struct espalier_local_slot {
   uint64_t sent_bytes;
   uint32_t retries;
   uint32_t rtt_us;
-  uint8_t progress_padding[24];
+  uint8_t progress_padding[16];
+  /* The client's own, of no use to the agent: `sequence` when this flow was at version 0. */
+  uint64_t first_sequence;
   /* Written by the client, when the flow opens. */
   struct espalier_flow_desc flow;
   uint8_t flow_padding[8];
@@ -111,6 +117,39 @@ static inline void espalier_local_write_paths(struct espalier_local_slot* slot, 
     __atomic_store_n(&slot->paths.words[i], paths->words[i], __ATOMIC_RELEASE);
   }
   __atomic_store_n(&slot->sequence, (sequence | 1u) + 1u, __ATOMIC_RELEASE);
+}
+
+/* Changes so far of the path set of the flow that has this slot. Consistent while another agent's
+ * memory takes the place of this: what is read first and last is then not the same. */
+static inline uint64_t espalier_local_version(const struct espalier_local_slot* slot) {
+  uint64_t first;
+  uint64_t sequence;
+  do {
+    first = __atomic_load_n(&slot->first_sequence, __ATOMIC_ACQUIRE);
+    sequence = __atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE);
+  } while (first != __atomic_load_n(&slot->first_sequence, __ATOMIC_RELAXED));
+  return (sequence - first) / 2;
+}
+
+/* The path set of a slot and its version; 0 where it is being written all the time.
+ * Bounded: an agent that died while it wrote leaves an odd sequence behind for ever. */
+static inline int espalier_local_read_paths(const struct espalier_local_slot* slot,
+                                            union espalier_local_paths* paths, uint64_t* version) {
+  uint64_t before;
+  int attempt;
+  int i;
+  for (attempt = 0; attempt < 64; ++attempt) {
+    *version = espalier_local_version(slot);
+    before = __atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE);
+    for (i = 0; i < ESPALIER_LOCAL_PATH_WORDS; ++i) {
+      paths->words[i] = __atomic_load_n(&slot->paths.words[i], __ATOMIC_ACQUIRE);
+    }
+    if (before % 2 == 0 && __atomic_load_n(&slot->sequence, __ATOMIC_RELAXED) == before &&
+        espalier_local_version(slot) == *version) {
+      return 1;
+    }
+  }
+  return 0;
 }
 
 #endif

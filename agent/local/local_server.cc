@@ -230,6 +230,8 @@ bool LocalServer::OpenFlow(Client& client, std::uint32_t slot, std::uint32_t ser
   }
   if (!sample) return Reject(client, sample.error().message);
   sample->id = id;
+  sample->kept = client.memory->ReadKept(slot, serial);
+  sample->kept.flow = id;
   sample->first_seen = loop_.Now();
   if (sample->job.empty()) sample->job = client.job;
   const auto at =
@@ -330,6 +332,7 @@ Result<void> LocalServer::Apply(const wire::PathSet& paths) {
   }
   const Home& home = homes_[*index];
   home.client->memory->WritePaths(home.slot, home.serial, paths);
+  samples_[*index].kept = {};
   const std::uint32_t wake = ESPALIER_LOCAL_WAKE;
   // A full queue means that earlier wake-ups are still unread.
   (void)send(home.client->socket.get(), &wake, sizeof(wake), MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -100,6 +100,23 @@ espalier_flow_desc SlotMemory::ReadDescription(std::uint32_t slot) const {
   return copy;
 }
 
+wire::PathSet SlotMemory::ReadKept(std::uint32_t slot, std::uint32_t serial) const {
+  const espalier_local_slot& from = Slot(slot);
+  espalier_local_paths copy{};
+  for (int i = 0; i < ESPALIER_LOCAL_PATH_WORDS; ++i) {
+    copy.words[i] = LoadRelaxed(from.paths.words[i]);
+  }
+  wire::PathSet kept;
+  if (copy.set.serial != serial || copy.set.path_count > ESPALIER_MAX_PATHS) return kept;
+  kept.max_rate_bps = copy.set.max_rate_bps;
+  for (std::uint32_t i = 0; i < copy.set.path_count; ++i) {
+    if (copy.set.source_port[i] == 0) return {};
+    kept.paths.push_back(
+        {.source_port = copy.set.source_port[i], .weight = copy.set.weight[i], .encoding = {}});
+  }
+  return kept;
+}
+
 void SlotMemory::WritePaths(std::uint32_t slot, std::uint32_t serial, const wire::PathSet& paths) {
   ESPALIER_CHECK(paths.paths.size() <= ESPALIER_MAX_PATHS, "paths={}", paths.paths.size());
   espalier_local_paths words{};

@@ -39,6 +39,9 @@ class SlotMemory {
   // Of the connections of a split flow: those that the client tells of.
   std::vector<PortProgress> ReadPorts(std::uint32_t slot) const;
   espalier_flow_desc ReadDescription(std::uint32_t slot) const;
+  // What the client says that an agent before this one wrote for the flow (see local_protocol.h);
+  // no paths where that is nothing, or no path set. Of a slot that was not written yet.
+  wire::PathSet ReadKept(std::uint32_t slot, std::uint32_t serial) const;
   // At most ESPALIER_MAX_PATHS paths. Nobody else may be writing path sets.
   void WritePaths(std::uint32_t slot, std::uint32_t serial, const wire::PathSet& paths);
 

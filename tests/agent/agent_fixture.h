@@ -80,6 +80,7 @@ class FakeActuator : public FlowActuator {
     ++calls;
     if (!source_.flows.contains(paths.flow)) return Fail(ErrorCode::kNotFound, "no such flow");
     if (refused.contains(paths.flow)) return Fail(ErrorCode::kUnsupported, "cannot");
+    source_.flows[paths.flow].kept = {};
     ports[paths.flow] = paths.paths.front().source_port;
     last[paths.flow] = paths;
     return {};
@@ -87,6 +88,8 @@ class FakeActuator : public FlowActuator {
   Result<void> Clear(wire::LocalFlowId flow) override {
     ++calls;
     ports.erase(flow);
+    const auto open = source_.flows.find(flow);
+    if (open != source_.flows.end()) open->second.kept = {};
     return {};
   }
 

@@ -160,6 +160,19 @@ TEST_F(AgentTest, ControllerThatDiesAndReturnsMovesNothing) {
   EXPECT_EQ(PortOf(1), 50'000);
 }
 
+TEST_F(AgentTest, ControllerHearsOfThePortsThatAnAgentBeforeThisOneGave) {
+  Sync();
+  Open(1);
+  source_.flows.at(wire::LocalFlowId(1)).kept = Set(1, 50'000);
+  Step(kSecond);
+  bus_.sent.clear();
+  Welcome(kController);
+  const auto report = bus_.Take<wire::FlowReport>().at(0);
+  ASSERT_THAT(report.opened, SizeIs(1));
+  EXPECT_TRUE(report.opened[0].steered);
+  EXPECT_EQ(report.opened[0].source_port, 50'000);
+}
+
 TEST_F(AgentTest, ReturningControllerHearsOfAllPathsOfASplitFlow) {
   Sync();
   Open(1);

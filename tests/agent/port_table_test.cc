@@ -159,6 +159,25 @@ TEST_F(PortTableTest, EmptyPathSetIsAWithdrawal) {
   EXPECT_EQ(table_.Find(Id(1)), nullptr);
 }
 
+TEST_F(PortTableTest, WhatAnAgentBeforeGaveIsAdoptedUntilItIsWithdrawn) {
+  for (const std::uint64_t id : {5, 6}) {
+    source_.flows[Id(id)] = {.id = Id(id), .job = {}, .kept = Set(id, 50'005)};
+  }
+  table_.HandleFlows(source_.Flows());
+  ASSERT_NE(table_.Find(Id(5)), nullptr);
+  EXPECT_TRUE(table_.IsSteered(Id(5), 50'005));
+  EXPECT_EQ(actuator_.calls, 0);  // nothing moves
+  EXPECT_EQ(Push(3, 1, {Set(1, 50'001)}), AckStatus::kNeedFull);
+  EXPECT_EQ(Push(3, 1, {Set(5, 50'005)}, true), AckStatus::kApplied);
+  EXPECT_EQ(actuator_.calls, 1);  // the sixth is on ECMP
+  table_.HandleFlows(source_.Flows());
+  EXPECT_TRUE(table_.IsSteered(Id(5), 50'005));
+  EXPECT_EQ(table_.Find(Id(6)), nullptr);
+  table_.Expire();
+  table_.HandleFlows(source_.Flows());
+  EXPECT_EQ(table_.Find(Id(5)), nullptr);
+}
+
 TEST_F(PortTableTest, ExpiryClearsAllAndAsksForAFullPush) {
   Push(1, 1, {Set(1, 50'001), Set(2, 50'002)});
   ASSERT_TRUE(table_.Redraw(Set(3, 60'000)));

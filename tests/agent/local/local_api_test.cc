@@ -151,8 +151,10 @@ TEST_F(LocalApi, FlowsOfAProgramThatGoesAwayEnd) {
   espalier_agent_close(other);
 }
 
-TEST_F(LocalApi, PathSetsBecomeEmptyWhenTheAgentGoesAway) {
+TEST_F(LocalApi, PathSetsBecomeEmptyWhenTheAgentGoesAwayWithoutAGrace) {
+  setenv("ESPALIER_AGENT_GRACE_SECONDS", "0", 1);
   espalier_agent* agent = Connect();
+  unsetenv("ESPALIER_AGENT_GRACE_SECONDS");
   espalier_flow* flow = Open(agent);
   Turn();
   ASSERT_TRUE(server_->Apply(Set(flow, {50001})));

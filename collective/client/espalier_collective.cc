@@ -60,6 +60,8 @@ int ErrnoOf(ErrorCode code) {
       return -EADDRINUSE;
     case ErrorCode::kNotFound:
       return -ENOENT;
+    case ErrorCode::kPermissionDenied:
+      return -EACCES;
     default:
       return -EIO;
   }
@@ -72,19 +74,27 @@ int Keep(espalier_comm& comm, Error&& error) {
   return ErrnoOf(error.code);
 }
 
-// Runs a call, keeps its words, and lets no exception out to C. Calls that were posted come first.
-template <typename Call>
-int Guard(espalier_comm* comm, const Call& call) {
+// What a function of the C API does, without any exception that would leave it.
+template <typename Work>
+int Shield(const espalier_comm* comm, const Work& work) {
   if (comm == nullptr) return -EINVAL;
   try {
-    comm->posted->WaitForAll();
-    Result<void> done = call(*comm->group);
-    return done ? 0 : Keep(*comm, std::move(done.error()));
+    return work();
   } catch (const std::bad_alloc&) {
     return -ENOMEM;
   } catch (...) {
     return -EIO;
   }
+}
+
+// Runs a call and keeps its words. Calls that were posted come first.
+template <typename Call>
+int Guard(espalier_comm* comm, const Call& call) {
+  return Shield(comm, [&] {
+    comm->posted->WaitForAll();
+    Result<void> done = call(*comm->group);
+    return done ? 0 : Keep(*comm, std::move(done.error()));
+  });
 }
 
 Result<void> CheckKind(int type, int op) {
@@ -387,16 +397,18 @@ int espalier_post_reduce_scatterv(espalier_comm* comm, const void* input, void* 
 }
 
 int espalier_test(espalier_comm* comm, uint64_t request) {
-  if (comm == nullptr) return -EINVAL;
-  auto result = comm->posted->Test(request);
-  if (!result) return 0;
-  return *result ? 1 : Keep(*comm, std::move(result->error()));
+  return Shield(comm, [&] {
+    auto result = comm->posted->Test(request);
+    if (!result) return 0;
+    return *result ? 1 : Keep(*comm, std::move(result->error()));
+  });
 }
 
 int espalier_wait(espalier_comm* comm, uint64_t request) {
-  if (comm == nullptr) return -EINVAL;
-  auto result = comm->posted->Wait(request);
-  return result ? 0 : Keep(*comm, std::move(result.error()));
+  return Shield(comm, [&] {
+    auto result = comm->posted->Wait(request);
+    return result ? 0 : Keep(*comm, std::move(result.error()));
+  });
 }
 
 int espalier_comm_alloc(espalier_comm* comm, size_t bytes, void** memory) {

@@ -14,6 +14,7 @@
  *   -EPROTO        the ranks make different calls, or are of different versions
  *   -ECONNABORTED  a rank has died, has left, has given up or does not come in time
  *   -EADDRINUSE    a port that was asked for is taken
+ *   -EACCES        the rank is another user's, or the engine does not join groups there
  *   -EOPNOTSUPP, -ENOMEM, -ENOENT, -EIO
  * After -EPROTO, -ECONNABORTED or -EADDRINUSE the group is of no more use to any rank, and every
  * later call gives the same error: destroy it and make another, under another name. Outputs are

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <utility>
 
 namespace espalier::runtime {
@@ -18,10 +19,25 @@ AsyncCalls::~AsyncCalls() {
 
 std::uint64_t AsyncCalls::Post(Call call) {
   const std::lock_guard lock(mutex_);
-  posted_.push_back(std::move(call));
   if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
+  const auto room = results_.try_emplace(last_ + 1).first;
+  try {
+    posted_.push_back(std::move(call));
+  } catch (...) {
+    results_.erase(room);
+    throw;
+  }
   changed_.notify_all();
   return ++last_;
+}
+
+// What a call throws is its own failure, not the end of the process.
+Result<void> AsyncCalls::Make(const Call& call) noexcept {
+  try {
+    return call(group_);
+  } catch (const std::exception&) {
+    return tl::unexpected(Error{ErrorCode::kResourceExhausted, {}});  // no words: they take memory
+  }
 }
 
 void AsyncCalls::Work() {
@@ -32,10 +48,15 @@ void AsyncCalls::Work() {
     const Call call = std::move(posted_.front());
     posted_.pop_front();
     lock.unlock();
-    auto done = call(group_);
+    auto done = Make(call);
     lock.lock();
     ++done_;
-    if (!done) errors_.emplace(done_, std::move(done.error()));
+    // The room has been there since the call was posted, so that nothing can be lost now.
+    if (done) {
+      results_.erase(done_);
+    } else {
+      results_.at(done_) = std::move(done.error());
+    }
     changed_.notify_all();
   }
 }
@@ -46,7 +67,7 @@ std::optional<Result<void>> AsyncCalls::Take(std::uint64_t number) {
         Fail(ErrorCode::kNotFound, fmt::format("there is no call {} that was posted", number)));
   }
   if (number > done_) return std::nullopt;
-  auto error = errors_.extract(number);
+  auto error = results_.extract(number);
   if (error.empty()) return Result<void>();
   return Result<void>(tl::unexpected(std::move(error.mapped())));
 }

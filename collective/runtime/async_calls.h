@@ -25,8 +25,10 @@ class AsyncCalls {
   ~AsyncCalls();
 
   using Call = std::function<Result<void>(Group&)>;
-  // The number of the call, from 1 on.
+  // The number of the call, from 1 on. Throws std::bad_alloc or std::system_error, and has posted
+  // nothing then, where there is no memory or no thread for it.
   std::uint64_t Post(Call call);
+  // A call that throws has failed with kResourceExhausted.
   // The result of a call that has ended, none of one that has not. It is given once, then success.
   // Errors: kNotFound for a number that was not given.
   std::optional<Result<void>> Test(std::uint64_t number);
@@ -37,6 +39,7 @@ class AsyncCalls {
 
  private:
   void Work();
+  Result<void> Make(const Call& call) noexcept;
   std::optional<Result<void>> Take(std::uint64_t number);  // with the mutex held
 
   Group& group_;
@@ -46,7 +49,7 @@ class AsyncCalls {
   std::deque<Call> posted_;
   std::uint64_t last_ = 0;
   std::uint64_t done_ = 0;
-  std::map<std::uint64_t, Error> errors_;
+  std::map<std::uint64_t, Error> results_;  // of calls that are to be made or have failed
   bool stops_ = false;
   std::thread thread_;
 };

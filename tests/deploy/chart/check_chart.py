@@ -64,7 +64,9 @@ def check_schema(values):
     jsonschema.validate(values, schema)
     for path, bad in ((("controller", "image"), ""), (("controller", "replicas"), 2),
                       (("controller", "storage", "size"), "lots"), (("agent", "tolerations"), {}),
-                      (("keys", "agentFolder"), "keys"), (("agent", "resources", "limit"), {})):
+                      (("keys", "agentFolder"), "keys"), (("agent", "resources", "limit"), {}),
+                      (("networkPolicy", "hostNetworks"), ["everywhere"]),
+                      (("engine", "enabled"), "yes")):
         broken = copy.deepcopy(values)
         inner = broken
         for key in path[:-1]:
@@ -97,7 +99,9 @@ def lost(given, taken, where):
 LOCAL_ORDERS = {"Deployment": ["set", "env", "A=B"], "DaemonSet": ["set", "env", "A=B"],
                 "Service": ["set", "selector", "a=b"]}
 API_VERSIONS = {"Deployment": "apps/v1", "DaemonSet": "apps/v1", "Service": "v1",
-                "ConfigMap": "v1", "PersistentVolumeClaim": "v1"}
+                "ConfigMap": "v1", "PersistentVolumeClaim": "v1",
+                "NetworkPolicy": "networking.k8s.io/v1"}
+CAPABILITIES = {"controller": [], "keys": [], "agent": ["NET_RAW"], "engine": ["SETGID", "SETUID"]}
 
 
 def check_manifest(manifest, folder):
@@ -122,17 +126,73 @@ def check_manifest(manifest, folder):
         sys.exit("Kubernetes does not know: " + ", ".join(unknown))
 
 
+def pods(manifests):
+    return [manifest["spec"]["template"]["spec"] for manifest in manifests
+            if manifest["kind"] in ("Deployment", "DaemonSet")]
+
+
+def check_rights(manifests):
+    """What containers may do, and who reaches what."""
+    for pod in pods(manifests):
+        assert pod["priorityClassName"].startswith("system-"), pod["priorityClassName"]
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod["containers"] + pod.get("initContainers", []):
+            rights = container["securityContext"]
+            assert rights["allowPrivilegeEscalation"] is False, container["name"]
+            assert rights["readOnlyRootFilesystem"] is True, container["name"]
+            assert not rights.get("privileged"), container["name"]
+            assert rights["capabilities"]["drop"] == ["ALL"], container["name"]
+            assert rights["capabilities"].get("add", []) == CAPABILITIES[container["name"]]
+            # Only the agent's own keys are where an agent is, and agents' keys never on a volume
+            # that stays.
+            volumes = {volume["name"]: volume for volume in pod["volumes"]}
+            mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+            if container["name"] in ("controller", "keys"):
+                folder = mounts["/var/lib/espalier/keys/agents"]["name"]
+                assert volumes[folder]["emptyDir"]["medium"] == "Memory", folder
+            if container["name"] == "engine":
+                assert not any("keys" in path for path in mounts), "the engine sees keys"
+    policy = next(m for m in manifests if m["kind"] == "NetworkPolicy")["spec"]
+    controller = next(m for m in manifests if m["kind"] == "Deployment")
+    labels = controller["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+    assert set(policy["policyTypes"]) == {"Ingress", "Egress"} and "egress" not in policy
+    assert [rule["ports"] for rule in policy["ingress"]] == [[{"protocol": "TCP", "port": 7400}]]
+
+
+def check_variants(renderer, values):
+    """Without an engine there is no container for it; networks of hosts bound who may connect."""
+    variant = copy.deepcopy(values)
+    variant["engine"]["enabled"] = False
+    variant["networkPolicy"]["hostNetworks"] = ["10.0.0.0/8", "fd00::/8"]
+    variant["agent"]["priorityClassName"] = ""
+    manifests = [m for m in yaml.safe_load_all(render(renderer, variant)) if m]
+    agents = next(m for m in manifests if m["kind"] == "DaemonSet")["spec"]["template"]["spec"]
+    assert [container["name"] for container in agents["containers"]] == ["agent"]
+    assert "priorityClassName" not in agents
+    policy = next(m for m in manifests if m["kind"] == "NetworkPolicy")["spec"]
+    assert policy["ingress"][0]["from"] == [{"ipBlock": {"cidr": "10.0.0.0/8"}},
+                                            {"ipBlock": {"cidr": "fd00::/8"}}]
+    variant["networkPolicy"]["enabled"] = False
+    assert "NetworkPolicy" not in render(renderer, variant)
+
+
 def main():
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     check_schema(values)
     values["topology"] = EXAMPLE_TOPOLOGY
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        text = HEADER + render(build_renderer(folder), values)
+        renderer = build_renderer(folder)
+        text = HEADER + render(renderer, values)
         manifests = [manifest for manifest in yaml.safe_load_all(text) if manifest]
         if sorted(manifest["kind"] for manifest in manifests) != [
-                "ConfigMap", "ConfigMap", "DaemonSet", "Deployment", "PersistentVolumeClaim", "Service"]:
+                "ConfigMap", "ConfigMap", "DaemonSet", "Deployment", "NetworkPolicy",
+                "PersistentVolumeClaim", "Service"]:
             sys.exit("other manifests than expected")
+        check_rights(manifests)
+        check_variants(renderer, values)
         for manifest in copy.deepcopy(manifests):
             check_manifest(manifest, folder)
         broken = copy.deepcopy(next(m for m in manifests if m["kind"] == "Deployment"))

@@ -47,6 +47,10 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   };
   const Result<LogLevel> level = ParseLogLevel(Or(file.log_level(), "info"));
   if (!level) return fail("log_level", level.error().message);
+  if (file.max_probe_ttl() > 255) return fail("max_probe_ttl", "not 1 to 255");
+  for (const std::uint32_t port : file.probe_port()) {
+    if (port == 0 || port > 65'535) return fail("probe_port", "not 1 to 65535");
+  }
   if (file.probe_ttl() > 255) return fail("probe_ttl", "not 1 to 255");
 
   Configuration config;
@@ -81,6 +85,13 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   Set<std::chrono::milliseconds>(options.guard.redraw_interval, file.redraw_interval_ms());
   if (file.elephant_bytes() != 0) options.meter.elephant_bytes = file.elephant_bytes();
   if (file.probe_ttl() != 0) options.guard.probe_ttl = static_cast<std::uint8_t>(file.probe_ttl());
+  options.guard.fabric_hashes_qpn = file.fabric_hashes_qpn();
+  if (file.probe_port_size() != 0) {
+    options.guard.probe_ports.assign(file.probe_port().begin(), file.probe_port().end());
+  }
+  if (file.max_probe_ttl() != 0) {
+    options.prober.max_ttl = static_cast<std::uint8_t>(file.max_probe_ttl());
+  }
   if (file.max_probes_per_second() != 0) {
     options.prober.max_probes_per_second = file.max_probes_per_second();
   }

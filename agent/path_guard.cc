@@ -26,6 +26,10 @@ PathGuard::PathGuard(const PathGuardOptions& options, EventLoop& loop, Prober& p
       ports_(ports),
       redraws_(metrics.MakeCounter("espalier_agent_redraws_total",
                                    "Ports that the agent drew by itself to leave a dead path")),
+      checks_put_off_(metrics.MakeCounter(
+          "espalier_agent_checks_put_off_total",
+          "Checks of flows that waited, as programs cause more probes than are allowed")),
+      budget_(options.budget, loop.Now()),
       random_(seed),
       on_health_(std::move(on_health)) {}
 
@@ -144,20 +148,27 @@ std::uint16_t PathGuard::DrawPort(const IpAddress& destination,
 }
 
 void PathGuard::StartCheck(wire::LocalFlowId flow, Watch& watch) {
-  watch.checking = true;
-  ++checks_;
   watch.own_ports =
       watch.stuck_ports.empty() ? OwnPorts(watch.sample) : std::vector<std::uint16_t>();
   for (const PortMeasure& port : watch.stuck_ports) watch.own_ports.push_back(port.source_port);
   watch.candidates.clear();
   watch.answered.clear();
-  wire::ProbeOrder order{.source = watch.sample.source,
-                         .destination = watch.sample.destination,
-                         .destination_port = watch.sample.destination_port,
-                         .destination_qpn = watch.sample.remote_qpn,
-                         .source_ports = watch.own_ports,
-                         .ttls = {options_.probe_ttl},
-                         .probes_per_second = 100'000};
+  if (!Contains(options_.probe_ports, watch.sample.destination_port)) return EndCheck(watch);
+  const std::size_t probes = watch.own_ports.size() + options_.candidates;
+  if (!budget_.Take(watch.sample.destination, probes, loop_.Now())) {
+    short_until_ = loop_.Now() + options_.max_redraw_interval;
+    return checks_put_off_.Add();  // it stays due
+  }
+  watch.checking = true;
+  ++checks_;
+  wire::ProbeOrder order{
+      .source = watch.sample.source,
+      .destination = watch.sample.destination,
+      .destination_port = watch.sample.destination_port,
+      .destination_qpn = options_.fabric_hashes_qpn ? watch.sample.remote_qpn : 0,
+      .source_ports = watch.own_ports,
+      .ttls = {options_.probe_ttl},
+      .probes_per_second = 100'000};
   order.timeout_us = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(options_.check_timeout).count());
   for (std::size_t i = 0; i < options_.candidates; ++i) {
@@ -186,6 +197,8 @@ void PathGuard::HandleAnswers(wire::LocalFlowId flow, const wire::ProbeReport& r
 
 void PathGuard::EndCheck(Watch& watch) {
   watch.next_check = loop_.Now() + watch.interval;
+  // Those that were checked make room for those that wait.
+  if (loop_.Now() < short_until_) BackOff(watch);
   if (!watch.stuck) return;
   std::vector<std::uint16_t> dead;
   for (const std::uint16_t port : watch.own_ports) {
@@ -195,6 +208,10 @@ void PathGuard::EndCheck(Watch& watch) {
   if (!probes_say_so) dead = RetryingPorts(watch);
   if (dead.empty()) return;
   Redraw(watch, dead);
+  BackOff(watch);
+}
+
+void PathGuard::BackOff(Watch& watch) const {
   watch.interval = std::min(2 * watch.interval, options_.max_redraw_interval);
 }
 

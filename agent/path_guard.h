@@ -9,6 +9,7 @@
 
 #include "agent/flow_meter.h"
 #include "agent/port_table.h"
+#include "agent/probe_budget.h"
 #include "agent/prober.h"
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
@@ -26,6 +27,13 @@ struct PathGuardOptions {
   std::uint8_t probe_ttl = 3;
   std::size_t candidates = 4;  // other ports that a check tries
   std::size_t max_checks = 64;
+  // UDP ports that probes may go to; flows to others are judged by what their transport says.
+  std::vector<std::uint16_t> probe_ports = {wire::kRoceV2Port};
+  // Switches choose paths by the queue pair number, too, so probes carry that of the flow. Else
+  // they carry 0, which no program has: a program must not have us send to a queue pair of its
+  // choice.
+  bool fabric_hashes_qpn = false;
+  ProbeBudgetOptions budget;
   double slow_fraction = 0.5;  // of the planned rate
 };
 
@@ -37,6 +45,10 @@ struct PathGuardOptions {
 // unanswered, others are answered) or its transport does (retries grow). Then it takes another
 // port, one whose probe was answered if there is one, and so on until it makes progress. A path of
 // which nobody says anything is left alone: networks may drop or limit answers.
+//
+// Programs say where their flows go to and that they stand still, so they choose where probes go
+// to: destinations of elephants only, to the ports that are allowed, within a budget. Where that
+// has no room, a check waits.
 //
 // A flow that is split is checked as soon as one of its parts makes no progress, where its source
 // sees the parts; only those that stand still are then asked about and leave their ports.
@@ -78,6 +90,7 @@ class PathGuard {
   void StartCheck(wire::LocalFlowId flow, Watch& watch);
   void HandleAnswers(wire::LocalFlowId flow, const wire::ProbeReport& report);
   void EndCheck(Watch& watch);
+  void BackOff(Watch& watch) const;
   // Those that the transport says are dead.
   static std::vector<std::uint16_t> RetryingPorts(const Watch& watch);
   void Redraw(Watch& watch, const std::vector<std::uint16_t>& dead);
@@ -92,6 +105,9 @@ class PathGuard {
   Prober& prober_;
   PortTable& ports_;
   Counter& redraws_;
+  Counter& checks_put_off_;
+  ProbeBudget budget_;
+  TimePoint short_until_{};  // the budget had no room a moment ago
   std::mt19937_64 random_;
   const OnHealth on_health_;
   std::map<wire::LocalFlowId, Watch> watches_;

@@ -26,7 +26,9 @@ Prober::Prober(const ProberOptions& options, EventLoop& loop, ProbeSocket& socke
       socket_(socket),
       sent_(metrics.MakeCounter("espalier_agent_probes_sent_total", "Probes sent")),
       answered_(metrics.MakeCounter("espalier_agent_probes_answered_total",
-                                    "Probes that a switch or host answered in time")) {
+                                    "Probes that a switch or host answered in time")),
+      refused_(metrics.MakeCounter("espalier_agent_probe_orders_refused_total",
+                                   "The controller's orders that go beyond the agent's limits")) {
   socket_.OnReply([this](const ProbeReply& reply) { HandleReply(reply); });
 }
 
@@ -34,6 +36,10 @@ Prober::~Prober() { socket_.OnReply({}); }
 
 void Prober::Start(wire::ProbeOrder order, OnReport on_report) {
   if (used_numbers_.contains(order.order)) return;
+  if (std::string excess = Excess(order); !excess.empty()) {
+    refused_.Add();
+    return on_report({.order = order.order, .done = true, .error = std::move(excess)});
+  }
   if (!HasRoom(order, on_report)) return;
   if (used_numbers_.size() >= kRememberedNumbers) used_numbers_.clear();
   used_numbers_.insert(order.order);
@@ -47,6 +53,18 @@ void Prober::StartUrgent(wire::ProbeOrder order, OnReport on_report) {
       std::find_if(sending_.begin(), sending_.end(), [](const Run& run) { return !run.urgent; });
   sending_.insert(first_order, MakeRun(std::move(order), std::move(on_report), true));
   Pump();
+}
+
+std::string Prober::Excess(const wire::ProbeOrder& order) const {
+  const auto highest = std::max_element(order.ttls.begin(), order.ttls.end());
+  if (highest != order.ttls.end() && *highest > options_.max_ttl) {
+    return fmt::format("TTL {}: this agent's max_probe_ttl is {}", *highest, options_.max_ttl);
+  }
+  if (order.destination_port < options_.min_destination_port) {
+    return fmt::format("destination port {}: probes go to ports from {} on", order.destination_port,
+                       options_.min_destination_port);
+  }
+  return "";
 }
 
 bool Prober::HasRoom(const wire::ProbeOrder& order, const OnReport& on_report) const {

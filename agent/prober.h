@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -17,6 +18,11 @@ struct ProberOptions {
   std::size_t max_orders = 256;  // at work; further ones are refused with an error
   std::uint32_t max_probes_per_second = 100'000;
   std::size_t burst = 64;
+  // Of the controller's orders, which could use hosts against others if it were broken into.
+  // Fabrics have up to six hops; what is behind them is not to be reached. Services that answer
+  // strangers have the ports below 1024.
+  std::uint8_t max_ttl = 16;
+  std::uint16_t min_destination_port = 1'024;
   Duration max_timeout = std::chrono::seconds(10);
   Duration report_interval = std::chrono::milliseconds(20);
   std::size_t report_answers = 512;
@@ -36,7 +42,8 @@ class Prober {
   Prober(const Prober&) = delete;
   Prober& operator=(const Prober&) = delete;
 
-  // An order of the controller. One whose number this controller has used before is ignored.
+  // An order of the controller. One whose number this controller has used before is ignored, one
+  // beyond the limits is answered by a report with an error.
   void Start(wire::ProbeOrder order, OnReport on_report);
   // A check of the agent's own: goes ahead of all orders, and has no number.
   void StartUrgent(wire::ProbeOrder order, OnReport on_report);
@@ -59,6 +66,8 @@ class Prober {
   };
   using Runs = std::list<Run>;
 
+  // What is wrong with an order of the controller, or "".
+  std::string Excess(const wire::ProbeOrder& order) const;
   bool HasRoom(const wire::ProbeOrder& order, const OnReport& on_report) const;
   Run MakeRun(wire::ProbeOrder order, OnReport on_report, bool urgent) const;
   void Pump();
@@ -75,6 +84,7 @@ class Prober {
   ProbeSocket& socket_;
   Counter& sent_;
   Counter& answered_;
+  Counter& refused_;
   Runs sending_;                                    // the front one sends
   Runs listening_;                                  // all sent
   std::unordered_set<std::uint64_t> used_numbers_;  // of this controller's orders

@@ -53,7 +53,8 @@ TEST_F(ConfigurationTest, EveryFieldIsTaken) {
       collective_costs: "/etc/costs"
       http: "unix:/run/h" log_level: "debug" elephant_bytes: 5 report_interval_ms: 20
       lease_seconds: 30 dead_after_ms: 40 redraw_interval_ms: 50 probe_ttl: 5
-      max_probes_per_second: 60 no_probing: true)");
+      max_probes_per_second: 60 no_probing: true max_probe_ttl: 7 probe_port: 4791 probe_port: 4792
+      fabric_hashes_qpn: true)");
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->options.name, "h3");
   EXPECT_EQ(config->controller, "ipc:///run/c");
@@ -69,6 +70,9 @@ TEST_F(ConfigurationTest, EveryFieldIsTaken) {
   EXPECT_EQ(config->options.guard.redraw_interval, std::chrono::milliseconds(50));
   EXPECT_EQ(config->options.guard.probe_ttl, 5);
   EXPECT_EQ(config->options.prober.max_probes_per_second, 60u);
+  EXPECT_EQ(config->options.prober.max_ttl, 7);
+  EXPECT_THAT(config->options.guard.probe_ports, ElementsAre(4791, 4792));
+  EXPECT_TRUE(config->options.guard.fabric_hashes_qpn);
   EXPECT_FALSE(config->probing);
 }
 

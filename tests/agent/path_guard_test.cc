@@ -331,6 +331,80 @@ TEST_F(PathGuardTest, ManyDeadFlowsAreCheckedAFewAtATimeAndAllMove) {
   EXPECT_GE(distinct.size(), 490u);
 }
 
+// A program that announces dead flows without end chooses where its host sends probes.
+TEST_F(PathGuardTest, ProgramsCannotHaveTheHostSendMoreThanItsBudget) {
+  Sync();
+  probes_.answers = false;
+  constexpr std::uint64_t kFlows = 3'000;
+  for (std::uint64_t id = 1; id <= kFlows; ++id) {
+    FlowSample sample{.id = wire::LocalFlowId(id),
+                      .job = "a",
+                      .source = Address("10.0.0.1"),
+                      .destination = IpAddress::FromV4(
+                          0x0A010000U + static_cast<std::uint32_t>(id % 3 == 0 ? id : 1)),
+                      .source_port = 50'000,
+                      .remote_qpn = 17,
+                      .first_seen = loop_.Now(),
+                      .remaining_bytes = 64 << 20};
+    source_.flows[sample.id] = sample;
+  }
+  Changed();
+  Live(300 * kMs);
+  probes_.sent.clear();
+  Live(3 * kSecond);
+  const ProbeBudgetOptions budget;
+  EXPECT_GT(probes_.sent.size(), 1'000u);
+  EXPECT_LE(probes_.sent.size(), static_cast<std::size_t>(4 * budget.per_second));
+  std::map<IpAddress, std::size_t> to;
+  for (const Probe& probe : probes_.sent) {
+    ++to[probe.destination];
+    EXPECT_EQ(probe.destination_qpn, 0u);  // not the program's choice
+  }
+  const auto most = static_cast<std::size_t>(3.1 * budget.per_second_and_destination) +
+                    budget.burst_for_destination;
+  for (const auto& [destination, probes] : to) EXPECT_LE(probes, most);
+}
+
+TEST(ProbeBudget, EachDestinationHasItsShareOfTheWhole) {
+  const TimePoint start{};
+  ProbeBudget budget({.per_second = 10,
+                      .per_second_and_destination = 2,
+                      .burst_for_destination = 4,
+                      .max_destinations = 2},
+                     start);
+  const auto to = [](std::uint32_t host) { return IpAddress::FromV4(0x0A010000U + host); };
+  EXPECT_TRUE(budget.Take(to(1), 4, start));
+  EXPECT_FALSE(budget.Take(to(1), 1, start));
+  EXPECT_TRUE(budget.Take(to(2), 4, start));
+  EXPECT_FALSE(budget.Take(to(3), 1, start));  // the table is full of those that owe
+  EXPECT_FALSE(budget.Take(to(2), 3, start + kSecond));
+  EXPECT_TRUE(budget.Take(to(2), 2, start + kSecond));
+  EXPECT_TRUE(budget.Take(to(3), 4, start + 2 * kSecond));  // the first has its share again
+  EXPECT_FALSE(budget.Take(to(4), 4, start + 2 * kSecond));
+}
+
+TEST_F(PathGuardTest, FlowsToOtherPortsAreJudgedByTheirTransportAlone) {
+  StuckFlow(50'000);
+  source_.flows.at(wire::LocalFlowId(1)).destination_port = 53;
+  Live(kSecond);
+  EXPECT_THAT(probes_.sent, IsEmpty());
+  EXPECT_EQ(PortOf(1), 50'000);
+  Retry();
+  Live(kSecond);
+  EXPECT_THAT(probes_.sent, IsEmpty());
+  EXPECT_NE(PortOf(1), 50'000);
+}
+
+TEST_F(PathGuardTest, ProbesCarryTheQueuePairNumberWhereTheFabricHashesIt) {
+  Sync({.guard = {.fabric_hashes_qpn = true}});
+  Open(1);
+  source_.flows.at(wire::LocalFlowId(1)).remote_qpn = 17;
+  Push(Difference(1, 1, {Set(1, 50'000)}));
+  Live(kSecond);
+  ASSERT_FALSE(probes_.sent.empty());
+  for (const Probe& probe : probes_.sent) EXPECT_EQ(probe.destination_qpn, 17u);
+}
+
 TEST_F(PathGuardTest, FlowThatEndsDuringItsCheckIsForgotten) {
   StuckFlow(50'000);
   probes_.answers = false;

@@ -125,6 +125,22 @@ TEST_F(ProberTest, FirstAnswerCountsAndStrangersAnswersDoNot) {
   EXPECT_THAT(reports[0].answers, SizeIs(1));
 }
 
+TEST_F(ProberTest, OrdersBeyondTheLimitsAreRefused) {
+  wire::ProbeOrder far = Order(1, 1);
+  far.ttls = {2, 17};
+  Give(far);
+  wire::ProbeOrder to_a_service = Order(2, 1);
+  to_a_service.destination_port = 53;
+  Give(to_a_service);
+  Live(kSecond);
+  EXPECT_THAT(probes_.sent, IsEmpty());
+  const auto reports = Reports();
+  ASSERT_THAT(reports, SizeIs(2));
+  for (const wire::ProbeReport& report : reports) EXPECT_TRUE(report.done);
+  EXPECT_EQ(reports[0].error, "TTL 17: this agent's max_probe_ttl is 16");
+  EXPECT_EQ(reports[1].error, "destination port 53: probes go to ports from 1024 on");
+}
+
 TEST_F(ProberTest, OneNumberIsCarriedOutOnce) {
   Give(Order(1, 2));
   Give(Order(1, 5));

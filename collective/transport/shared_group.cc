@@ -195,8 +195,12 @@ Result<void> SharedGroup::Map(std::size_t bytes) {
 }
 
 Result<void> SharedGroup::TakeLock() {
+  auto again = OpenFileOfProcess(::getpid(), file_.get());
+  if (!again) return Propagate(again);
+  lock_ = std::move(*again);
+  guard_.emplace(lock_.get());
   struct flock lock = LockOf(rank_);
-  if (::fcntl(file_.get(), F_OFD_SETLK, &lock) == 0) return {};
+  if (::fcntl(lock_.get(), F_OFD_SETLK, &lock) == 0) return {};
   return Fail(ErrorCode::kAlreadyExists,
               fmt::format("rank {} has joined already, in another process or thread", rank_));
 }
@@ -309,7 +313,7 @@ Result<void> SharedGroup::Await(Counter& counter, std::uint32_t seen, Deadline d
 bool SharedGroup::HasDied(int peer) const {
   if (header().presence[peer] != Header::kPresent) return false;  // not yet here, or left in order
   struct flock lock = LockOf(peer);
-  return ::fcntl(file_.get(), F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+  return ::fcntl(lock_.get(), F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
 }
 
 std::string SharedGroup::DescribeLeavers() const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "collective/transport/fork_guard.h"
 #include "collective/transport/store.h"
 #include "collective/transport/transport.h"
 #include "common/base/result.h"
@@ -105,6 +106,10 @@ class SharedGroup {
   int rank_;
   int size_;
   UniqueFd file_;
+  // The file once more, for the lock that says that this rank lives: the kernel keeps a lock for as
+  // long as somebody has its file mapped, and forked children have what is mapped.
+  UniqueFd lock_;
+  std::optional<ForkGuard> guard_;  // of the lock
   std::byte* mapping_ = nullptr;
   std::size_t mapped_bytes_ = 0;
   int ranks_a_core_ = 1;

@@ -31,6 +31,7 @@ constexpr std::size_t kLeastWait = 16 << 10;
 TcpConnection::TcpConnection(UniqueFd socket, int peer, int slots, SlotPool& pool,
                              LendingTurn& turn)
     : socket_(std::move(socket)),
+      guard_(socket_.get()),
       peer_(peer),
       pool_(pool),
       turn_(turn),

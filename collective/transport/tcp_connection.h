@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "collective/transport/fork_guard.h"
 #include "collective/transport/slot_pool.h"
 #include "collective/transport/transport.h"
 #include "common/base/unique_fd.h"
@@ -118,6 +119,7 @@ class TcpConnection : public Outbox, public Inbox {
   void BreakAfterLastWords(const std::string& why);
 
   UniqueFd socket_;
+  const ForkGuard guard_;
   int peer_;
   SlotPool& pool_;
   LendingTurn& turn_;

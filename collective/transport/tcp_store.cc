@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "collective/transport/fork_guard.h"
+
 namespace espalier::transport {
 namespace {
 
@@ -58,6 +60,7 @@ class Server : public TcpStoreServer {
  public:
   Server(UniqueFd listener, UniqueFd stop, std::uint16_t port)
       : listener_(std::move(listener)),
+        guard_(listener_.get()),
         stop_(std::move(stop)),
         port_(port),
         thread_([this] { Serve(); }) {}
@@ -70,7 +73,9 @@ class Server : public TcpStoreServer {
 
  private:
   struct Client {
+    explicit Client(UniqueFd of) : socket(std::move(of)), guard(socket.get()) {}
     UniqueFd socket;
+    const ForkGuard guard;
     std::string received;
     std::string to_send;
     std::string awaited;  // key
@@ -87,6 +92,7 @@ class Server : public TcpStoreServer {
   static bool Write(Client& client);
 
   UniqueFd listener_;
+  const ForkGuard guard_;
   UniqueFd stop_;
   std::uint16_t port_;
   std::map<std::string, std::string> values_;
@@ -141,8 +147,7 @@ void Server::TakeCallers() {
   while (UniqueFd socket = Accept(listener_.get())) {
     if (clients_.size() >= kMostClients) DropSilent(kMostClients - 1);
     if (clients_.size() >= kMostClients) continue;
-    clients_.push_back(std::make_unique<Client>());
-    clients_.back()->socket = std::move(socket);
+    clients_.push_back(std::make_unique<Client>(std::move(socket)));
   }
 }
 

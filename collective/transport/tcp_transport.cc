@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "collective/transport/fork_guard.h"
 #include "collective/transport/tcp_connection.h"
 #include "collective/transport/tcp_socket.h"
 #include "common/base/check.h"
@@ -74,6 +75,7 @@ class TcpTransport : public Transport {
       if (!listener) return Propagate(listener);
       options_.listener = std::move(*listener);
     }
+    guard_.emplace(options_.listener->get());
     const auto port = LocalPort(options_.listener->get());
     if (!port) return tl::unexpected<Error>(port.error());
     return store_.Set(KeyOf(name_, rank_),
@@ -149,6 +151,7 @@ class TcpTransport : public Transport {
   int size_;
   TcpOptions options_;
   std::uint64_t group_;
+  std::optional<ForkGuard> guard_;  // of the listener
   SlotPool pool_;
   LendingTurn turn_;
   std::map<Key, std::unique_ptr<TcpConnection>> connections_;

@@ -179,6 +179,45 @@ TEST_P(CommunicatorTest, NamesARankThatIsKilledInTheMiddle) {
   }
 }
 
+// A data loader that a rank has forked once kept its sockets and locks, and so the dead rank alive
+// for the others, until the timeout.
+TEST_P(CommunicatorTest, NamesARankThatIsKilledThoughAChildOfItLivesOn) {
+  constexpr int kSize = 2;
+  int leash[2];  // that the child lives on until the end of the test
+  ASSERT_EQ(::pipe(leash), 0);
+  std::vector<pid_t> ranks;
+  for (int rank = 0; rank < kSize; ++rank) {
+    const pid_t process = ::fork();
+    if (process != 0) {
+      ranks.push_back(process);
+      continue;
+    }
+    ::close(leash[1]);
+    auto group = Join(rank, kSize);
+    if (!group) ::_exit(2);
+    float value = 1;
+    for (int round = 0;; ++round) {
+      if (rank == 1 && round == 3) {
+        char end = 0;
+        if (::fork() == 0) ::_exit(static_cast<int>(::read(leash[0], &end, 1)));
+        ::raise(SIGKILL);
+      }
+      const auto done = (*group)->AllReduce(&value, &value, 1, DataType::kF32, ReduceOp::kMax);
+      if (done) continue;
+      const std::string& why = done.error().message;
+      const bool is_named = why.find("rank 1") != std::string::npos;
+      ::_exit(is_named && why.find("timed out") == std::string::npos ? 0 : 3);
+    }
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(ranks[0], &status, 0), ranks[0]);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << WEXITSTATUS(status);
+  ASSERT_EQ(::waitpid(ranks[1], &status, 0), ranks[1]);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  ::close(leash[0]);
+  ::close(leash[1]);
+}
+
 TEST_P(CommunicatorTest, EndsACallThatIsInterrupted) {
   const Error cause = {ErrorCode::kUnavailable, "the plan is out of date"};
   std::atomic<int> joined = 0;

@@ -82,7 +82,8 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   config.audit_days = Or(file.audit_days(), 400);
   config.audit_moves = Or(file.audit_moves(), 1'000'000);
   config.http.assign(file.http().begin(), file.http().end());
-  if (config.http.empty()) config.http.emplace_back("unix:/run/espalier-controller/controller.sock");
+  if (config.http.empty())
+    config.http.emplace_back("unix:/run/espalier-controller/controller.sock");
   config.key_folder = Or(file.key_folder(), "/etc/espalier/keys");
   config.insecure_plaintext = file.insecure_plaintext();
   config.limits.messages_per_second = Or(file.max_messages_per_second(), 5000);

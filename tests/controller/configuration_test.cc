@@ -31,7 +31,8 @@ TEST_F(ConfigurationTest, HasDefaultsForAllButTheTopology) {
   const auto config = Read("topology_file: \"t.json\"  # the fabric\n");
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_EQ(config->listen, "tcp://127.0.0.1:7400");
-  EXPECT_EQ(config->http, std::vector<std::string>{"unix:/run/espalier-controller/controller.sock"});
+  EXPECT_EQ(config->http,
+            std::vector<std::string>{"unix:/run/espalier-controller/controller.sock"});
   EXPECT_EQ(config->options.heartbeat_interval, 1s);
   EXPECT_EQ(config->options.lease, 10min);
   EXPECT_TRUE(config->options.fabric_hashes_protocol);

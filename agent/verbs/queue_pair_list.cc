@@ -23,7 +23,9 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 constexpr std::size_t kAnswerBytes = 64 << 10;
-constexpr timeval kPatience = {.tv_sec = 1, .tv_usec = 0};
+// The kernel makes the answer while it is read, so there is nothing to wait for; the agent's loop
+// stands still meanwhile.
+constexpr timeval kPatience = {.tv_sec = 0, .tv_usec = 20'000};
 
 std::size_t Aligned(std::size_t bytes) { return (bytes + NLA_ALIGNTO - 1) & ~(NLA_ALIGNTO - 1UL); }
 
@@ -109,6 +111,9 @@ class Netlink {
     }
     while (true) {
       const ssize_t bytes = ::recv(socket_.get(), buffer_.data(), buffer_.size(), 0);
+      if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+        return Fail(ErrorCode::kUnavailable, "the kernel does not tell its RDMA objects");
+      }
       if (bytes < 0) return tl::unexpected(Failed("the kernel's RDMA objects"));
       auto done = Read({buffer_.data(), static_cast<std::size_t>(bytes)}, use);
       if (!done) return Propagate(done);
@@ -174,9 +179,12 @@ Result<std::vector<KernelQueuePair>> ListQueuePairs() {
   if (!listed) return tl::unexpected(listed.error());
   std::vector<KernelQueuePair> pairs;
   for (const std::uint32_t device : devices) {
-    // One that has vanished meanwhile has no queue pairs.
-    (void)netlink->Dump(RDMA_NLDEV_CMD_RES_QP_GET, device,
-                        [&](Bytes answer) { ReadQueuePairs(answer, pairs); });
+    const auto dumped = netlink->Dump(RDMA_NLDEV_CMD_RES_QP_GET, device,
+                                      [&](Bytes answer) { ReadQueuePairs(answer, pairs); });
+    // One that has vanished meanwhile has no queue pairs; a kernel that is silent stays so.
+    if (!dumped && dumped.error().code == ErrorCode::kUnavailable) {
+      return tl::unexpected(dumped.error());
+    }
   }
   return pairs;
 }

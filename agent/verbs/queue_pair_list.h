@@ -22,7 +22,8 @@ struct KernelQueuePair {
 
 // The connections (RC, UC, XRC) of all devices that can send, over netlink (as `rdma resource show
 // qp`). The kernel says nothing of their addresses.
-// Errors: kUnsupported where the kernel has no RDMA, else kInternal with the system's reason.
+// Errors: kUnsupported where the kernel has no RDMA, kUnavailable where it does not answer within
+// 20 ms, else kInternal with the system's reason.
 Result<std::vector<KernelQueuePair>> ListQueuePairs();
 
 // Adds those of one answer of the kernel, without its netlink header. What is cut off or of

@@ -5,12 +5,12 @@
 #include <tuple>
 
 #include "common/base/log.h"
-#include "common/verbs/roce_address.h"
 
 namespace espalier::agent {
 namespace {
 
 constexpr Duration kBetweenLooks = std::chrono::seconds(5);
+constexpr Duration kMostWait = std::chrono::minutes(5);
 
 }  // namespace
 
@@ -44,27 +44,33 @@ UnobservedWatch::UnobservedWatch(EventLoop& loop, FlowSource& flows, Metrics& me
   Look();
 }
 
-const DevicesByAddress& UnobservedWatch::DevicesOf(std::span<const FlowSample> flows) {
-  const bool all_known = std::all_of(flows.begin(), flows.end(), [&](const FlowSample& flow) {
+bool DeviceTable::KnowsAll(std::span<const FlowSample> flows) const {
+  return std::all_of(flows.begin(), flows.end(), [&](const FlowSample& flow) {
     return flow.local_qpn == 0 || devices_.contains(flow.source);
   });
-  if (all_known) return devices_;
+}
+
+const DevicesByAddress& DeviceTable::Find(std::span<const FlowSample> flows, TimePoint now) {
+  if (KnowsAll(flows) || now < next_) return devices_;
   devices_.clear();
-  for (const verbs::RoceAddress& address : verbs::ListRoceAddresses()) {
-    devices_[address.address] = address.device;
-  }
+  for (const verbs::RoceAddress& address : list_()) devices_[address.address] = address.device;
+  wait_ = KnowsAll(flows) ? kBetweenLooks : std::clamp(2 * wait_, kBetweenLooks, kMostWait);
+  next_ = now + wait_;
   return devices_;
 }
 
 void UnobservedWatch::Look() {
   const auto pairs = ListQueuePairs();
   if (!pairs && pairs.error().code == ErrorCode::kUnsupported) return;
-  timer_ = loop_.After(kBetweenLooks, [this] { Look(); });
+  // A kernel that does not answer is asked ever more seldom, as it keeps the loop waiting.
+  wait_ = pairs ? kBetweenLooks : std::clamp(2 * wait_, kBetweenLooks, kMostWait);
+  timer_ = loop_.After(wait_, [this] { Look(); });
   if (!pairs) return;
   std::set<Key> seen;
   std::set<Key> known;
   const std::span<const FlowSample> flows = flows_.Flows();
-  for (const KernelQueuePair& pair : FindUnobserved(*pairs, flows, DevicesOf(flows))) {
+  for (const KernelQueuePair& pair :
+       FindUnobserved(*pairs, flows, devices_.Find(flows, loop_.Now()))) {
     const Key key(pair.device, pair.number);
     seen.insert(key);
     if (!seen_.contains(key)) continue;

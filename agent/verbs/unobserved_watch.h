@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -12,6 +13,7 @@
 #include "common/base/event_loop.h"
 #include "common/base/ip_address.h"
 #include "common/base/metrics.h"
+#include "common/verbs/roce_address.h"
 
 namespace espalier::agent {
 
@@ -24,6 +26,27 @@ std::vector<KernelQueuePair> FindUnobserved(std::span<const KernelQueuePair> pai
                                             std::span<const FlowSample> flows,
                                             const DevicesByAddress& devices);
 
+// Which device each address of this host is of. To find out opens all devices, so an address that
+// is not among them, which any program may announce, makes it do so ever more seldom: after 5 s at
+// first, after 5 min in the end.
+// Thread safety: none.
+class DeviceTable {
+ public:
+  using List = std::function<std::vector<verbs::RoceAddress>()>;
+
+  explicit DeviceTable(List list) : list_(std::move(list)) {}
+  // Found anew where a flow is from another address, and it is time.
+  const DevicesByAddress& Find(std::span<const FlowSample> flows, TimePoint now);
+
+ private:
+  bool KnowsAll(std::span<const FlowSample> flows) const;
+
+  const List list_;
+  DevicesByAddress devices_;
+  Duration wait_{};
+  TimePoint next_{};
+};
+
 // Looks at the kernel's queue pairs every few seconds. Those that are unobserved twice in a row are
 // counted (espalier_agent_unobserved_queue_pairs) and logged once each. Does nothing where there is
 // no RDMA. Thread safety: the agent's loop thread; the references must outlive it.
@@ -35,13 +58,12 @@ class UnobservedWatch {
   using Key = std::pair<std::string, std::uint32_t>;  // device and number
 
   void Look();
-  // Found anew where a flow is from another.
-  const DevicesByAddress& DevicesOf(std::span<const FlowSample> flows);
 
   EventLoop& loop_;
   FlowSource& flows_;
   Gauge& count_;
-  DevicesByAddress devices_;
+  DeviceTable devices_{&verbs::ListRoceAddresses};
+  Duration wait_{};      // until the next look
   std::set<Key> seen_;   // at the last look
   std::set<Key> known_;  // logged, and still there
   TimerPtr timer_;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <future>
 #include <memory>
@@ -39,6 +40,10 @@ ibv_qp_attr Connecting() {
 
 class SteeringTest : public agent::LocalApi {
  protected:
+  void SetUp() override {
+    setenv("ESPALIER_AGENT_GRACE_SECONDS", "0", 1);  // what happens after it is what is tested
+    LocalApi::SetUp();
+  }
   void TearDown() override {
     steering_.reset();
     Observer::OfThisProcess().Forget(pair_.pair());

@@ -114,6 +114,28 @@ TEST(Unobserved, AreThoseThatNoFlowIsOf) {
   EXPECT_THAT(FindUnobserved(pairs, {}, {}), SizeIs(3));
 }
 
+TEST(DeviceTable, AnAddressThatIsNobodysOpensDevicesEverMoreSeldom) {
+  int lists = 0;
+  DeviceTable table([&lists] {
+    ++lists;
+    return std::vector<verbs::RoceAddress>{
+        {.device = "mlx5_0", .address = *IpAddress::Parse("10.0.0.1"), .interface = {}}};
+  });
+  FlowSample flow;
+  flow.local_qpn = 17;
+  flow.source = *IpAddress::Parse("10.0.0.1");
+  TimePoint now{};
+  EXPECT_EQ(table.Find({&flow, 1}, now).at(flow.source), "mlx5_0");
+  EXPECT_EQ(lists, 1);
+  flow.source = *IpAddress::Parse("192.0.2.1");
+  for (int i = 0; i < 720; ++i) {  // an hour
+    now += std::chrono::seconds(5);
+    table.Find({&flow, 1}, now);
+  }
+  EXPECT_LE(lists, 20);
+  EXPECT_GE(lists, 12);
+}
+
 TEST(Unobserved, NumbersAreADevicesOwn) {
   const std::vector<KernelQueuePair> pairs = {
       {.device = "rxe0", .number = 17, .remote_number = 17},

@@ -36,7 +36,6 @@ struct Agent {
   std::vector<std::string> features;
   std::uint32_t protocol_minor = 0;
   TimePoint last_heard;
-  bool steered_before = false;           // its Hello shows pushes of an earlier controller
   bool reported = false;                 // its first full report after Hello has come
   std::uint64_t report_sequence = 0;     // of the last report, since Hello
   std::optional<TokenBucket> allowance;  // entries (proto/message_cost.h), over all connections

@@ -225,7 +225,6 @@ void Controller::HandleHello(PeerId peer, std::uint64_t instance, const wire::He
   }
   if (agent.instance != instance) {
     for (const FlowSlot slot : state_.flows.OfAgent(id)) CloseFlow(slot);
-    agent.steered_before = hello.highest_epoch > 0;
   }
   // A later connection of the same agent: nothing is to come by the earlier any more.
   if (agent.peer && *agent.peer != peer) bus_.Disconnect(*agent.peer);
@@ -318,10 +317,8 @@ std::vector<FlowSlot> Controller::OpenFlows(AgentId id, const wire::FlowReport& 
     flow.movable = opened.movable;
     flow.reported = loop_.Now();
     flow.started = flow.reported - std::chrono::microseconds(opened.age_us);
-    const bool was_steered = agent.steered_before && !agent.reported;
     slots.push_back(state_.flows.Open(std::move(flow)));
-    placement_.Admit(slots.back(),
-                     was_steered ? SteeredPorts(opened) : std::vector<std::uint16_t>{});
+    placement_.Admit(slots.back(), SteeredPorts(opened));
   }
   if (refused > 0) {
     state_.history.RecordOf(agent.name, loop_.Now(), "flows_refused",

@@ -279,6 +279,18 @@ TEST(Controller, RaisesItsEpochAboveThatOfAnyAgent) {
   EXPECT_EQ(cluster.host(0).welcome->epoch, 42U);
 }
 
+// A program tells the agent that restarted under it of its flow when that has reported already.
+TEST(Controller, AdoptsAFlowThatKeptItsPortWhileItsAgentRestarted) {
+  Cluster cluster(kShape);
+  cluster.ConnectAll();
+  cluster.Open(0, {{.id = 1, .to = 4, .port = 50'000, .steered = true}});
+  cluster.Advance(3s);
+  const Flow& flow = cluster.FlowOf(0, 1);
+  EXPECT_EQ(flow.status, FlowStatus::kRouted);
+  ASSERT_EQ(flow.ways.size(), 1U);
+  EXPECT_EQ(flow.ways[0].port, 50'000);
+}
+
 TEST(Controller, PlacesFlowsThatNoProbeCouldAdopt) {
   Cluster cluster(kShape);
   cluster.host(0).answers_probes = false;

@@ -1,0 +1,19 @@
+// What the kernel answers about queue pairs, over netlink, of devices whose drivers we do not know.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "agent/verbs/queue_pair_list.h"
+#include "common/base/check.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::vector<espalier::agent::KernelQueuePair> pairs;
+  espalier::agent::ReadQueuePairs(std::as_bytes(std::span(data, size)), pairs);
+  // Each takes the headers of its entry, its type and its state at least.
+  ESPALIER_CHECK(pairs.size() <= size / 12, "pairs={} size={}", pairs.size(), size);
+  for (const espalier::agent::KernelQueuePair& pair : pairs) {
+    ESPALIER_CHECK(pair.owner.size() <= size && pair.device.size() <= size);
+  }
+  return 0;
+}

@@ -19,7 +19,7 @@ namespace espalier::io {
 // values; streams stay at home, and each is asked for its next piece when its client has taken the
 // last one.
 //
-// Costs a request two changes of threads, about 20 us.
+// Costs a request two changes of threads.
 // Thread safety: made, used and destroyed on the home loop's thread, which calls the handler and
 // streams. An answer that is given after the end of this is dropped.
 class HttpThread {

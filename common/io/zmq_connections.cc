@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Few enough that flows do not wait for a look: about 0.1 ms.
+// Few enough that flows do not wait for a look: each takes two system calls.
 constexpr std::size_t kSliceOfSweep = 128;
 // Each connection is looked at as often: what a peer can send meanwhile is not bounded otherwise.
 constexpr Duration kSweepEvery = 500ms;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <future>
 #include <optional>
@@ -28,6 +29,8 @@ const IcrcPatch& Patch() {
 // may wait for the agent does it run beside it.
 class Control : public ::testing::Test {
  protected:
+  // What happens without an agent is tested, not the grace before it.
+  Control() { ::setenv("ESPALIER_AGENT_GRACE_SECONDS", "0", 1); }
   static constexpr std::uint32_t kMaxFlows = 4;
 
   void OpenAgent() {

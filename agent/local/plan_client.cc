@@ -117,9 +117,10 @@ Result<std::optional<LocalPlan>> PlanClient::Wait(std::chrono::milliseconds pati
     return Fail(ErrorCode::kFailedPrecondition, "the agent is of another version");
   }
   if (notice.bytes == kPlanIsAnothers) {
-    return Fail(ErrorCode::kPermissionDenied,
-                "the agent gives this rank's plan to programs of another user only (`espalier job "
-                "start --user` says whose they are, else it is who asks first)");
+    return Fail(
+        ErrorCode::kPermissionDenied,
+        "the agent gives this rank's plan to programs of another user only, who asked for it "
+        "first (its log names both users)");
   }
   if (notice.bytes == 0) return Gone("says that the job has ended");
   struct stat status {};

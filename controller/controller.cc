@@ -167,6 +167,7 @@ Result<void> Controller::Start() {
   state_.epoch = stored->epoch;
   highest_believable_epoch_ = std::min(stored->epoch + kMostEpochsAhead, kHighestEpochClaimed);
   state_.revision = stored->revision;
+  state_.job_secret = stored->job_secret;
   state_.intents = std::move(stored->intents);
   RestoreHistory(stored->events);
   ApplyPolicies();

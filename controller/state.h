@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/base/job_key.h"
 #include "common/fabric/path_map.h"
 #include "common/fabric/paths.h"
 #include "common/fabric/topology.h"
@@ -60,6 +61,7 @@ struct State {
   PlanLog plans;
   std::uint64_t epoch = 0;     // of this controller
   std::uint64_t revision = 0;  // of the intents
+  JobKey job_secret = JobKey::Draw();  // what jobs' keys are derived from; as stored
   Intents intents;
   std::set<fabric::LinkId> reported_down;      // by agents, of their own NICs
   std::set<fabric::LinkId> detected_down;      // by LinkMonitor

@@ -131,6 +131,13 @@ void DecodeBody(const v1::LinkEvent& from, Rules& rules, LinkEvent& to) {
 void DecodeBody(const v1::RankPlan& from, Rules& rules, RankPlan& to) {
   rules.Name("rank_plan.job", from.job(), kRequired);
   rules.AtMost("rank_plan.peers", from.peers_size(), kMaxTableEntries);
+  if (!from.job_key().empty() && from.job_key().size() != 32) {
+    rules.Fail("rank_plan.job_key", "has not 32 bytes");
+  }
+  if (from.rank_addresses_size() > 0 && Size(from.rank_addresses_size()) != from.ranks()) {
+    rules.Fail("rank_plan.rank_addresses", "has not an address for each rank");
+  }
+  rules.AtMost("rank_plan.rank_addresses", from.rank_addresses_size(), kMaxTableEntries);
   if (!rules.ok()) return;
   to.epoch = from.epoch();
   to.generation = from.generation();
@@ -147,6 +154,12 @@ void DecodeBody(const v1::RankPlan& from, Rules& rules, RankPlan& to) {
   to.offload = from.offload();
   to.urgent = from.urgent();
   to.verbs = from.verbs();
+  to.job_key = from.job_key();
+  to.rank_addresses.resize(Size(from.rank_addresses_size()));
+  for (std::size_t i = 0; i < to.rank_addresses.size(); ++i) {
+    to.rank_addresses[i] =
+        rules.Address({"rank_plan.rank_addresses", i}, from.rank_addresses(static_cast<int>(i)));
+  }
   to.peers.resize(Size(from.peers_size()));
   for (std::size_t i = 0; i < to.peers.size(); ++i) {
     const v1::PeerPorts& peer = from.peers(static_cast<int>(i));

@@ -229,6 +229,10 @@ void EncodeBody(const RankPlan& from, v1::RankPlan& to) {
   to.set_offload(from.offload);
   to.set_urgent(from.urgent);
   to.set_verbs(from.verbs);
+  to.set_job_key(from.job_key);
+  for (const IpAddress& address : from.rank_addresses) {
+    to.add_rank_addresses(AddressBytes(address));
+  }
 }
 
 void EncodeBody(const CollectiveReport& from, v1::CollectiveReport& to) {

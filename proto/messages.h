@@ -229,6 +229,9 @@ struct RankPlan {
   bool offload = false;
   bool urgent = false;
   bool verbs = false;
+  // A secret: no log or view shows it. Empty: from a controller that gives none.
+  std::string job_key;
+  std::vector<IpAddress> rank_addresses;  // by rank; of all, or none
   bool operator==(const RankPlan&) const = default;
 };
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -57,12 +58,18 @@ Result<LocalPlan> ParsePlanFile(std::string_view bytes) {
   if (bytes.size() < sizeof(header)) return wrong();
   std::memcpy(&header, bytes.data(), sizeof(header));
   bytes.remove_prefix(sizeof(header));
+  constexpr std::uint32_t kMostRanks = 1 << 24;
+  if (header.ranks > kMostRanks || header.rank >= header.ranks) return wrong();
+  const bool has_addresses = header.address_count != 0;
+  if (has_addresses && header.address_count != header.ranks) return wrong();
+  constexpr std::size_t kAddressBytes = sizeof(header.address);
+  if (header.address_count > bytes.size() / kAddressBytes) return wrong();
+  const std::string_view addresses = bytes.substr(0, header.address_count * kAddressBytes);
+  bytes.remove_prefix(addresses.size());
   if (header.port_count > bytes.size() / sizeof(PlanFilePort) ||
       header.program_bytes != bytes.size() - header.port_count * sizeof(PlanFilePort)) {
     return wrong();
   }
-  constexpr std::uint32_t kMostRanks = 1 << 24;
-  if (header.ranks > kMostRanks || header.rank >= header.ranks) return wrong();
   LocalPlan plan;
   plan.version = header.plan_version;
   plan.rank = static_cast<int>(header.rank);
@@ -74,6 +81,12 @@ Result<LocalPlan> ParsePlanFile(std::string_view bytes) {
   plan.offload = header.offload != 0;
   plan.urgent = header.urgent != 0;
   plan.verbs = header.verbs != 0;
+  if (header.has_job_key != 0) plan.job_key = JobKey(std::to_array(header.job_key));
+  for (std::size_t i = 0; i < addresses.size(); i += kAddressBytes) {
+    IpAddress::Bytes address;
+    std::memcpy(address.data(), addresses.data() + i, kAddressBytes);
+    plan.addresses.emplace_back(address);
+  }
   for (std::uint64_t i = 0; i < header.port_count; ++i) {
     PlanFilePort port;
     std::memcpy(&port, bytes.data(), sizeof(port));

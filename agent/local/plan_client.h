@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/ip_address.h"
+#include "common/base/job_key.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 
@@ -25,8 +26,10 @@ struct LocalPlan {
   IpAddress first_address;  // of rank 0
   std::uint16_t first_listen_port = 0;
   bool offload = false;
-  bool urgent = false;  // the plan before no longer works
-  bool verbs = false;   // over RDMA, else TCP
+  bool urgent = false;               // the plan before no longer works
+  bool verbs = false;                // over RDMA, else TCP
+  std::optional<JobKey> job_key;     // none: from an older controller
+  std::vector<IpAddress> addresses;  // by rank, or none
   struct Port {
     int peer = 0;
     int channel = 0;

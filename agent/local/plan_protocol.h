@@ -10,7 +10,7 @@
 namespace espalier::agent {
 
 inline constexpr std::uint32_t kPlanMagic = 0x4e4c5045;
-inline constexpr std::uint32_t kPlanVersion = 1;
+inline constexpr std::uint32_t kPlanVersion = 2;
 inline constexpr const char* kPlanSocketSuffix = ".plans";
 inline constexpr const char* kOffloadSocketSuffix = ".offload";
 
@@ -46,19 +46,22 @@ struct PlanNotice {
   std::uint64_t bytes = 0;
 };
 
-// The file: this, the ports, the bytes of the program. Addresses are IPv6 or mapped into it.
+// The file: this, the addresses of all ranks (16 bytes each; none from an older controller), the
+// ports, the bytes of the program. Addresses are IPv6 or mapped into it.
 struct PlanFileHeader {
   std::uint64_t plan_version = 0;
   std::uint32_t rank = 0;
   std::uint32_t ranks = 0;
   std::uint8_t address[16] = {};        // where this rank is reached
   std::uint8_t first_address[16] = {};  // and where the first rank is
+  std::uint8_t job_key[32] = {};        // a secret
   std::uint16_t listen_port = 0;
   std::uint16_t first_listen_port = 0;
   std::uint8_t offload = 0;
   std::uint8_t urgent = 0;
   std::uint8_t verbs = 0;
-  std::uint8_t reserved = 0;
+  std::uint8_t has_job_key = 0;
+  std::uint64_t address_count = 0;
   std::uint64_t port_count = 0;
   std::uint64_t program_bytes = 0;
 };

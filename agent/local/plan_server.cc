@@ -62,6 +62,15 @@ std::string MakeBytes(const wire::RankPlan& plan) {
   header.program_bytes = plan.program.size();
   std::memcpy(header.address, plan.address.bytes().data(), sizeof(header.address));
   std::memcpy(header.first_address, header.address, sizeof(header.address));
+  if (plan.job_key.size() == sizeof(header.job_key)) {
+    std::memcpy(header.job_key, plan.job_key.data(), sizeof(header.job_key));
+    header.has_job_key = 1;
+  }
+  std::string addresses;
+  for (const IpAddress& address : plan.rank_addresses) {
+    addresses.append(reinterpret_cast<const char*>(address.bytes().data()), address.bytes().size());
+    ++header.address_count;
+  }
   std::string ports;
   for (const wire::PeerPorts& peer : plan.peers) {
     if (peer.rank == 0) {
@@ -74,7 +83,8 @@ std::string MakeBytes(const wire::RankPlan& plan) {
       ++header.port_count;
     }
   }
-  return std::string(reinterpret_cast<const char*>(&header), sizeof(header)) + ports + plan.program;
+  return std::string(reinterpret_cast<const char*>(&header), sizeof(header)) + addresses + ports +
+         plan.program;
 }
 
 Result<UniqueFd> MakeFile(std::string_view bytes) {

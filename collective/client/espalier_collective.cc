@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "collective/client/group_key.h"
 #include "collective/client/job_group.h"
 #include "collective/program/program_bytes.h"
 #include "collective/runtime/async_calls.h"
@@ -221,6 +222,9 @@ Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name,
   auto chosen = ToOptions(options);
   if (!chosen) return espalier::Propagate(chosen);
   if (options.offload != nullptr) {
+    auto members = espalier::client::FindMembership(store, chosen->medium);
+    if (!members) return espalier::Propagate(members);
+    chosen->members = std::move(*members);
     auto group = OffloadedGroup::Join(options.offload, store, name, rank, size, *chosen);
     if (!group) return espalier::Propagate(group);
     return Wrap(std::move(*group));
@@ -231,7 +235,10 @@ Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name,
     job.agent = options.agent;
     if (store == nullptr) return JoinJob(job);
   }
-  auto opened = espalier::transport::OpenStore(store, rank, chosen->timeout);
+  auto members = espalier::client::FindMembership(store, chosen->medium);
+  if (!members) return espalier::Propagate(members);
+  chosen->members = std::move(*members);
+  auto opened = espalier::transport::OpenStore(store, rank, chosen->timeout, chosen->members);
   if (!opened) return espalier::Propagate(opened);
   if (has_agent) {
     auto group = JobGroup::JoinIfAllHavePlans(job, **opened);

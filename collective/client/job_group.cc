@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "agent/local/plan_protocol.h"
+#include "collective/client/group_key.h"
 #include "collective/client/job_place.h"
 #include "collective/program/program_bytes.h"
 #include "collective/runtime/communicator.h"
@@ -115,8 +116,10 @@ Result<std::unique_ptr<runtime::Group>> JobGroup::JoinNumber(std::uint32_t numbe
   }
   runtime::JobGroupPlace place = PlaceOfGroup(plan, options_.job, number);
   place.options.timeout = options_.timeout;
+  place.options.members.trusts_network = TrustsNetwork();
   if (store_ == nullptr) {
-    auto store = transport::OpenStore(place.store, plan.rank, options_.timeout);
+    auto store =
+        transport::OpenStore(place.store, plan.rank, options_.timeout, place.options.members);
     if (!store) return Propagate(store);
     store_ = std::move(*store);
   }

@@ -23,6 +23,7 @@ runtime::JobGroupPlace PlaceOfGroup(const agent::LocalPlan& plan, const std::str
           .options = {.medium = plan.verbs ? runtime::Medium::kVerbs : runtime::Medium::kTcp,
                       .address = plan.address.ToString(),
                       .connections = 1,
+                      .members = {.key = plan.job_key, .addresses = plan.addresses},
                       .plan_port = plan.listen_port}};
 }
 

@@ -50,10 +50,12 @@ Result<std::unique_ptr<transport::Transport>> JoinTransport(transport::Store& st
                                                             int size,
                                                             const CommunicatorOptions& options) {
   if (options.medium == Medium::kVerbs) {
-    return transport::JoinVerbs(store, name, rank, size, {.address = options.address});
+    return transport::JoinVerbs(store, name, rank, size,
+                                {.address = options.address, .members = options.members});
   }
-  return transport::JoinTcp(store, name, rank, size,
-                            {.address = options.address, .memory = options.memory});
+  return transport::JoinTcp(
+      store, name, rank, size,
+      {.address = options.address, .members = options.members, .memory = options.memory});
 }
 
 Result<std::unique_ptr<Backend>> MakeBackend(transport::Store& store, const std::string& name,
@@ -243,6 +245,7 @@ Result<void> Communicator::Prepare(Plan plan) {
                                            .size = size_,
                                            .medium = options_.medium,
                                            .address = options_.address,
+                                           .members = options_.members,
                                            .listener = plan_listener_,
                                            .memory = options_.memory,
                                            .check = [this] { return CheckWait(); }},

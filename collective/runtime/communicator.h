@@ -18,6 +18,7 @@
 #include "collective/runtime/group.h"
 #include "collective/runtime/medium.h"
 #include "collective/runtime/plan.h"
+#include "collective/transport/membership.h"
 #include "collective/transport/store.h"
 #include "collective/transport/transport.h"
 #include "common/base/result.h"
@@ -32,6 +33,9 @@ struct CommunicatorOptions {
   // connections to each peer for large data.
   std::string address = "127.0.0.1";
   int connections = 1;
+  // TCP and verbs: by what the ranks know one another; without a key the address must be a loopback
+  // address.
+  transport::Membership members;
   // TCP: where this rank takes the connections of plans, so that a plan can know whole paths; 0:
   // any.
   std::uint16_t plan_port = 0;
@@ -56,7 +60,8 @@ struct CommunicatorOptions {
 // Errors: kInvalidArgument, at once and with no effect on the group, for a buffer that is null,
 // too large, or overlaps the other, or a root that is not there. All others end the group, for
 // every rank, within the timeout: kFailedPrecondition where ranks make different calls;
-// kUnavailable where a rank has died, has left or does not come; kResourceExhausted where a rank
+// kUnavailable where a rank has died, has left or does not come; kPermissionDenied where one has
+// another job key; kResourceExhausted where a rank
 // has not the memory that a call needs. The message names the rank. Every later call gets the same
 // error; make a new group, under another name, to go on. A rank that only sends (the root of a
 // broadcast over TCP) may learn it in its next call. Outputs are then undefined, but nothing

@@ -11,6 +11,7 @@
 #include "collective/program/verifier/verifier.h"
 #include "collective/runtime/interpreter.h"
 #include "collective/runtime/medium.h"
+#include "collective/transport/membership.h"
 #include "collective/transport/store.h"
 #include "collective/transport/tcp_socket.h"
 #include "collective/transport/transport.h"
@@ -47,6 +48,7 @@ class PlannedProgram {
     int size = 1;
     Medium medium = Medium::kShared;
     std::string address;                       // over TCP and verbs
+    transport::Membership members;             // over TCP and verbs
     std::shared_ptr<const UniqueFd> listener;  // over TCP
     std::pmr::memory_resource* memory = std::pmr::get_default_resource();
     // Asked now and then while it waits for the others; an error ends that.

@@ -10,11 +10,13 @@
 #include <charconv>
 #include <cstring>
 #include <map>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "collective/transport/fork_guard.h"
+#include "collective/transport/handshake.h"
 
 namespace espalier::transport {
 namespace {
@@ -22,15 +24,17 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr std::uint32_t kMagic = 0x31535345;
+constexpr std::uint32_t kMagic = 0x32535345;
 constexpr std::uint32_t kMostKeyBytes = 1024;
 constexpr std::uint32_t kMostValueBytes = 64 << 10;
 constexpr std::size_t kMostKeys = 65'536;
 // Of all keys and values: a thousand ranks say where they are, for hundreds of groups.
 constexpr std::size_t kMostStoredBytes = 16 << 20;
 constexpr std::size_t kMostClients = 4096;
-// Who has that much to read and does not is cut off: an honest client has one answer to come.
-constexpr std::size_t kMostOwedBytes = 2 * (sizeof(std::uint64_t) * 2 + kMostValueBytes);
+// Of those, who have not asked: they may be anybody, and each may make the server keep a request.
+constexpr std::size_t kMostSilent = 512;
+// New ones in one go, so that those who came before are heard before they have to give way.
+constexpr std::size_t kMostAtOnce = kMostSilent / 4;
 // A client asks at once when it has connected. Who waits for a key may wait on.
 constexpr milliseconds kLongestSilence{10'000};
 constexpr milliseconds kRetryPause{5};
@@ -38,18 +42,37 @@ constexpr char kSet = 's';
 constexpr char kGet = 'g';
 constexpr std::string_view kScheme = "tcp://";
 
-// A request is this, the key and, to set it, the value; an answer this and the value.
+constexpr std::string_view kAsks = "espalier store 2 ask";
+constexpr std::string_view kAnswers = "espalier store 2 answer";
+
+// What the server says to whoever connects.
+struct Greeting {
+  std::uint32_t magic = kMagic;
+  std::uint32_t is_keyed = 0;
+  Nonce nonce = {};
+};
+// A request is this, the key and, to set it, the value; an answer this and the value. Its code is
+// HMAC(key, purpose, the server's nonce, the client's nonce, all of the request or answer but the
+// code); an answer repeats the nonce of its request.
 struct Frame {
   std::uint32_t magic = kMagic;
   std::uint32_t kind = 0;
   std::uint32_t key_bytes = 0;
   std::uint32_t value_bytes = 0;
+  Nonce nonce = {};
+  Mac code = {};
 };
 
-std::string ToBytes(char kind, std::string_view key, std::string_view value) {
-  const Frame frame = {.kind = static_cast<std::uint32_t>(kind),
-                       .key_bytes = static_cast<std::uint32_t>(key.size()),
-                       .value_bytes = static_cast<std::uint32_t>(value.size())};
+Mac CodeOf(const std::optional<JobKey>& secret, std::string_view purpose, const Nonce& server,
+           Frame frame, std::string_view key, std::string_view value) {
+  if (!secret) return {};
+  frame.code = {};
+  return secret->Sign(purpose,
+                      {std::as_bytes(std::span(server)), std::as_bytes(std::span(&frame, 1)),
+                       std::as_bytes(std::span(key)), std::as_bytes(std::span(value))});
+}
+
+std::string ToBytes(const Frame& frame, std::string_view key, std::string_view value) {
   std::string bytes(reinterpret_cast<const char*>(&frame), sizeof(frame));
   bytes += key;
   bytes += value;
@@ -58,11 +81,12 @@ std::string ToBytes(char kind, std::string_view key, std::string_view value) {
 
 class Server : public TcpStoreServer {
  public:
-  Server(UniqueFd listener, UniqueFd stop, std::uint16_t port)
+  Server(UniqueFd listener, UniqueFd stop, std::uint16_t port, const std::optional<JobKey>& key)
       : listener_(std::move(listener)),
         guard_(listener_.get()),
         stop_(std::move(stop)),
         port_(port),
+        key_(key),
         thread_([this] { Serve(); }) {}
   ~Server() override {
     ::eventfd_write(stop_.get(), 1);
@@ -73,21 +97,30 @@ class Server : public TcpStoreServer {
 
  private:
   struct Client {
-    explicit Client(UniqueFd of) : socket(std::move(of)), guard(socket.get()) {}
+    Client(UniqueFd of, const Nonce& greeted)
+        : socket(std::move(of)), guard(socket.get()), nonce(greeted) {}
+    // It has not asked, and may be anybody.
+    bool IsSilent() const { return !has_asked; }
+
     UniqueFd socket;
     const ForkGuard guard;
+    const Nonce nonce;  // the server's, for this client
     std::string received;
     std::string to_send;
+    bool has_asked = false;
+    Nonce asked_with{};   // the client's
     std::string awaited;  // key
-    steady_clock::time_point silent_since = steady_clock::now();
+    steady_clock::time_point since = steady_clock::now();
   };
 
   void Serve();
   void TakeCallers();
-  void DropSilent(std::size_t most);
+  void DropSilent();
+  bool HasRoom();
   int Patience() const;
   bool Read(Client& client);
   bool Answer(Client& client);
+  void Say(Client& client, char kind, const std::string& value) const;
   bool Store(const std::string& key, std::string value);
   static bool Write(Client& client);
 
@@ -95,6 +128,7 @@ class Server : public TcpStoreServer {
   const ForkGuard guard_;
   UniqueFd stop_;
   std::uint16_t port_;
+  const std::optional<JobKey> key_;
   std::map<std::string, std::string> values_;
   std::size_t stored_bytes_ = 0;
   std::vector<std::unique_ptr<Client>> clients_;
@@ -116,38 +150,44 @@ void Server::Serve() {
       if (!is_well || !Write(*clients_[i])) clients_[i].reset();
     }
     clients_.erase(std::remove(clients_.begin(), clients_.end(), nullptr), clients_.end());
-    DropSilent(kMostClients);
+    DropSilent();
     if (polled[1].revents != 0) TakeCallers();
   }
 }
 
-// Those who have been silent for too long; and, while there are more than `most` clients, the
-// oldest of those who are silent at all.
-void Server::DropSilent(std::size_t most) {
+void Server::DropSilent() {
   const auto now = steady_clock::now();
   std::erase_if(clients_, [&](const auto& client) {
-    if (!client->awaited.empty()) return false;
-    return now - client->silent_since >= kLongestSilence;
+    return client->IsSilent() && now - client->since >= kLongestSilence;
   });
-  if (clients_.size() <= most) return;
-  const auto oldest = std::find_if(clients_.begin(), clients_.end(),
-                                   [](const auto& c) { return c->awaited.empty(); });
-  if (oldest != clients_.end()) clients_.erase(oldest);
+}
+
+// The oldest of those who have not asked gives way where there are too many.
+bool Server::HasRoom() {
+  const auto is_silent = [](const auto& client) { return client->IsSilent(); };
+  const auto silent = static_cast<std::size_t>(std::ranges::count_if(clients_, is_silent));
+  if (silent >= kMostSilent || (silent > 0 && clients_.size() >= kMostClients)) {
+    clients_.erase(std::ranges::find_if(clients_, is_silent));
+  }
+  return clients_.size() < kMostClients;
 }
 
 // Until the next one has been silent for too long, where somebody is.
 int Server::Patience() const {
-  const bool some_are_silent = std::any_of(
-      clients_.begin(), clients_.end(), [](const auto& client) { return client->awaited.empty(); });
+  const bool some_are_silent =
+      std::ranges::any_of(clients_, [](const auto& client) { return client->IsSilent(); });
   constexpr int kLookMilliseconds = 1'000;
   return some_are_silent ? kLookMilliseconds : -1;
 }
 
 void Server::TakeCallers() {
-  while (UniqueFd socket = Accept(listener_.get())) {
-    if (clients_.size() >= kMostClients) DropSilent(kMostClients - 1);
-    if (clients_.size() >= kMostClients) continue;
-    clients_.push_back(std::make_unique<Client>(std::move(socket)));
+  for (std::size_t i = 0; i < kMostAtOnce; ++i) {
+    UniqueFd socket = Accept(listener_.get());
+    if (!socket) return;
+    if (!HasRoom()) continue;
+    const Greeting greeting = {.is_keyed = key_ ? 1U : 0U, .nonce = DrawNonce()};
+    if (!SendAtOnce(socket.get(), greeting)) continue;
+    clients_.push_back(std::make_unique<Client>(std::move(socket), greeting.nonce));
   }
 }
 
@@ -164,6 +204,7 @@ bool Server::Read(Client& client) {
 }
 
 bool Server::Answer(Client& client) {
+  if (client.has_asked) return client.received.empty();
   if (client.received.size() < sizeof(Frame)) return true;
   Frame frame;
   std::memcpy(&frame, client.received.data(), sizeof(frame));
@@ -178,19 +219,30 @@ bool Server::Answer(Client& client) {
   const std::string key = client.received.substr(sizeof(frame), frame.key_bytes);
   std::string value = client.received.substr(sizeof(frame) + frame.key_bytes, frame.value_bytes);
   client.received.erase(0, whole);
-  client.silent_since = steady_clock::now();
+  if (!client.received.empty()) return false;
+  if (!IsSame(frame.code, CodeOf(key_, kAsks, client.nonce, frame, key, value))) return false;
+  client.has_asked = true;
+  client.asked_with = frame.nonce;
   if (is_set) {
     if (!Store(key, std::move(value))) return false;
-    client.to_send += ToBytes(kSet, {}, {});
+    Say(client, kSet, {});
     return true;
   }
   const auto found = values_.find(key);
   if (found == values_.end()) {
     client.awaited = key;
   } else {
-    client.to_send += ToBytes(kGet, {}, found->second);
+    Say(client, kGet, found->second);
   }
-  return client.to_send.size() <= kMostOwedBytes;
+  return true;
+}
+
+void Server::Say(Client& client, char kind, const std::string& value) const {
+  Frame frame = {.kind = static_cast<std::uint32_t>(kind),
+                 .value_bytes = static_cast<std::uint32_t>(value.size()),
+                 .nonce = client.asked_with};
+  frame.code = CodeOf(key_, kAnswers, client.nonce, frame, {}, value);
+  client.to_send += ToBytes(frame, {}, value);
 }
 
 bool Server::Store(const std::string& key, std::string value) {
@@ -204,7 +256,7 @@ bool Server::Store(const std::string& key, std::string value) {
   for (const auto& client : clients_) {
     if (client == nullptr || client->awaited != key) continue;
     client->awaited.clear();
-    client->to_send += ToBytes(kGet, {}, stored);
+    Say(*client, kGet, stored);
     // What the socket does not take now goes when it can.
     Write(*client);
   }
@@ -247,6 +299,12 @@ Result<Place> ParsePlace(const std::string& place) {
               fmt::format("\"{}\" is no store (write tcp://ADDRESS:PORT, or a folder)", place));
 }
 
+Result<void> CheckMeetsAt(const std::string& digits, const Membership& members) {
+  const auto address = IpAddress::Parse(digits);
+  if (!address) return tl::unexpected(address.error());
+  return members.CheckMeetsAt(*address);
+}
+
 class ServedStore : public Store {
  public:
   ServedStore(std::unique_ptr<TcpStoreServer> server, std::unique_ptr<Store> store)
@@ -266,7 +324,9 @@ class ServedStore : public Store {
 }  // namespace
 
 Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Listen(const std::string& address,
-                                                               std::uint16_t port) {
+                                                               std::uint16_t port,
+                                                               const Membership& members) {
+  if (auto allowed = CheckMeetsAt(address, members); !allowed) return Propagate(allowed);
   const auto place = ParseAddress(address, port);
   if (!place) return tl::unexpected(place.error());
   auto listener = transport::Listen(*place);
@@ -275,15 +335,16 @@ Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Listen(const std::string
   if (!own_port) return tl::unexpected(own_port.error());
   UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
   if (!stop) return Fail(ErrorCode::kUnavailable, "no event for the store's server");
-  return std::make_unique<Server>(std::move(*listener), std::move(stop), *own_port);
+  return std::make_unique<Server>(std::move(*listener), std::move(stop), *own_port, members.key);
 }
 
 Result<std::unique_ptr<TcpStore>> TcpStore::At(const std::string& address, std::uint16_t port,
-                                               milliseconds patience) {
+                                               milliseconds patience, const Membership& members) {
+  if (auto allowed = CheckMeetsAt(address, members); !allowed) return Propagate(allowed);
   const auto server = ParseAddress(address, port);
   if (!server) return tl::unexpected(server.error());
   return std::unique_ptr<TcpStore>(
-      new TcpStore(*server, fmt::format("{}:{}", address, port), patience));
+      new TcpStore(*server, fmt::format("{}:{}", address, port), patience, members.key));
 }
 
 Result<std::string> TcpStore::Ask(char kind, const std::string& key, const std::string& value,
@@ -294,35 +355,60 @@ Result<std::string> TcpStore::Ask(char kind, const std::string& key, const std::
   SocketAddress any = server_;
   std::memset(&any.storage, 0, sizeof(any.storage));
   any.storage.ss_family = server_.storage.ss_family;
-  const std::string request = ToBytes(kind, key, value);
   while (true) {
-    const auto fail = [&](const Error& error) {
-      return Fail(error.code,
-                  fmt::format("the store at {}: {} (key {})", name_, error.message, key));
-    };
     auto socket = Dial(any, server_, deadline);
-    if (!socket) {
-      if (steady_clock::now() >= deadline) {
-        Error error = std::move(socket.error());
-        error.message += "; who serves it has not come, or has left";
-        return fail(error);
-      }
+    if (!socket && steady_clock::now() < deadline) {
       std::this_thread::sleep_for(kRetryPause);
       continue;
     }
-    const auto sent = SendWhole(socket->get(), request.data(), request.size(), deadline);
-    if (!sent) return fail(sent.error());
-    Frame answer;
-    auto received = ReceiveWhole(socket->get(), &answer, sizeof(answer), deadline);
-    if (!received) return fail(received.error());
-    if (answer.magic != kMagic || answer.value_bytes > kMostValueBytes) {
-      return fail({ErrorCode::kUnavailable, "something else than a store answers"});
-    }
-    std::string text(answer.value_bytes, '\0');
-    received = ReceiveWhole(socket->get(), text.data(), text.size(), deadline);
-    if (!received) return fail(received.error());
-    return text;
+    if (!socket) socket.error().message += "; who serves it has not come, or has left";
+    auto answer = socket ? AskOn(socket->get(), kind, key, value, deadline) : Propagate(socket);
+    if (answer) return answer;
+    return Fail(answer.error().code,
+                fmt::format("the store at {}: {} (key {})", name_, answer.error().message, key));
   }
+}
+
+Result<std::string> TcpStore::AskOn(int socket, char kind, const std::string& key,
+                                    const std::string& value, Deadline deadline) {
+  Greeting greeting;
+  auto done = ReceiveWhole(socket, &greeting, sizeof(greeting), deadline);
+  if (!done) return Propagate(done);
+  const auto not_ours = [] {
+    return Fail(ErrorCode::kUnavailable, "something else than a store answers");
+  };
+  if (greeting.magic != kMagic) return not_ours();
+  if ((greeting.is_keyed != 0) != key_.has_value()) {
+    return Fail(ErrorCode::kPermissionDenied,
+                key_
+                    ? "it has no job key, and this rank has one (give it to all ranks)"
+                    : "it has a job key, and this rank has none (ESPALIER_JOB_KEY_FILE gives one)");
+  }
+  Frame request = {.kind = static_cast<std::uint32_t>(kind),
+                   .key_bytes = static_cast<std::uint32_t>(key.size()),
+                   .value_bytes = static_cast<std::uint32_t>(value.size()),
+                   .nonce = DrawNonce()};
+  request.code = CodeOf(key_, kAsks, greeting.nonce, request, key, value);
+  const std::string bytes = ToBytes(request, key, value);
+  done = SendWhole(socket, bytes.data(), bytes.size(), deadline);
+  if (!done) return Propagate(done);
+  Frame answer;
+  done = ReceiveWhole(socket, &answer, sizeof(answer), deadline);
+  if (!done) {
+    if (steady_clock::now() < deadline && key_) {
+      done.error().message += " (it may have another job key than this rank, or no room left)";
+    }
+    return Propagate(done);
+  }
+  if (answer.magic != kMagic || answer.value_bytes > kMostValueBytes) return not_ours();
+  std::string text(answer.value_bytes, '\0');
+  done = ReceiveWhole(socket, text.data(), text.size(), deadline);
+  if (!done) return Propagate(done);
+  const bool is_right =
+      answer.kind == request.kind && answer.nonce == request.nonce && answer.key_bytes == 0 &&
+      IsSame(answer.code, CodeOf(key_, kAnswers, greeting.nonce, answer, {}, text));
+  if (is_right) return text;
+  return Fail(ErrorCode::kPermissionDenied, "who answers there does not have this job's key");
 }
 
 Result<void> TcpStore::Set(const std::string& key, const std::string& value) {
@@ -335,15 +421,15 @@ Result<std::string> TcpStore::Get(const std::string& key, Deadline deadline) {
   return Ask(kGet, key, {}, deadline);
 }
 
-Result<std::unique_ptr<Store>> OpenStore(const std::string& place, int rank,
-                                         milliseconds patience) {
+Result<std::unique_ptr<Store>> OpenStore(const std::string& place, int rank, milliseconds patience,
+                                         const Membership& members) {
   if (!place.starts_with(kScheme)) return std::make_unique<FileStore>(place);
   auto parsed = ParsePlace(place);
   if (!parsed) return Propagate(parsed);
-  auto store = TcpStore::At(parsed->address, parsed->port, patience);
+  auto store = TcpStore::At(parsed->address, parsed->port, patience, members);
   if (!store) return Propagate(store);
   if (rank != 0) return std::move(*store);
-  auto server = TcpStoreServer::Listen(parsed->address, parsed->port);
+  auto server = TcpStoreServer::Listen(parsed->address, parsed->port, members);
   if (!server) return Propagate(server);
   return std::make_unique<ServedStore>(std::move(*server), std::move(*store));
 }

@@ -12,12 +12,13 @@
 #include <cerrno>
 #include <map>
 #include <optional>
-#include <random>
 #include <set>
 #include <utility>
 #include <vector>
 
-#include "collective/transport/fork_guard.h"
+#include "collective/transport/handshake.h"
+#include "collective/transport/published_place.h"
+#include "collective/transport/reception.h"
 #include "collective/transport/tcp_connection.h"
 #include "collective/transport/tcp_socket.h"
 #include "common/base/check.h"
@@ -28,32 +29,21 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr int kMaxSlots = 64;
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kMagic = 0x45535448;
+constexpr std::uint32_t kVersion = 4;
 // A rank that waits for so long tells its peers what it is doing.
 constexpr std::chrono::milliseconds kLongWait{100};
 constexpr std::chrono::microseconds kGivesWay{50};
-// Of those who have connected and not said who they are: beyond it the oldest gives way.
-constexpr std::size_t kMostCallers = 256;
-constexpr std::chrono::seconds kLongestSilence{10};
-
 // Which way messages go on a connection, seen from the rank that has it.
 enum class Direction : std::uint8_t { kBoth, kOut, kIn };
 
-// The first bytes on a connection, from the rank that opened it.
-struct Hello {
-  std::uint32_t magic = 0x45535448;
-  std::uint32_t version = kVersion;
-  std::uint64_t group = 0;  // drawn by the other rank, which published it
-  std::int32_t rank = 0;
-  std::int32_t channel = 0;
-  std::uint64_t slot_bytes = 0;
-  std::uint32_t slots = 0;
-  std::uint32_t one_way = 0;
-};
-
-// Where a rank listens, as it is in the store: "address port group version".
 std::string KeyOf(const std::string& name, int rank) {
   return fmt::format("{}/tcp.{}", name, rank);
+}
+
+tl::unexpected<Error> FailAt(Endpoint endpoint, const Error& error) {
+  return Fail(error.code, fmt::format("rank {} (channel {}): {}", endpoint.peer, endpoint.channel,
+                                      error.message));
 }
 
 class TcpTransport : public Transport {
@@ -64,22 +54,26 @@ class TcpTransport : public Transport {
         rank_(rank),
         size_(size),
         options_(std::move(options)),
-        group_((std::uint64_t{std::random_device()()} << 32) | std::random_device()()),
+        group_(DrawGroup()),
         pool_(options_.slot_bytes, options_.memory) {}
 
   ~TcpTransport() override;
 
   Result<void> Start() {
+    const auto address = IpAddress::Parse(options_.address);
+    if (!address) return tl::unexpected<Error>(address.error());
+    auto allowed = options_.members.CheckMeetsAt(*address);
+    if (!allowed) return allowed;
     if (options_.listener == nullptr) {
       auto listener = ListenOn(options_.address, 0);
       if (!listener) return Propagate(listener);
       options_.listener = std::move(*listener);
     }
-    guard_.emplace(options_.listener->get());
+    reception_.emplace(options_.listener, options_.members.key);
     const auto port = LocalPort(options_.listener->get());
     if (!port) return tl::unexpected<Error>(port.error());
     return store_.Set(KeyOf(name_, rank_),
-                      fmt::format("{} {} {} {}", options_.address, *port, group_, kVersion));
+                      PublishedPlace{*address, *port, group_, kVersion}.ToText());
   }
 
   int rank() const override { return rank_; }
@@ -119,12 +113,13 @@ class TcpTransport : public Transport {
 
   Result<void> CheckEndpoint(Endpoint endpoint) const;
   bool Dials(const Key& key) const;
+  Result<PublishedPlace> FindPeer(int peer, Deadline deadline);
   Result<void> Reach(const Key& key, Deadline deadline);
   Result<void> AwaitPeers(std::span<const Key> keys, Deadline deadline);
-  void AwaitCallers(Deadline deadline);
-  void TakeCallers();
-  void HearCallers();
-  void Welcome(const Hello& hello, UniqueFd socket);
+  void AwaitWords(Deadline deadline);
+  Result<void> ServeCalls();
+  Hello HelloTo(int from, int to, int channel, std::uint64_t group) const;
+  bool IsExpected(const Hello& hello) const;
   Result<void> CheckWait(int peer);
   Result<std::string> AwaitKeyOf(int peer, Deadline deadline);
   Result<void> Move();
@@ -151,19 +146,11 @@ class TcpTransport : public Transport {
   int size_;
   TcpOptions options_;
   std::uint64_t group_;
-  std::optional<ForkGuard> guard_;  // of the listener
+  std::optional<Reception> reception_;
   SlotPool pool_;
   LendingTurn turn_;
   std::map<Key, std::unique_ptr<TcpConnection>> connections_;
-  // Who has connected and not yet said who it is, the oldest first. Strangers among them keep
-  // nobody waiting.
-  struct Caller {
-    UniqueFd socket;
-    steady_clock::time_point since;
-    Hello hello;
-    std::size_t received = 0;  // bytes of it
-  };
-  std::vector<Caller> callers_;
+  std::map<Key, Call> calls_;  // of this rank, that have not been answered
   std::vector<pollfd> polled_;
   std::vector<TcpConnection*> ready_;  // of them
   MessageTag call_ = {};
@@ -214,7 +201,7 @@ Result<void> TcpTransport::Connect(std::span<const Endpoint> endpoints, Deadline
   }
   // The listener takes callers before anybody accepts them: no order can lock up.
   for (const Key& key : keys) {
-    if (!Dials(key) || connections_.contains(key)) continue;
+    if (!Dials(key) || connections_.contains(key) || calls_.contains(key)) continue;
     auto reached = Reach(key, deadline);
     if (!reached) return reached;
   }
@@ -232,61 +219,59 @@ bool TcpTransport::RanksShareCores() const {
   return static_cast<long>(ranks.size()) > cores;
 }
 
+Result<PublishedPlace> TcpTransport::FindPeer(int peer, Deadline deadline) {
+  const auto text = AwaitKeyOf(peer, deadline);
+  if (!text) return tl::unexpected<Error>(text.error());
+  auto place = PublishedPlace::Parse(*text, kVersion);
+  if (!place) return place;
+  auto allowed = options_.members.CheckIsAt(peer, place->address);
+  if (!allowed) return Propagate(allowed);
+  return place;
+}
+
+Hello TcpTransport::HelloTo(int from, int to, int channel, std::uint64_t group) const {
+  return {.magic = kMagic,
+          .version = kVersion,
+          .group = group,
+          .from = from,
+          .to = to,
+          .channel = channel,
+          .form = options_.planned ? 1U : 0U,
+          .slots = static_cast<std::uint32_t>(options_.slots),
+          .is_keyed = options_.members.key ? 1U : 0U,
+          .slot_bytes = options_.slot_bytes};
+}
+
 Result<void> TcpTransport::Reach(const Key& key, Deadline deadline) {
   const Endpoint endpoint = key.endpoint;
-  const auto fail = [&](const Error& error) {
-    return Fail(error.code, fmt::format("rank {} (channel {}): {}", endpoint.peer, endpoint.channel,
-                                        error.message));
-  };
-  const auto place = AwaitKeyOf(endpoint.peer, deadline);
-  if (!place) return fail(place.error());
-  const std::size_t port_begin = place->find(' ') + 1;
-  char* port_end = nullptr;
-  const auto port = static_cast<std::uint16_t>(
-      std::strtoul(place->c_str() + std::min(port_begin, place->size()), &port_end, 10));
-  char* group_end = nullptr;
-  const std::uint64_t group = std::strtoull(port_end, &group_end, 10);
-  if (std::strtoul(group_end, nullptr, 10) != kVersion) {
-    return fail({ErrorCode::kFailedPrecondition,
-                 fmt::format("it speaks another version than {} (\"{}\")", kVersion, *place)});
-  }
-  const auto to = ParseAddress(place->substr(0, port_begin == 0 ? 0 : port_begin - 1), port);
-  if (!to) return fail(to.error());
+  const auto place = FindPeer(endpoint.peer, deadline);
+  if (!place) return FailAt(endpoint, place.error());
   const bool is_planned = key.direction == Direction::kOut;
+  const auto to = ParseAddress(place->address.ToString(), place->port);
   const auto from =
       ParseAddress(options_.address, is_planned ? options_.planned->sends.at(endpoint) : 0);
-  if (!from) return fail(from.error());
+  if (!to || !from) return FailAt(endpoint, to ? from.error() : to.error());
   auto socket = Dial(*from, *to, deadline, [&] { return CheckWait(endpoint.peer); });
-  if (!socket) return fail(socket.error());
-  const Hello hello = {.group = group,
-                       .rank = rank_,
-                       .channel = endpoint.channel,
-                       .slot_bytes = options_.slot_bytes,
-                       .slots = static_cast<std::uint32_t>(options_.slots),
-                       .one_way = is_planned ? 1U : 0U};
-  const auto sent = SendWhole(socket->get(), &hello, sizeof(hello), deadline);
-  if (!sent) return fail(sent.error());
-  Add(key, std::move(*socket));
+  if (!socket) return FailAt(endpoint, socket.error());
+  calls_.insert_or_assign(
+      key, Call(std::move(*socket), HelloTo(rank_, endpoint.peer, endpoint.channel, place->group),
+                options_.members.key));
   return {};
 }
 
-// A caller that is no rank of this group is dropped without a word.
-void TcpTransport::Welcome(const Hello& hello, UniqueFd socket) {
-  const Hello expected = {.group = group_,
-                          .rank = hello.rank,
-                          .channel = hello.channel,
-                          .slot_bytes = options_.slot_bytes,
-                          .slots = static_cast<std::uint32_t>(options_.slots),
-                          .one_way = options_.planned ? 1U : 0U};
-  if (std::memcmp(&hello, &expected, sizeof(hello)) != 0) return;
-  if (!CheckEndpoint({hello.rank, hello.channel})) return;
-  const Key key = {{hello.rank, hello.channel},
-                   options_.planned ? Direction::kIn : Direction::kBoth};
-  if (!Dials(key)) Add(key, std::move(socket));
+bool TcpTransport::IsExpected(const Hello& hello) const {
+  Hello expected = HelloTo(hello.from, rank_, hello.channel, group_);
+  expected.nonce = hello.nonce;
+  if (std::memcmp(&hello, &expected, sizeof(hello)) != 0) return false;
+  const Endpoint endpoint = {hello.from, hello.channel};
+  return CheckEndpoint(endpoint) &&
+         !Dials({endpoint, options_.planned ? Direction::kIn : Direction::kBoth});
 }
 
 Result<void> TcpTransport::AwaitPeers(std::span<const Key> keys, Deadline deadline) {
   while (true) {
+    auto served = ServeCalls();
+    if (!served) return served;
     const auto missing = std::find_if(keys.begin(), keys.end(),
                                       [&](const Key& key) { return !connections_.contains(key); });
     if (missing == keys.end()) return {};
@@ -297,40 +282,37 @@ Result<void> TcpTransport::AwaitPeers(std::span<const Key> keys, Deadline deadli
                   fmt::format("rank {} has not come in time (channel {})", missing->endpoint.peer,
                               missing->endpoint.channel));
     }
-    AwaitCallers(deadline);
-    TakeCallers();
-    HearCallers();
+    AwaitWords(deadline);
   }
 }
 
-// Until one calls, says something or goes, or a nap is over.
-void TcpTransport::AwaitCallers(Deadline deadline) {
+// Until somebody calls, says something or goes, or a nap is over.
+void TcpTransport::AwaitWords(Deadline deadline) {
   constexpr std::chrono::milliseconds kNap{50};
-  polled_.assign({{options_.listener->get(), POLLIN, 0}});
-  for (const Caller& caller : callers_) polled_.push_back({caller.socket.get(), POLLIN, 0});
+  polled_.clear();
+  reception_->AddTo(polled_);
+  for (const auto& [key, call] : calls_) polled_.push_back({call.socket(), POLLIN, 0});
   ::poll(polled_.data(), polled_.size(),
          MillisecondsUntil(std::min(deadline, steady_clock::now() + kNap)));
 }
 
-void TcpTransport::TakeCallers() {
-  while (UniqueFd socket = Accept(options_.listener->get())) {
-    if (callers_.size() >= kMostCallers) callers_.erase(callers_.begin());
-    callers_.push_back({.socket = std::move(socket), .since = steady_clock::now(), .hello = {}});
+// Calls of others, and answers to this rank's own.
+Result<void> TcpTransport::ServeCalls() {
+  reception_->Serve(
+      [this](const Hello& hello) { return IsExpected(hello); },
+      [this](const Hello& hello, UniqueFd socket) {
+        Add({{hello.from, hello.channel}, options_.planned ? Direction::kIn : Direction::kBoth},
+            std::move(socket));
+      });
+  for (auto call = calls_.begin(); call != calls_.end();) {
+    const Progress progress = call->second.Move();
+    if (progress == Progress::kOtherKey || progress == Progress::kHungUp) {
+      return FailAt(call->first.endpoint, WhyNot(progress));
+    }
+    if (progress == Progress::kDone) Add(call->first, call->second.TakeSocket());
+    call = progress == Progress::kDone ? calls_.erase(call) : std::next(call);
   }
-}
-
-void TcpTransport::HearCallers() {
-  const auto now = steady_clock::now();
-  std::erase_if(callers_, [&](Caller& caller) {
-    auto* const bytes = reinterpret_cast<char*>(&caller.hello);
-    const ssize_t got = ::recv(caller.socket.get(), bytes + caller.received,
-                               sizeof(Hello) - caller.received, MSG_DONTWAIT);
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return true;
-    if (got > 0) caller.received += static_cast<std::size_t>(got);
-    if (caller.received < sizeof(Hello)) return now - caller.since >= kLongestSilence;
-    Welcome(caller.hello, std::move(caller.socket));
-    return true;
-  });
+  return {};
 }
 
 // A peer that is waited for may give up or go meanwhile.

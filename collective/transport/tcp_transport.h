@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "collective/transport/membership.h"
 #include "collective/transport/store.h"
 #include "collective/transport/tcp_socket.h"
 #include "collective/transport/transport.h"
@@ -33,6 +34,8 @@ struct TcpOptions {
   std::size_t message_bytes = 512 << 10;
   // The address that the others reach this rank at, IPv4 or IPv6, in digits.
   std::string address = "127.0.0.1";
+  // By what the ranks know one another; without a key the address must be a loopback address.
+  Membership members;
   // A socket of that address that listens; shared with transports before and after this one, which
   // take turns: two of them do not Connect at the same time. None: one of its own, on any port.
   std::shared_ptr<const UniqueFd> listener;
@@ -52,9 +55,12 @@ struct TcpOptions {
 // slots. Driven by the calling thread alone; there is no thread of its own.
 // A planned connection ends without leaving its port in TIME_WAIT, so that the next plan can have
 // the port at once.
-// Errors: kInvalidArgument for an address that is none; kAlreadyExists for a planned port that is
-// taken; kUnavailable for a peer that cannot be reached or does not come.
-// Peers of another version or with other sizes of slots are taken for strangers.
+// Every connection begins with both ends' proof that they have the group's key (handshake.h).
+// Errors: kInvalidArgument for an address that is none; kPermissionDenied for an address that a
+// group without a key is not to meet at, a peer that is where it may not be, or one that has
+// another key; kAlreadyExists for a planned port that is taken; kUnavailable for a peer that cannot
+// be reached or does not come. Peers of another version or with other sizes of slots are taken for
+// strangers.
 Result<std::unique_ptr<Transport>> JoinTcp(Store& store, const std::string& name, int rank,
                                            int size, const TcpOptions& options);
 

@@ -118,6 +118,12 @@ void TreeJobs::Prepare(const JobSpec& spec, std::function<void(Result<void>)> do
       });
 }
 
+// A job that is started again under its name has another key.
+JobKey TreeJobs::KeyOfJob(const std::string& name, const Intent& started) const {
+  return state_.job_secret.Derive(
+      "espalier job", fmt::format("{} {}", started.since.time_since_epoch().count(), name));
+}
+
 void TreeJobs::Apply(const IntentById& intents) {
   for (auto job = jobs_.begin(); job != jobs_.end();) {
     const auto next = std::next(job);
@@ -136,7 +142,7 @@ void TreeJobs::Apply(const IntentById& intents) {
       state_.history.Record(loop_.Now(), "job_unreadable", stored.error().message);
       continue;
     }
-    TreeJob& job = jobs_[name];
+    TreeJob& job = jobs_.try_emplace(name, TreeJob{.key = KeyOfJob(name, intent)}).first->second;
     job.spec = std::move(stored->spec);
     job.listens = std::move(stored->listens);
     auto ranks = ResolveRanks(state_.topology, job.spec);

@@ -64,6 +64,7 @@ struct JobPlan {
 };
 
 struct TreeJob {
+  JobKey key;  // by which its ranks know one another; no view or log shows it
   JobSpec spec;
   std::vector<std::uint16_t> listens;  // as stored
   std::vector<fabric::NodeId> ranks;
@@ -154,6 +155,7 @@ class TreeJobs {
     std::uint16_t port;
   };
 
+  JobKey KeyOfJob(const std::string& name, const Intent& started) const;
   AgentId AgentOfRank(const TreeJob& job, std::size_t rank) const;
   ForestRequest MakeRequest(const JobSpec& spec, std::vector<fabric::NodeId> ranks,
                             const TreeJob* job) const;

@@ -366,6 +366,9 @@ void TreeJobs::PushPlans(TreeJob& job) {
   for (std::size_t rank = 1; rank < plans.size(); ++rank) {
     peer_of(static_cast<std::int32_t>(rank), 0);
   }
+  std::vector<IpAddress> addresses;
+  for (std::size_t rank = 0; rank < plans.size(); ++rank) addresses.push_back(address_of(rank));
+  const std::string key(job.key.bytes().begin(), job.key.bytes().end());
   const std::string program = program::EncodeProgram(plan.forest->program);
   for (std::size_t rank = 0; rank < plans.size(); ++rank) {
     wire::RankPlan& own = plans[rank];
@@ -380,6 +383,8 @@ void TreeJobs::PushPlans(TreeJob& job) {
     own.offload = job.spec.offload;
     own.urgent = plan.replaces_dead;
     own.verbs = plan.verbs;
+    own.job_key = key;
+    own.rank_addresses = addresses;
     for (auto& [number, ports] : peers[rank]) own.peers.push_back(std::move(ports));
     state_.agents.SetPlan(AgentOfRank(job, rank), std::move(own));
   }

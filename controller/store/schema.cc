@@ -84,7 +84,8 @@ CREATE TABLE reported_link(
 )";
 
 // The audit log stays append-only but for what is pruned: meta says up to where. Events say who
-// caused them, so that nobody's events displace those of others.
+// caused them, so that nobody's events displace those of others. The secret is what jobs' keys are
+// derived from.
 constexpr const char* kVersion6 = R"(
 INSERT INTO meta VALUES ('audit_pruned', 0), ('revision_pruned', 0);
 DROP TRIGGER audit_keeps;
@@ -103,6 +104,7 @@ CREATE INDEX intent_from ON intent(from_revision);
 CREATE INDEX intent_ended ON intent(to_revision) WHERE to_revision IS NOT NULL;
 ALTER TABLE event ADD COLUMN source TEXT NOT NULL DEFAULT '';
 CREATE INDEX event_of ON event(source, sequence);
+CREATE TABLE secret(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 )";
 
 constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3,

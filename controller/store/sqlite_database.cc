@@ -1,11 +1,14 @@
 #include "controller/store/sqlite_database.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/unique_fd.h"
 
 namespace espalier::controller {
 namespace {
@@ -48,6 +51,18 @@ tl::unexpected<Error> ErrorOf(sqlite3* database, const std::string& path) {
   const Meaning meaning = MeaningOf(code);
   return Fail(meaning.code, fmt::format("{}: {} [{}] ({})", path, sqlite3_errmsg(database), code,
                                         meaning.remedy));
+}
+
+// What is in it is not for everybody: a new file is its owner's alone, and so is, from now on, one
+// that an older version made. It is never opened here: to close it again would give up the locks
+// that SQLite holds on it in this process. What goes wrong shows when SQLite opens it.
+void KeepToOwner(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) {
+    const UniqueFd made(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    return;
+  }
+  if ((status.st_mode & 077) != 0) ::chmod(path.c_str(), status.st_mode & 0700);
 }
 
 }  // namespace
@@ -115,6 +130,7 @@ tl::unexpected<Error> Database::LastError() const { return ErrorOf(database_.get
 Result<Database> Database::Open(const std::string& path, const DatabaseOptions& options) {
   int flags = options.read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
   if (options.create && !options.read_only) flags |= SQLITE_OPEN_CREATE;
+  if (options.create && !options.read_only && options.vfs == nullptr) KeepToOwner(path);
   sqlite3* opened = nullptr;
   const int code = sqlite3_open_v2(path.c_str(), &opened, flags | SQLITE_OPEN_NOMUTEX, options.vfs);
   Database database(path, opened);
@@ -194,6 +210,7 @@ Result<void> Database::CheckStructure() {
 }
 
 Result<void> Database::CopyTo(const std::string& path) {
+  KeepToOwner(path);
   Result<Statement> copy = Prepare("VACUUM INTO ?");
   if (!copy) return Propagate(copy);
   return copy->Bind(std::string_view(path)).Run();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/job_key.h"
 #include "common/base/result.h"
 #include "common/base/wall_time.h"
 
@@ -103,6 +104,9 @@ struct StoredState {
   // The latest change, where the clock says that it is yet to come: it was ahead then, or is behind
   // now. Later changes are stamped after it.
   std::optional<WallTime> change_to_come{};
+  // What the keys of jobs are derived from: drawn by the first controller that begins with this
+  // store, and the same ever after.
+  JobKey job_secret = JobKey::Draw();
 };
 
 // Changes that become durable together or not at all.

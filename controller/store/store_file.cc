@@ -116,6 +116,9 @@ Result<StoredState> StoreFile::Begin(WallTime now) {
     if (!revision) return Propagate(revision);
     state.epoch = *epoch + 1;
     state.revision = *revision;
+    Result<JobKey> secret = ReadOrDrawJobSecret();
+    if (!secret) return Propagate(secret);
+    state.job_secret = *secret;
     return WriteMeta("epoch", state.epoch);
   });
   if (!read) return Propagate(read);
@@ -137,6 +140,26 @@ Result<StoredState> StoreFile::Begin(WallTime now) {
   if (!reported) return Propagate(reported);
   state.reported_down = std::move(*reported);
   return state;
+}
+
+Result<JobKey> StoreFile::ReadOrDrawJobSecret() {
+  Result<Statement> select = database_.Prepare("SELECT value FROM secret WHERE name = 'jobs'");
+  if (!select) return Propagate(select);
+  Result<bool> row = select->Step();
+  if (!row) return Propagate(row);
+  if (*row) {
+    Result<JobKey> secret = JobKey::Parse(select->Text(0));
+    if (secret) return secret;
+    return Fail(ErrorCode::kFailedPrecondition,
+                fmt::format("{}: the secret of the jobs' keys is damaged: {}", database_.path(),
+                            secret.error().message));
+  }
+  const JobKey drawn = JobKey::Draw();
+  Result<Statement> insert = database_.Prepare("INSERT INTO secret VALUES ('jobs', ?)");
+  if (!insert) return Propagate(insert);
+  Result<void> written = insert->Bind(std::string_view(drawn.ToText())).Run();
+  if (!written) return Propagate(written);
+  return drawn;
 }
 
 Result<Committed> StoreFile::Commit(const StoreChange& change, WallTime now) {

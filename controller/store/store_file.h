@@ -56,6 +56,7 @@ class StoreFile {
   Result<void> Change(const std::function<Result<void>()>& work);
   Result<std::uint64_t> ReadMeta(const std::string& key);
   Result<void> WriteMeta(std::string_view key, std::uint64_t value);
+  Result<JobKey> ReadOrDrawJobSecret();
   Result<void> WriteIntents(const Intents& intents, std::uint64_t revision);
   Result<std::uint64_t> WriteAudit(const AuditEntry& entry, std::uint64_t revision);
   Result<ReportedLinks> ReadReported();

@@ -21,7 +21,7 @@ namespace espalier::attack {
 class EngineProgram {
  public:
   static constexpr std::uint32_t kMagic = 0x454f4631;
-  static constexpr std::uint32_t kVersion = 3;
+  static constexpr std::uint32_t kVersion = 4;
   enum Kind : std::uint32_t { kJoin = 1, kRegister = 2, kRelease = 3, kUse = 4, kJoinJob = 5 };
   enum Medium : std::uint32_t { kSharedMemory = 0, kTcp = 1, kVerbs = 2 };
 
@@ -40,6 +40,9 @@ class EngineProgram {
     std::uint32_t timeout_ms = 10'000;
     std::uint32_t connections = 1;
     std::uint32_t plan_port = 0;
+    std::uint8_t key[32] = {};
+    std::uint32_t has_key = 0;
+    std::uint32_t trusts_network = 0;
     char job[256] = {};
     std::int32_t job_rank = 0;
     std::uint32_t job_number = 0;

@@ -55,6 +55,19 @@ class RawTcp {
     }
     return true;
   }
+  // Those bytes; "" where the other side hangs up first, or says nothing for a minute.
+  std::string Take(std::size_t bytes) {
+    std::string taken(bytes, '\0');
+    std::size_t done = 0;
+    while (done < bytes) {
+      pollfd ready = {socket_, POLLIN, 0};
+      if (::poll(&ready, 1, 60'000) != 1) return {};
+      const ssize_t got = ::recv(socket_, taken.data() + done, bytes - done, 0);
+      if (got <= 0) return {};
+      done += static_cast<std::size_t>(got);
+    }
+    return taken;
+  }
   // Reads all that comes until the other side hangs up (true), or says nothing for a minute
   // (false).
   bool IsHungUpOn(std::size_t* bytes = nullptr) {
@@ -73,12 +86,35 @@ class RawTcp {
   bool is_connected_ = false;
 };
 
-// What clients of a group's store send, by hand.
+// What clients of a group's store send, by hand: the head with a nonce and a code, both made up.
 inline std::string StoreRequest(char kind, const std::string& key, const std::string& value = "") {
-  const std::uint32_t head[4] = {0x31535345, static_cast<std::uint32_t>(kind),
+  const std::uint32_t head[4] = {0x32535345, static_cast<std::uint32_t>(kind),
                                  static_cast<std::uint32_t>(key.size()),
                                  static_cast<std::uint32_t>(value.size())};
-  return std::string(reinterpret_cast<const char*>(head), sizeof(head)) + key + value;
+  return std::string(reinterpret_cast<const char*>(head), sizeof(head)) + std::string(64, '\0') +
+         key + value;
 }
+inline constexpr std::size_t kStoreGreetingBytes = 40;
+inline constexpr std::size_t kStoreAnswerBytes = 80;  // without the value
+
+// What a rank says first to another that it calls, by hand.
+struct RankHello {
+  std::uint32_t magic = 0x45535448;
+  std::uint32_t version = 4;
+  std::uint64_t group = 0;
+  std::int32_t from = 1;
+  std::int32_t to = 0;
+  std::int32_t channel = 0;
+  std::uint32_t form = 0;
+  std::uint32_t slots = 8;
+  std::uint32_t is_keyed = 1;
+  std::uint64_t slot_bytes = 1 << 20;
+  char nonce[32] = "made up";
+
+  std::string ToBytes() const {
+    return std::string(reinterpret_cast<const char*>(this), sizeof(*this));
+  }
+};
+static_assert(sizeof(RankHello) == 80);
 
 }  // namespace espalier::attack

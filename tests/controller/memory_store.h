@@ -19,6 +19,7 @@ struct MemoryDisk {
   std::vector<AuditEntry> audit;
   std::vector<StoredEvent> events;
   ReportedLinks reported_down;
+  JobKey job_secret = JobKey::Draw();
   bool is_full = false;  // every change fails
 
   Intents intents() const { return revision == 0 ? Intents{} : sets.at(revision).first; }
@@ -38,7 +39,8 @@ class MemoryStore : public Store {
                       .intents = disk_.intents(),
                       .topology = {},
                       .events = disk_.events,
-                      .reported_down = disk_.reported_down};
+                      .reported_down = disk_.reported_down,
+                      .job_secret = disk_.job_secret};
     if (revision_ > 0) state.topology = disk_.sets.at(revision_).second;
     return state;
   }

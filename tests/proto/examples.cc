@@ -133,7 +133,10 @@ RankPlan MakeRankPlan() {
           .version = (std::uint64_t{6} << 32U) + 1,
           .address = Address("10.0.0.7"),
           .listen_port = 4'792,
-          .offload = true};
+          .offload = true,
+          .job_key = "0123456789abcdef0123456789abcdef",
+          .rank_addresses = {Address("10.0.0.5"), Address("10.0.0.6"), Address("10.0.0.7"),
+                             Address("10.0.1.7")}};
 }
 
 }  // namespace

@@ -252,6 +252,11 @@ void Generator::Fill(RankPlan& to) {
   }
   to.ranks = Any32();
   to.version = Number(0, kAnyId);
+  if (Bool()) {
+    to.ranks = static_cast<std::uint32_t>(Count());
+    to.rank_addresses = List(to.ranks, [&] { return Address(); });
+  }
+  if (Bool()) to.job_key = std::string(32, '\xee');
   if (Bool()) to.address = Address();
   to.listen_port = Bool() ? Port() : std::uint16_t{0};
   to.offload = Bool();

@@ -353,6 +353,11 @@ TEST(Rules, OfRankPlan) {
        {"rank_plan.peers[0].channels: 3 entries",
         [](Pb& m) { m.mutable_peers(0)->add_channels(3); }},
        {"rank_plan.address: an address of 2 bytes", [](Pb& m) { m.set_address("12"); }},
+       {"rank_plan.job_key: has not 32 bytes", [](Pb& m) { m.set_job_key("short"); }},
+       {"rank_plan.rank_addresses: has not an address for each rank",
+        [](Pb& m) { m.set_ranks(5); }},
+       {"rank_plan.rank_addresses[1]: an address of 3 bytes",
+        [](Pb& m) { m.set_rank_addresses(1, "123"); }},
        {"rank_plan.listen_port: 65536", [](Pb& m) { m.set_listen_port(65536); }}});
 }
 

@@ -13,7 +13,7 @@ namespace espalier::runtime {
 // Neither side trusts the other: the engine copies what it reads before it looks at it.
 
 constexpr std::uint32_t kOffloadMagic = 0x454f4631;
-constexpr std::uint32_t kOffloadVersion = 3;
+constexpr std::uint32_t kOffloadVersion = 4;
 constexpr std::size_t kRingCalls = 16;
 constexpr std::size_t kWordBytes = 480;
 
@@ -36,6 +36,9 @@ struct OffloadGroup {
   std::uint32_t timeout_ms;
   std::uint32_t connections;
   std::uint32_t plan_port;
+  std::uint8_t key[32];  // by which its ranks know one another
+  std::uint32_t has_key;
+  std::uint32_t trusts_network;
 };
 
 // Which rank of a job this program is; the engine asks the agent for all else.

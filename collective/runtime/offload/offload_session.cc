@@ -316,6 +316,10 @@ Result<std::uint64_t> OffloadSession::JoinNamed(const OffloadGroup& group, Uniqu
   place.options.address = address;
   place.options.connections = static_cast<int>(group.connections);
   place.options.plan_port = static_cast<std::uint16_t>(group.plan_port);
+  // Without a key the group meets at loopback addresses only, unless the program trusts the
+  // network.
+  if (group.has_key != 0) place.options.members.key = JobKey(std::to_array(group.key));
+  place.options.members.trusts_network = group.trusts_network != 0;
   return Join(group.rank, std::move(place), std::move(ring));
 }
 
@@ -338,7 +342,7 @@ Result<std::uint64_t> OffloadSession::Join(int rank, JobGroupPlace place, Unique
   options.costs_file = options_.costs_file;
   options.memory = &memory_;
   options.verification_budget = kVerificationBudget;
-  auto store = transport::OpenStore(place.store, rank, options.timeout);
+  auto store = transport::OpenStore(place.store, rank, options.timeout, options.members);
   if (!store) return Propagate(store);
   store_ = std::make_unique<SessionStore>(std::move(*store), is_over_);
   auto joined = Communicator::Join(*store_, place.name, rank, place.size, options);

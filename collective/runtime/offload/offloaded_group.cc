@@ -112,6 +112,11 @@ Result<std::unique_ptr<OffloadedGroup>> OffloadedGroup::Join(const std::string& 
   group.timeout_ms = ToWire(options.timeout);
   group.connections = static_cast<std::uint32_t>(options.connections);
   group.plan_port = options.plan_port;
+  if (options.members.key) {
+    std::ranges::copy(options.members.key->bytes(), group.key);
+    group.has_key = 1;
+  }
+  group.trusts_network = options.members.trusts_network ? 1 : 0;
   return Begin(engine, request, rank, size, options.timeout);
 }
 

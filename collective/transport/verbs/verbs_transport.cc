@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <random>
 #include <utility>
 
+#include "collective/transport/handshake.h"
+#include "collective/transport/published_place.h"
+#include "collective/transport/reception.h"
 #include "collective/transport/tcp_socket.h"
 #include "collective/transport/verbs/verbs_connection.h"
 #include "common/base/check.h"
@@ -19,31 +21,20 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr int kMaxSlots = 64;
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kMagic = 0x45535652;
+constexpr std::uint32_t kVersion = 2;
 // Looks at the queues that often before it sleeps.
 constexpr int kSpins = 20;
 // How often a rank that waits for connections looks around.
 constexpr std::chrono::milliseconds kLook{100};
 
-// The first bytes on a TCP connection, from the higher rank; its setup follows, then the other's.
-struct Hello {
-  std::uint32_t magic = 0x45535652;
-  std::uint32_t version = kVersion;
-  std::uint64_t group = 0;  // drawn by the lower rank, which published it
-  std::int32_t rank = 0;
-  std::int32_t channel = 0;
-  std::uint64_t slot_bytes = 0;
-  std::uint32_t slots = 0;
-  std::uint32_t queue_pairs = 0;
-};
-struct Greeting {
-  Hello hello;
-  ConnectionSetup setup;
-};
-
-// Where a rank listens, as it is in the store: "address port group".
 std::string KeyOf(const std::string& name, int rank) {
   return fmt::format("{}/verbs.{}", name, rank);
+}
+
+tl::unexpected<Error> FailAt(Endpoint endpoint, const Error& error) {
+  return Fail(error.code, fmt::format("rank {} (channel {}): {}", endpoint.peer, endpoint.channel,
+                                      error.message));
 }
 
 class VerbsTransportImpl : public VerbsTransport {
@@ -54,7 +45,7 @@ class VerbsTransportImpl : public VerbsTransport {
         rank_(rank),
         size_(size),
         options_(std::move(options)),
-        group_((std::uint64_t{std::random_device()()} << 32) | std::random_device()()) {
+        group_(DrawGroup()) {
     if (options_.control_address.empty()) options_.control_address = options_.address;
   }
 
@@ -79,16 +70,22 @@ class VerbsTransportImpl : public VerbsTransport {
   }
 
  private:
-  // Waits for the setup of the lower rank.
+  // Both ends have proven themselves: each has told the other the setup of its queue pairs, or is
+  // about to.
   struct Pending {
     UniqueFd socket;
-    std::unique_ptr<VerbsConnection> connection;
+    Arrival<ConnectionSetup> setup;
+    std::unique_ptr<VerbsConnection> connection;  // of the higher rank, which calls; else null
   };
 
+  Result<PublishedPlace> FindPeer(int peer, Deadline deadline);
+  Hello HelloTo(int from, int to, int channel, std::uint64_t group) const;
+  bool IsExpected(const Hello& hello) const;
   Result<void> Reach(Endpoint endpoint, Deadline deadline);
-  Result<UniqueFd> DialPeer(int peer, Deadline deadline, Hello& hello);
-  Result<void> Welcome(UniqueFd socket, Deadline deadline);
-  Result<void> Finish(Endpoint endpoint, Deadline deadline);
+  Result<void> MoveCalls();
+  Result<void> MovePending();
+  Result<bool> Finish(Endpoint endpoint, Pending& pending);
+  void AwaitWords(Deadline deadline);
   Result<std::unique_ptr<VerbsConnection>> MakeConnection(Endpoint endpoint);
   Result<bool> Move(bool looks_at_sockets);
   Result<void> CheckWait() { return options_.check ? options_.check() : Result<void>(); }
@@ -108,7 +105,8 @@ class VerbsTransportImpl : public VerbsTransport {
   VerbsOptions options_;
   std::uint64_t group_;
   VerbsDevice device_;
-  UniqueFd listener_;
+  std::optional<Reception> reception_;
+  std::map<Endpoint, Call> calls_;  // of this rank, that have not been answered
   std::map<Endpoint, Pending> pending_;
   std::map<Endpoint, std::unique_ptr<VerbsConnection>> connections_;
   std::vector<pollfd> polled_;
@@ -117,6 +115,10 @@ class VerbsTransportImpl : public VerbsTransport {
 Result<void> VerbsTransportImpl::Start() {
   const auto address = IpAddress::Parse(options_.address);
   if (!address) return tl::unexpected(address.error());
+  const auto control = IpAddress::Parse(options_.control_address);
+  if (!control) return tl::unexpected(control.error());
+  auto allowed = options_.members.CheckMeetsAt(*control);
+  if (!allowed) return allowed;
   auto found = verbs::FindRoceAddress(*address);
   if (!found) return Propagate(found);
   device_.address = std::move(*found);
@@ -133,11 +135,11 @@ Result<void> VerbsTransportImpl::Start() {
   if (!place) return tl::unexpected(place.error());
   auto listener = Listen(*place);
   if (!listener) return Propagate(listener);
-  listener_ = std::move(*listener);
-  const auto port = LocalPort(listener_.get());
+  const auto port = LocalPort(listener->get());
   if (!port) return tl::unexpected(port.error());
+  reception_.emplace(std::make_shared<const UniqueFd>(std::move(*listener)), options_.members.key);
   return store_.Set(KeyOf(name_, rank_),
-                    fmt::format("{} {} {}", options_.control_address, *port, group_));
+                    PublishedPlace{*control, *port, group_, kVersion}.ToText());
 }
 
 Result<std::unique_ptr<VerbsConnection>> VerbsTransportImpl::MakeConnection(Endpoint endpoint) {
@@ -160,117 +162,143 @@ Result<void> VerbsTransportImpl::Connect(std::span<const Endpoint> endpoints, De
     }
   }
   for (const Endpoint& endpoint : endpoints) {
-    const bool is_known = connections_.contains(endpoint) || pending_.contains(endpoint);
+    const bool is_known =
+        connections_.contains(endpoint) || pending_.contains(endpoint) || calls_.contains(endpoint);
     if (endpoint.peer > rank_ || is_known) continue;
     if (auto reached = Reach(endpoint, deadline); !reached) return reached;
   }
   // Whoever calls meanwhile is let in: others may wait for that before they come to us.
   while (true) {
+    reception_->Serve([this](const Hello& hello) { return IsExpected(hello); },
+                      [this](const Hello& hello, UniqueFd socket) {
+                        pending_.insert_or_assign({hello.from, hello.channel},
+                                                  Pending{std::move(socket), {}, nullptr});
+                      });
+    if (auto moved = MoveCalls(); !moved) return moved;
+    if (auto moved = MovePending(); !moved) return moved;
     const auto missing = std::find_if(endpoints.begin(), endpoints.end(),
                                       [&](const Endpoint& e) { return !connections_.contains(e); });
     if (missing == endpoints.end()) return {};
-    polled_.assign(1, {.fd = listener_.get(), .events = POLLIN});
-    std::vector<Endpoint> waiting;
-    for (const auto& [endpoint, pending] : pending_) {
-      polled_.push_back({.fd = pending.socket.get(), .events = POLLIN});
-      waiting.push_back(endpoint);
-    }
-    const Deadline look = std::min(deadline, steady_clock::now() + kLook);
-    if (::poll(polled_.data(), polled_.size(), MillisecondsUntil(look)) <= 0) {
-      if (auto checked = CheckWait(); !checked) return checked;
-      if (steady_clock::now() < deadline) continue;
+    if (auto checked = CheckWait(); !checked) return checked;
+    if (steady_clock::now() >= deadline) {
       return Fail(ErrorCode::kUnavailable, fmt::format("rank {} has not come in time (channel {})",
                                                        missing->peer, missing->channel));
     }
-    for (std::size_t i = 0; i < waiting.size(); ++i) {
-      if (polled_[i + 1].revents == 0) continue;
-      if (auto finished = Finish(waiting[i], deadline); !finished) return finished;
-    }
-    UniqueFd socket = Accept(listener_.get());
-    if (!socket) continue;
-    if (auto welcome = Welcome(std::move(socket), deadline); !welcome) return welcome;
+    AwaitWords(deadline);
   }
 }
 
-// The lower rank's socket, and the group that it has drawn.
-Result<UniqueFd> VerbsTransportImpl::DialPeer(int peer, Deadline deadline, Hello& hello) {
-  const auto place = store_.Get(KeyOf(name_, peer), deadline);
-  if (!place) return tl::unexpected(place.error());
-  const std::size_t port_begin = place->find(' ') + 1;
-  char* port_end = nullptr;
-  const auto port = static_cast<std::uint16_t>(
-      std::strtoul(place->c_str() + std::min(port_begin, place->size()), &port_end, 10));
-  hello.group = std::strtoull(port_end, nullptr, 10);
-  const auto to = ParseAddress(place->substr(0, port_begin == 0 ? 0 : port_begin - 1), port);
-  if (!to) return tl::unexpected(to.error());
-  const auto from = ParseAddress(options_.control_address, 0);
-  if (!from) return tl::unexpected(from.error());
-  return Dial(*from, *to, deadline, [this] { return CheckWait(); });
+// Until somebody calls, says something or goes, or it is time to look around.
+void VerbsTransportImpl::AwaitWords(Deadline deadline) {
+  polled_.clear();
+  reception_->AddTo(polled_);
+  for (const auto& [endpoint, call] : calls_) polled_.push_back({call.socket(), POLLIN, 0});
+  for (const auto& [endpoint, pending] : pending_) {
+    polled_.push_back({pending.socket.get(), POLLIN, 0});
+  }
+  ::poll(polled_.data(), polled_.size(),
+         MillisecondsUntil(std::min(deadline, steady_clock::now() + kLook)));
+}
+
+Result<PublishedPlace> VerbsTransportImpl::FindPeer(int peer, Deadline deadline) {
+  const auto text = store_.Get(KeyOf(name_, peer), deadline);
+  if (!text) return tl::unexpected(text.error());
+  auto place = PublishedPlace::Parse(*text, kVersion);
+  if (!place) return place;
+  auto allowed = options_.members.CheckIsAt(peer, place->address);
+  if (!allowed) return Propagate(allowed);
+  return place;
+}
+
+Hello VerbsTransportImpl::HelloTo(int from, int to, int channel, std::uint64_t group) const {
+  return {.magic = kMagic,
+          .version = kVersion,
+          .group = group,
+          .from = from,
+          .to = to,
+          .channel = channel,
+          .form = static_cast<std::uint32_t>(options_.queue_pairs),
+          .slots = static_cast<std::uint32_t>(options_.slots),
+          .is_keyed = options_.members.key ? 1U : 0U,
+          .slot_bytes = options_.slot_bytes};
+}
+
+bool VerbsTransportImpl::IsExpected(const Hello& hello) const {
+  Hello expected = HelloTo(hello.from, rank_, hello.channel, group_);
+  expected.nonce = hello.nonce;
+  return std::memcmp(&hello, &expected, sizeof(hello)) == 0 && hello.from > rank_ &&
+         hello.from < size_ && hello.channel >= 0;
 }
 
 Result<void> VerbsTransportImpl::Reach(Endpoint endpoint, Deadline deadline) {
-  const auto fail = [&](const Error& error) {
-    return Fail(error.code, fmt::format("rank {} (channel {}): {}", endpoint.peer, endpoint.channel,
-                                        error.message));
-  };
-  auto connection = MakeConnection(endpoint);
-  if (!connection) return fail(connection.error());
-  Greeting greeting = {.hello = {.rank = rank_,
-                                 .channel = endpoint.channel,
-                                 .slot_bytes = options_.slot_bytes,
-                                 .slots = static_cast<std::uint32_t>(options_.slots),
-                                 .queue_pairs = static_cast<std::uint32_t>(options_.queue_pairs)},
-                       .setup = (*connection)->Setup()};
-  auto socket = DialPeer(endpoint.peer, deadline, greeting.hello);
-  if (!socket) return fail(socket.error());
-  const auto sent = SendWhole(socket->get(), &greeting, sizeof(greeting), deadline);
-  if (!sent) return fail(sent.error());
-  pending_.emplace(endpoint, Pending{std::move(*socket), std::move(*connection)});
+  const auto place = FindPeer(endpoint.peer, deadline);
+  if (!place) return FailAt(endpoint, place.error());
+  const auto to = ParseAddress(place->address.ToString(), place->port);
+  const auto from = ParseAddress(options_.control_address, 0);
+  if (!to || !from) return FailAt(endpoint, to ? from.error() : to.error());
+  auto socket = Dial(*from, *to, deadline, [this] { return CheckWait(); });
+  if (!socket) return FailAt(endpoint, socket.error());
+  calls_.insert_or_assign(
+      endpoint,
+      Call(std::move(*socket), HelloTo(rank_, endpoint.peer, endpoint.channel, place->group),
+           options_.members.key));
   return {};
 }
 
-Result<void> VerbsTransportImpl::Finish(Endpoint endpoint, Deadline deadline) {
-  Pending& pending = pending_.at(endpoint);
-  ConnectionSetup setup;
-  auto received = ReceiveWhole(pending.socket.get(), &setup, sizeof(setup), deadline);
-  if (received) received = pending.connection->Start(std::move(pending.socket), setup);
-  if (!received) {
-    return Fail(received.error().code, fmt::format("rank {} (channel {}): {}", endpoint.peer,
-                                                   endpoint.channel, received.error().message));
+// Whoever has answered is told the setup of this end.
+Result<void> VerbsTransportImpl::MoveCalls() {
+  for (auto call = calls_.begin(); call != calls_.end();) {
+    const Endpoint endpoint = call->first;
+    const Progress progress = call->second.Move();
+    if (progress == Progress::kGoesOn) {
+      ++call;
+      continue;
+    }
+    if (progress != Progress::kDone) return FailAt(endpoint, WhyNot(progress));
+    auto connection = MakeConnection(endpoint);
+    if (!connection) return FailAt(endpoint, connection.error());
+    UniqueFd socket = call->second.TakeSocket();
+    if (!SendAtOnce(socket.get(), (*connection)->Setup())) {
+      return FailAt(endpoint, WhyNot(Progress::kHungUp));
+    }
+    pending_.insert_or_assign(endpoint, Pending{std::move(socket), {}, std::move(*connection)});
+    call = calls_.erase(call);
   }
-  connections_.emplace(endpoint, std::move(pending.connection));
-  pending_.erase(endpoint);
   return {};
 }
 
-// A caller that is no rank of this group is dropped without a word.
-Result<void> VerbsTransportImpl::Welcome(UniqueFd socket, Deadline deadline) {
-  Greeting greeting;
-  constexpr std::chrono::seconds kPatience{1};
-  const Deadline limit = std::min(deadline, steady_clock::now() + kPatience);
-  if (!ReceiveWhole(socket.get(), &greeting, sizeof(greeting), limit)) return {};
-  const Hello& hello = greeting.hello;
-  const Hello expected = {.group = group_,
-                          .rank = hello.rank,
-                          .channel = hello.channel,
-                          .slot_bytes = options_.slot_bytes,
-                          .slots = static_cast<std::uint32_t>(options_.slots),
-                          .queue_pairs = static_cast<std::uint32_t>(options_.queue_pairs)};
-  if (std::memcmp(&hello, &expected, sizeof(hello)) != 0) return {};
-  const Endpoint endpoint = {hello.rank, hello.channel};
-  const bool is_ours = hello.rank > rank_ && hello.rank < size_ && hello.channel >= 0;
-  if (!is_ours || connections_.contains(endpoint)) return {};
-  auto connection = MakeConnection(endpoint);
-  if (!connection) return Propagate(connection);
-  const ConnectionSetup own = (*connection)->Setup();
-  const int descriptor = socket.get();
+Result<void> VerbsTransportImpl::MovePending() {
+  for (auto pending = pending_.begin(); pending != pending_.end();) {
+    auto is_over = Finish(pending->first, pending->second);
+    if (!is_over) return FailAt(pending->first, is_over.error());
+    pending = *is_over ? pending_.erase(pending) : std::next(pending);
+  }
+  return {};
+}
+
+// True where the connection is made, or the rank that called has thought better of it.
+Result<bool> VerbsTransportImpl::Finish(Endpoint endpoint, Pending& pending) {
+  const bool has_called = pending.connection != nullptr;
+  const Progress progress = pending.setup.Receive(pending.socket.get());
+  if (progress == Progress::kGoesOn) return false;
+  if (progress != Progress::kDone) {
+    if (!has_called) return true;
+    return tl::unexpected(WhyNot(progress));
+  }
+  if (!has_called) {
+    if (connections_.contains(endpoint)) return true;
+    auto connection = MakeConnection(endpoint);
+    if (!connection) return Propagate(connection);
+    pending.connection = std::move(*connection);
+  }
+  const ConnectionSetup own = pending.connection->Setup();
+  const int socket = pending.socket.get();
+  auto started = pending.connection->Start(std::move(pending.socket), pending.setup.value());
+  if (!started) return Propagate(started);
   // Connected before the other end hears of it: what it sends then finds somebody.
-  if (auto started = (*connection)->Start(std::move(socket), greeting.setup); !started) {
-    return started;
-  }
-  if (!SendWhole(descriptor, &own, sizeof(own), limit)) return {};
-  connections_.emplace(endpoint, std::move(*connection));
-  return {};
+  if (!has_called && !SendAtOnce(socket, own)) return true;
+  connections_.emplace(endpoint, std::move(pending.connection));
+  return true;
 }
 
 // Whoever has left is missed even where nothing is asked of him.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "collective/transport/membership.h"
 #include "collective/transport/store.h"
 #include "collective/transport/tcp_socket.h"
 #include "collective/transport/transport.h"
@@ -23,6 +24,9 @@ struct VerbsOptions {
   std::string address;
   // Where the ranks meet over TCP, and tell each other why they give up; empty: `address`.
   std::string control_address;
+  // By what the ranks know one another; without a key the control address must be a loopback
+  // address.
+  Membership members;
   // Of each connection; the first carry the messages, the others wait until one of those dies.
   int queue_pairs = 2;
   // The source ports that were planned for what this rank sends there, at most `queue_pairs`: one
@@ -53,8 +57,8 @@ class VerbsTransport : public Transport {
 // the rest is sent over others. Meanwhile another is made in its place, from another port.
 //
 // Errors: kInvalidArgument for options that make no sense; kNotFound for an address that no device
-// has; those of verbs.h; kUnavailable for a peer that does not come or is gone (one with other
-// sizes of slots does not come).
+// has; kPermissionDenied as JoinTcp; those of verbs.h; kUnavailable for a peer that does not come
+// or is gone (one with other sizes of slots does not come).
 Result<std::unique_ptr<VerbsTransport>> JoinVerbs(Store& store, const std::string& name, int rank,
                                                   int size, const VerbsOptions& options);
 

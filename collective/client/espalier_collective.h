@@ -1,5 +1,5 @@
 /* libespalier-collective: collectives between the processes of a job, over shared memory on one
- * host and over TCP. C ABI, no dependencies to install.
+ * host and over TCP or RDMA. C ABI; needs libibverbs and libcrypto 3 (OpenSSL), nothing else.
  *
  * A communicator is one rank's membership of a group. All ranks of a group make the same calls in
  * the same order. The calling thread does the work and returns when its buffers may be used again;
@@ -14,7 +14,8 @@
  *   -EPROTO        the ranks make different calls, or are of different versions
  *   -ECONNABORTED  a rank has died, has left, has given up or does not come in time
  *   -EADDRINUSE    a port that was asked for is taken
- *   -EACCES        the rank is another user's, or the engine does not join groups there
+ *   -EACCES        the rank is another user's; the engine does not join groups there; a rank has
+ *                  another job key, or the group needs one and has none (espalier_comm_create)
  *   -EOPNOTSUPP, -ENOMEM, -ENOENT, -EIO
  * After -EPROTO, -ECONNABORTED or -EADDRINUSE the group is of no more use to any rank, and every
  * later call gives the same error: destroy it and make another, under another name. Outputs are
@@ -78,6 +79,10 @@ struct espalier_comm_options {
 
 /* Joins the group `name` of `size` ranks, which find one another through `store`: a folder that all
  * of them see, or "tcp://ADDRESS:PORT", where rank 0 listens for as long as it is in the group.
+ * Over TCP and verbs the ranks prove to each other that they have the job's key: 64 hexadecimal
+ * digits in the file that $ESPALIER_JOB_KEY_FILE names, or in $ESPALIER_JOB_KEY; where the store is
+ * a folder, in a file in it that the first rank makes. Without a key they meet at loopback addresses
+ * only, unless $ESPALIER_INSECURE_GROUPS is 1.
  * Returns when all have come. options may be NULL. On an error its words are put
  * into `error` (cut to error_bytes; may be NULL) and *comm is NULL.
  *

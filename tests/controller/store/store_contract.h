@@ -85,6 +85,17 @@ inline AuditEntry SomeEntry(const std::string& target, AuditResult result) {
   return entry;
 }
 
+// Jobs' keys are derived from it: a controller that starts again must not change them.
+TEST_P(StoreContract, KeepsTheSecretThatItDrewFirst) {
+  const JobKey secret = begun_.job_secret;
+  ASSERT_TRUE(Commit({.epoch = 3}).has_value());
+  Open();
+  EXPECT_EQ(begun_.job_secret, secret);
+  subject_ = GetParam()();
+  Open();
+  EXPECT_NE(begun_.job_secret, secret);
+}
+
 TEST_P(StoreContract, BeginsEmptyAndRaisesTheEpochEachTime) {
   EXPECT_EQ(begun_.epoch, 1U);
   EXPECT_EQ(begun_.revision, 0U);

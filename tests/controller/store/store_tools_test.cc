@@ -48,6 +48,22 @@ class StoreToolsTest : public testing::Test {
   std::string path_ = folder_.path() + "/store.db";
 };
 
+TEST_F(StoreToolsTest, IsForItsOwnerAlone) {
+  const auto mode_of = [](const std::string& path) {
+    return std::filesystem::status(path).permissions();
+  };
+  constexpr auto kOwner = std::filesystem::perms::owner_read | std::filesystem::perms::owner_write;
+  const std::string backup = folder_.path() + "/backup.db";
+  Commit(path_, Failed("l1"));
+  EXPECT_EQ(mode_of(path_), kOwner);
+  ASSERT_TRUE(BackUpStore(path_, backup));
+  EXPECT_EQ(mode_of(backup), kOwner);
+  // As older versions made it.
+  std::filesystem::permissions(path_, std::filesystem::perms(0644));
+  Commit(path_, Failed("l2"));
+  EXPECT_EQ(mode_of(path_), kOwner);
+}
+
 TEST_F(StoreToolsTest, BacksUpAndRestores) {
   const std::string backup = folder_.path() + "/backup.db";
   Commit(path_, Failed("l1"));

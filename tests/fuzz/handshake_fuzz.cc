@@ -1,0 +1,62 @@
+// What comes on a connection before the other end has proven anything, at both ends; where a rank
+// says that it is; a key in text.
+#include <sys/socket.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "collective/transport/handshake.h"
+#include "collective/transport/published_place.h"
+#include "common/base/check.h"
+
+namespace {
+
+using espalier::JobKey;
+using espalier::UniqueFd;
+using espalier::transport::Answer;
+using espalier::transport::Call;
+using espalier::transport::Hello;
+using espalier::transport::Progress;
+using espalier::transport::PublishedPlace;
+
+const JobKey kKey(JobKey::Bytes{1, 2, 3});
+
+// Nobody who has no key gets in, whatever it says: the nonces are drawn anew.
+void TryHandshake(std::string_view said, bool is_keyed) {
+  int ends[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return;
+  const UniqueFd peer(ends[0]);
+  const std::optional<JobKey> key = is_keyed ? std::optional(kKey) : std::nullopt;
+  if (::send(peer.get(), said.data(), said.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return;
+  const auto is_expected = [](const Hello& hello) { return hello.to == 0 && hello.from == 1; };
+  if (said.size() % 2 == 0) {
+    Answer answer{UniqueFd(ends[1])};
+    const Progress progress = answer.Move(key, is_expected);
+    ESPALIER_CHECK(progress != Progress::kDone || !is_keyed);
+    ESPALIER_CHECK(!answer.knows_group() || is_expected(answer.hello()));
+  } else {
+    Call call{UniqueFd(ends[1]), Hello{.from = 1}, key};
+    ESPALIER_CHECK(call.Move() != Progress::kDone || !is_keyed);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 1) return 0;
+  const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
+  TryHandshake(rest, data[0] % 2 == 1);
+  const auto place = PublishedPlace::Parse(std::string(rest), 4);
+  if (place) {
+    const auto again = PublishedPlace::Parse(place->ToText(), 4);
+    ESPALIER_CHECK(again && again->address == place->address && again->port == place->port &&
+                   again->group == place->group);
+  }
+  const auto key = JobKey::Parse(rest);
+  if (key) ESPALIER_CHECK(*JobKey::Parse(key->ToText()) == *key);
+  return 0;
+}

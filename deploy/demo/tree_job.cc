@@ -13,6 +13,7 @@
 #include <tuple>
 #include <utility>
 
+#include "common/base/job_key.h"
 #include "common/io/json.h"
 
 namespace espalier::demo {
@@ -38,6 +39,8 @@ std::string AddressOf(const lab::Lab& lab, int host) {
 Result<std::vector<RankProcess>> StartRanks(const lab::Lab& lab, const std::string& programs,
                                             const RanksOptions& options) {
   const int hosts = lab.plan().HostCount();
+  // By which ranks know one another that form a group without a plan.
+  const std::string key = JobKey::Draw().ToText();
   std::vector<RankProcess> ranks;
   for (int host = 0; host < hosts; ++host) {
     std::vector<std::string> argv = {programs + "/espalier-lab-rank",
@@ -58,6 +61,7 @@ Result<std::vector<RankProcess>> StartRanks(const lab::Lab& lab, const std::stri
     }
     auto command = lab.MakeCommand(fmt::format("h{}", host), std::move(argv));
     if (!command) return Propagate(command);
+    command->environment.emplace_back("ESPALIER_JOB_KEY", key);
     auto process = lab::ChildProcess::Start(*command);
     if (!process) return Propagate(process);
     ranks.push_back({std::move(*process), "", false});

@@ -58,6 +58,7 @@ void AllReduceAndCheck(Communicator& group, DataType type, ReduceOp op, std::siz
 void AsRanks(bool ipv6, const std::function<void(Communicator&)>& body) {
   TemporaryFolder folder;
   transport::FileStore store(folder.path());
+  const JobKey key = JobKey::Draw();
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < kRanks; ++rank) {
     ranks.emplace_back([&, rank] {
@@ -65,7 +66,8 @@ void AsRanks(bool ipv6, const std::function<void(Communicator&)>& body) {
                                             {.medium = Medium::kVerbs,
                                              .timeout = std::chrono::minutes(3),
                                              .address = rdma::AddressOfHost(rank, ipv6).ToString(),
-                                             .connections = 2});
+                                             .connections = 2,
+                                             .members = {.key = key}});
       ASSERT_TRUE(group) << group.error().message;
       body(**group);
     });

@@ -6,11 +6,16 @@
 #include <chrono>
 #include <deque>
 #include <iostream>
+#include <memory>
 #include <set>
+#include <sstream>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "collective/transport/verbs/verbs_transport.h"
 #include "common/verbs/source_port.h"
+#include "tests/attack/raw_tcp.h"
 #include "tests/collective/transport/transport_contract.h"
 #include "tests/rdma/daemons.h"
 #include "tests/rdma/rdma_machine.h"
@@ -45,6 +50,48 @@ Kind VerbsKind(const std::string& name, bool ipv6) {
 INSTANTIATE_TEST_SUITE_P(Rdma, TransportContract,
                          ::testing::Values(VerbsKind("verbs", false), VerbsKind("verbs6", true)),
                          [](const auto& test) { return test.param.name; });
+
+// A stranger who connected and said nothing once cost a rank a second; now it costs nobody
+// anything, and who does not have the key is no rank.
+TEST(VerbsTransport, StrangersDelayNobodyAndDoNotGetIn) {
+  TemporaryFolder folder;
+  FileStore store(folder.path());
+  const Membership members = {.key = JobKey::Draw()};
+  const auto join = [&](int rank) {
+    VerbsOptions options = OptionsOf(rank, false);
+    options.patience = kLongPatience;
+    options.members = members;
+    return JoinVerbs(store, "g", rank, 2, options);
+  };
+  auto first = join(0);
+  ASSERT_TRUE(first) << first.error().message;
+  attack::RankHello hello = {.magic = 0x45535652, .version = 2, .form = 2, .slots = kSlots};
+  hello.slot_bytes = kSlotBytes;
+  std::istringstream place(*store.Get("g/verbs.0", InAWhile()));
+  std::string address;
+  std::uint16_t port = 0;
+  place >> address >> port >> hello.group;
+  std::vector<std::unique_ptr<attack::RawTcp>> strangers;
+  for (int i = 0; i < 300; ++i) {
+    strangers.push_back(std::make_unique<attack::RawTcp>(port));
+    if (i % 3 == 0) continue;
+    EXPECT_TRUE(strangers.back()->Send(i % 3 == 1 ? "some bytes" : hello.ToBytes()));
+  }
+  std::thread other([&] {
+    attack::RawTcp guesser(port);
+    EXPECT_TRUE(guesser.Send(hello.ToBytes()));
+    EXPECT_NE(guesser.Take(64), "");
+    EXPECT_TRUE(guesser.Send(std::string(32 + 256, 'g')));
+    EXPECT_TRUE(guesser.IsHungUpOn());
+    auto second = join(1);
+    ASSERT_TRUE(second) << second.error().message;
+    const Endpoint to_first = {0, 0};
+    ExpectDone((*second)->Connect({&to_first, 1}, InAWhile()));
+  });
+  const Endpoint to_second = {1, 0};
+  ExpectDone((*first)->Connect({&to_second, 1}, InAWhile()));
+  other.join();
+}
 
 // Rank 0 sends so many numbered messages of full slots to rank 1, on hosts 0 and 2. At some of them
 // something is done before it is committed.

@@ -27,11 +27,13 @@ void SetLimits(ZmqSocket& socket, int send_high_water_mark) {
 
 void BreakSilentConnections(ZmqSocket& socket, Duration silence_limit) {
   constexpr int kSignsOfLife = 5;
-  const auto limit_ms = static_cast<int>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(silence_limit).count());
-  socket.Set(ZMQ_HEARTBEAT_IVL, limit_ms / kSignsOfLife);
-  socket.Set(ZMQ_HEARTBEAT_TIMEOUT, limit_ms);
-  socket.Set(ZMQ_TCP_MAXRT, limit_ms);  // TCP_USER_TIMEOUT
+  const auto seconds = static_cast<int>(
+      std::max(std::chrono::ceil<std::chrono::seconds>(silence_limit).count(), std::int64_t{1}));
+  const int interval = std::max(seconds / kSignsOfLife, 1);
+  socket.Set(ZMQ_TCP_KEEPALIVE, 1);
+  socket.Set(ZMQ_TCP_KEEPALIVE_IDLE, interval);
+  socket.Set(ZMQ_TCP_KEEPALIVE_INTVL, interval);
+  socket.Set(ZMQ_TCP_MAXRT, 1'000 * seconds);  // TCP_USER_TIMEOUT: of both
 }
 
 int SendInFrames(ZmqSocket& socket, std::string_view routing_id, std::string_view bytes) {

@@ -14,7 +14,6 @@
 #include "tests/common/io/asio_harness.h"
 #include "tests/common/io/bus_contract.h"
 #include "tests/common/io/bus_end.h"
-#include "tests/common/io/silent_proxy.h"
 
 namespace espalier::io {
 namespace {
@@ -202,34 +201,6 @@ TEST_F(ZmqBus, StrangersOnThePortChangeNothing) {
   for (const int stranger : strangers) close(stranger);
   EXPECT_TRUE(std::all_of(controller.received.begin(), controller.received.end(),
                           [](const auto& message) { return message.bytes == "x"; }));
-}
-
-// Nothing is closed, and nothing arrives: only silence tells.
-TEST(ZmqPartition, BreaksTheConnectionAtBothEndsAndTheNextOneWorks) {
-  AsioEventLoop loop;
-  auto router = ZmqRouterBus::Bind(
-      loop, {.endpoint = "tcp://127.0.0.1:*", .silence_limit = std::chrono::seconds(1)});
-  ASSERT_TRUE(router) << router.error().message;
-  const std::string endpoint = (*router)->endpoint();
-  BusEnd controller(std::move(*router));
-  SilentProxy network(std::stoi(endpoint.substr(endpoint.rfind(':') + 1)));
-  BusEnd agent(std::move(ZmqDealerBus::Connect(loop, {.endpoint = network.endpoint(),
-                                                      .silence_limit = std::chrono::seconds(1)})
-                             .value()));
-  agent->Send(kControllerPeer, "hello");
-  ASSERT_TRUE(RunUntil(loop, [&] { return !controller.received.empty(); }));
-  const PeerId before = controller.received.front().from;
-  network.LoseConnections();
-  EXPECT_TRUE(RunUntil(loop, [&] { return !agent.gone.empty(); }));
-  EXPECT_TRUE(RunUntil(loop, [&] {
-    controller->Send(before, "are you there?");
-    return !controller.gone.empty();
-  }));
-  EXPECT_TRUE(RunUntil(loop, [&] {
-    agent->Send(kControllerPeer, "hello again");
-    return controller.received.back().bytes == "hello again";
-  }));
-  EXPECT_NE(controller.received.back().from, before);
 }
 
 }  // namespace

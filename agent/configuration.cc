@@ -12,6 +12,7 @@
 #include "agent/local/espalier_agent.h"
 #include "common/identity/key_files.h"
 #include "common/io/config_file.h"
+#include "common/io/socket_address.h"
 
 namespace espalier::agent {
 namespace {
@@ -73,6 +74,9 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   }
   config.nics.assign(file.nic().begin(), file.nic().end());
   config.http = Or(file.http(), "127.0.0.1:9181");
+  if (const auto checked = io::CheckMetricsAddress(config.http, file.insecure_http()); !checked) {
+    return fail("http", checked.error().message);
+  }
   config.key_file = Or(file.key_file(), "/etc/espalier/keys/agent.key");
   config.controller_keys_file =
       Or(file.controller_keys_file(), "/etc/espalier/keys/controller.pub");

@@ -10,6 +10,7 @@
 #include "common/identity/key_files.h"
 #include "common/identity/trusted_files.h"
 #include "common/io/config_file.h"
+#include "common/io/socket_address.h"
 #include "controller/config.pb.h"
 #include "controller/policies.h"
 
@@ -27,11 +28,6 @@ std::uint32_t Or(std::uint32_t value, std::uint32_t fallback) {
   return value == 0 ? fallback : value;
 }
 
-bool IsLoopback(std::string_view address) {
-  return address.starts_with("unix:") || address.starts_with("127.") ||
-         address.starts_with("[::1]:") || address.starts_with("localhost:");
-}
-
 // Tokens are not to travel over the network as plain text unless that is what is wanted.
 Result<void> CheckHttp(const ControllerConfig& file, const std::string& path) {
   const bool has_tls = !file.tls_certificate_file().empty();
@@ -40,7 +36,7 @@ Result<void> CheckHttp(const ControllerConfig& file, const std::string& path) {
                 fmt::format("{}: tls_certificate_file and tls_key_file go together", path));
   }
   for (const std::string& address : file.http()) {
-    if (has_tls || file.insecure_http() || IsLoopback(address)) continue;
+    if (has_tls || file.insecure_http() || io::IsLocalAddress(address)) continue;
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{}: http: \"{}\" would be plain text on the network (give it "
                             "tls_certificate_file and tls_key_file, or say insecure_http: true)",

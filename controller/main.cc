@@ -87,7 +87,7 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
   const Result<void> started = controller.Start();
   if (!started) return daemon.Complain(started.error());
 
-  Reloader reloader(daemon.config_file(), config, keys, **bus, controller);
+  Reloader reloader(daemon.config_file(), config, keys, **bus, http, controller);
   OperatorApi api(controller, metrics, [&] { return reloader.Answer(); });
   HttpGuard the_guard(
       keys.tokens, config.options.wall_clock,

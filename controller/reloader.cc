@@ -21,6 +21,7 @@ Result<void> Reloader::Reload() {
   keys_ = std::move(*keys);
   bus_.RecheckKeys();
   bus_.SetLimits(read->limits);
+  http_.ReloadCertificates();
   const std::vector<std::string> others = NeedRestart(running_, *read);
   controller_.TakeConfiguration(
       read->options,

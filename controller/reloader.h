@@ -4,23 +4,26 @@
 
 #include "common/base/result.h"
 #include "common/io/http.h"
+#include "common/io/http_thread.h"
 #include "common/io/zmq_bus.h"
 #include "controller/configuration.h"
 #include "controller/controller.h"
 
 namespace espalier::controller {
 
-// Lets a running controller have its configuration file and keys again: all that may change while
-// it runs, or nothing where anything is wrong. Tells of it as an event.
+// Lets a running controller have its configuration file, keys and certificates again: all that may
+// change while it runs, or nothing where anything is wrong (but a certificate that is, which is
+// logged, and the one before stays). Tells of it as an event.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class Reloader {
  public:
   Reloader(std::string config_file, const Configuration& running, Keys& keys, io::ZmqRouterBus& bus,
-           Controller& controller)
+           io::HttpThread& http, Controller& controller)
       : config_file_(std::move(config_file)),
         running_(running),
         keys_(keys),
         bus_(bus),
+        http_(http),
         controller_(controller) {}
 
   // Errors: those of ReadConfiguration and ReadKeys.
@@ -33,6 +36,7 @@ class Reloader {
   const Configuration& running_;
   Keys& keys_;
   io::ZmqRouterBus& bus_;
+  io::HttpThread& http_;
   Controller& controller_;
 };
 

@@ -59,8 +59,8 @@ struct State {
   AgentRegistry agents;
   EventHistory history;
   PlanLog plans;
-  std::uint64_t epoch = 0;     // of this controller
-  std::uint64_t revision = 0;  // of the intents
+  std::uint64_t epoch = 0;             // of this controller
+  std::uint64_t revision = 0;          // of the intents
   JobKey job_secret = JobKey::Draw();  // what jobs' keys are derived from; as stored
   Intents intents;
   std::set<fabric::LinkId> reported_down;      // by agents, of their own NICs

@@ -4,6 +4,7 @@
 
 #include "agent/dpdk/config.pb.h"
 #include "common/io/config_file.h"
+#include "common/io/socket_address.h"
 
 namespace espalier::dpdk {
 namespace {
@@ -47,6 +48,9 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   config.log_level = *level;
   config.eal.assign(file.eal().begin(), file.eal().end());
   config.http = file.http().empty() ? "127.0.0.1:9182" : file.http();
+  if (const auto checked = io::CheckMetricsAddress(config.http, file.insecure_http()); !checked) {
+    return fail("http", checked.error().message);
+  }
   config.datapath.host_port = file.host_port();
   config.datapath.fabric_port = file.fabric_port();
   config.datapath.mtu = file.mtu();

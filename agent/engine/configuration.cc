@@ -8,6 +8,7 @@
 #include "agent/local/espalier_agent.h"
 #include "agent/local/plan_protocol.h"
 #include "common/io/config_file.h"
+#include "common/io/socket_address.h"
 
 namespace espalier::engine {
 namespace {
@@ -53,6 +54,9 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   config.agent_socket = Or(file.agent_socket(), ESPALIER_AGENT_DEFAULT_SOCKET);
   config.socket = Or(file.socket(), config.agent_socket + agent::kOffloadSocketSuffix);
   config.http = Or(file.http(), "127.0.0.1:9183");
+  if (const auto checked = io::CheckMetricsAddress(config.http, file.insecure_http()); !checked) {
+    return fail("http", checked.error().message);
+  }
   config.user = file.user();
   config.log_level = *level;
   config.offload = LimitsOf(file);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/io/json.h"
 
@@ -10,12 +11,21 @@ namespace {
 
 Result<std::string> ReadUnlessMode(const std::string& path, mode_t forbidden,
                                    const std::string& trouble, const std::string& remedy) {
-  Result<std::string> text = io::ReadFile(path);
-  if (!text) return text;
-  struct stat status {};
-  if (::stat(path.c_str(), &status) == 0 && (status.st_mode & forbidden) == 0) return text;
-  return Fail(ErrorCode::kPermissionDenied,
-              fmt::format("{}: other users can {} it (chmod {} {})", path, trouble, remedy, path));
+  // Of what was opened: the path could lead elsewhere a moment later.
+  return io::ReadFile(path, [&](const struct stat& status) -> Result<void> {
+    const auto refuse = [&](const std::string& why, const std::string& command) {
+      return Fail(ErrorCode::kPermissionDenied,
+                  fmt::format("{}: {} ({} {})", path, why, command, path));
+    };
+    if (status.st_uid != 0 && status.st_uid != ::geteuid()) {
+      return refuse(fmt::format("belongs to the user {}, who can {} it", status.st_uid, trouble),
+                    "chown root");
+    }
+    if ((status.st_mode & forbidden) != 0) {
+      return refuse(fmt::format("other users can {} it", trouble), "chmod " + remedy);
+    }
+    return {};
+  });
 }
 
 }  // namespace

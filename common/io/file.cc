@@ -71,7 +71,7 @@ Result<void> WriteAndSync(const std::string& path, std::string_view text, Reader
 
 }  // namespace
 
-Result<std::string> ReadFile(const std::string& path) {
+Result<std::string> ReadFile(const std::string& path, const FileCheck& check) {
   const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.IsOpen()) return SystemError(path, "open");
   const auto too_large = [&] {
@@ -80,6 +80,9 @@ Result<std::string> ReadFile(const std::string& path) {
   };
   struct stat status {};
   if (::fstat(file.Get(), &status) != 0) return SystemError(path, "look at the file");
+  if (check) {
+    if (Result<void> checked = check(status); !checked) return Propagate(checked);
+  }
   if (status.st_size > static_cast<off_t>(kMaxFileBytes)) return too_large();
 
   std::string text;

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -107,7 +110,9 @@ class JsonWriter {
 };
 
 // A whole file. Errors: kNotFound, kPermissionDenied, kResourceExhausted above 256 MiB.
-Result<std::string> ReadFile(const std::string& path);
+// check: of the very file that is read, before it is; its error is passed on.
+using FileCheck = std::function<Result<void>(const struct stat& status)>;
+Result<std::string> ReadFile(const std::string& path, const FileCheck& check = {});
 // Replaces the file (or the one that a symbolic link leads to) at once and durably: write beside
 // it, fsync, rename, fsync the folder. Errors: kInvalidArgument for what is no regular file,
 // kNotFound, kPermissionDenied, kResourceExhausted for a full disk.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/un.h>
 
 #include <algorithm>
@@ -81,6 +82,29 @@ std::string FormatSocketAddress(const SocketAddress& address) {
   if (address.storage.ss_family == AF_INET6)
     return fmt::format("[{}]:{}", host.data(), port.data());
   return fmt::format("{}:{}", host.data(), port.data());
+}
+
+bool IsLocalAddress(const std::string& text) {
+  const Result<SocketAddress> address = ParseSocketAddress(text);
+  if (!address) return false;
+  if (address->storage.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address->storage);
+    return ntohl(v4.sin_addr.s_addr) >> 24U == IN_LOOPBACKNET;
+  }
+  if (address->storage.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address->storage);
+    return IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
+  }
+  return address->IsUnix();
+}
+
+Result<void> CheckMetricsAddress(const std::string& text, bool insecure_http) {
+  if (insecure_http || IsLocalAddress(text)) return {};
+  return Fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("\"{}\" would show the metrics to whoever reaches it, as plain text (use a "
+                  "loopback address or unix:PATH, or say insecure_http: true)",
+                  text));
 }
 
 }  // namespace espalier::io

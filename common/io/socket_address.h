@@ -24,4 +24,12 @@ Result<SocketAddress> ParseSocketAddress(const std::string& text);
 // The form that ParseSocketAddress reads, with numbers for names.
 std::string FormatSocketAddress(const SocketAddress& address);
 
+// Whether only processes of this host can reach what listens there: a unix socket, or a loopback
+// address. False for what ParseSocketAddress does not read.
+bool IsLocalAddress(const std::string& text);
+
+// Metrics name jobs and have no guard before them: others than this host's users are to read them
+// only where that is said to be fine. Errors: kInvalidArgument, with the remedy.
+Result<void> CheckMetricsAddress(const std::string& text, bool insecure_http);
+
 }  // namespace espalier::io

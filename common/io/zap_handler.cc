@@ -33,8 +33,8 @@ enum Frame : std::size_t {
 
 class Handler : public ZapHandler {
  public:
-  Handler(AsioEventLoop& loop, NameOfKey name_of_key, Admit admit, OnRefusal on_refusal)
-      : socket_(loop, ZmqSocket::Type::kRouter),
+  Handler(ZmqSocket socket, NameOfKey name_of_key, Admit admit, OnRefusal on_refusal)
+      : socket_(std::move(socket)),
         name_of_key_(std::move(name_of_key)),
         admit_(std::move(admit)),
         on_refusal_(std::move(on_refusal)) {}
@@ -103,8 +103,10 @@ class Handler : public ZapHandler {
 
 Result<std::unique_ptr<ZapHandler>> ZapHandler::Start(AsioEventLoop& loop, NameOfKey name_of_key,
                                                       Admit admit, OnRefusal on_refusal) {
-  auto handler = std::make_unique<Handler>(loop, std::move(name_of_key), std::move(admit),
-                                           std::move(on_refusal));
+  Result<ZmqSocket> socket = ZmqSocket::Open(loop, ZmqSocket::Type::kRouter);
+  if (!socket) return Propagate(socket);
+  auto handler = std::make_unique<Handler>(std::move(*socket), std::move(name_of_key),
+                                           std::move(admit), std::move(on_refusal));
   if (Result<void> bound = handler->Bind(); !bound) return Propagate(bound);
   return handler;
 }

@@ -27,9 +27,34 @@ constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAIL
 class DealerConnection {
  public:
   // server_key: which of options.curve to expect.
-  DealerConnection(AsioEventLoop& loop, const ZmqDealerOptions& options, std::size_t server_key,
-                   const std::string& routing_id)
-      : dealer_(loop, ZmqSocket::Type::kDealer), monitor_(loop, ZmqSocket::Type::kPair) {
+  static Result<std::unique_ptr<DealerConnection>> Open(AsioEventLoop& loop,
+                                                        const ZmqDealerOptions& options,
+                                                        std::size_t server_key,
+                                                        const std::string& routing_id) {
+    Result<ZmqSocket> dealer = ZmqSocket::Open(loop, ZmqSocket::Type::kDealer);
+    if (!dealer) return Propagate(dealer);
+    Result<ZmqSocket> monitor = ZmqSocket::Open(loop, ZmqSocket::Type::kPair);
+    if (!monitor) return Propagate(monitor);
+    std::unique_ptr<DealerConnection> made(
+        new DealerConnection(std::move(*dealer), std::move(*monitor)));
+    Result<void> connected = made->Connect(options, server_key, routing_id);
+    if (!connected) return Propagate(connected);
+    return made;
+  }
+
+  // libzmq's I/O thread, which all sockets share, blocks for ever on an event that nobody can hear
+  // any more; so no events before the hearer goes.
+  ~DealerConnection() { dealer_.StopMonitor(); }
+
+  ZmqSocket& dealer() { return dealer_; }
+  ZmqSocket& monitor() { return monitor_; }
+
+ private:
+  DealerConnection(ZmqSocket dealer, ZmqSocket monitor)
+      : dealer_(std::move(dealer)), monitor_(std::move(monitor)) {}
+
+  Result<void> Connect(const ZmqDealerOptions& options, std::size_t server_key,
+                       const std::string& routing_id) {
     SetLimits(dealer_, options.send_high_water_mark);
     BreakSilentConnections(dealer_, options.silence_limit);
     if (options.curve) {
@@ -42,21 +67,11 @@ class DealerConnection {
     dealer_.Set(ZMQ_ROUTING_ID, routing_id);
     std::string events = "inproc://connection-";
     for (const char c : routing_id) events += fmt::format("{:02x}", static_cast<unsigned char>(c));
-    dealer_.Monitor(events, kEvents);
-    const Result<void> joined = monitor_.Connect(events);
-    ESPALIER_CHECK(joined, "error={}", joined.error().message);
+    if (Result<void> told = dealer_.Monitor(events, kEvents); !told) return told;
+    if (Result<void> joined = monitor_.Connect(events); !joined) return joined;
+    return dealer_.Connect(options.endpoint);
   }
 
-  // libzmq's I/O thread, which all sockets share, blocks for ever on an event that nobody can hear
-  // any more; so no events before the hearer goes.
-  ~DealerConnection() { dealer_.StopMonitor(); }
-
-  Result<void> Connect(const std::string& endpoint) { return dealer_.Connect(endpoint); }
-
-  ZmqSocket& dealer() { return dealer_; }
-  ZmqSocket& monitor() { return monitor_; }
-
- private:
   ZmqSocket dealer_;
   ZmqSocket monitor_;
 };
@@ -67,10 +82,11 @@ class DealerBus : public ZmqDealerBus {
       : loop_(loop), options_(options), joiner_(options.max_message_bytes) {}
 
   Result<void> Open() {
-    connection_ =
-        std::make_unique<DealerConnection>(loop_, options_, server_key_, RandomRoutingId());
+    auto opened = DealerConnection::Open(loop_, options_, server_key_, RandomRoutingId());
+    if (!opened) return Propagate(opened);
+    connection_ = std::move(*opened);
     established_ = false;
-    return connection_->Connect(options_.endpoint);
+    return {};
   }
 
   void SetHandlers(Handlers handlers) override {
@@ -153,13 +169,19 @@ class DealerBus : public ZmqDealerBus {
   void Reopen(Duration pause) {
     reopening_ = loop_.After(0s, [this, pause] {
       connection_.reset();
-      reopening_ = loop_.After(pause, [this] {
-        reopening_.reset();
-        const Result<void> opened = Open();
-        ESPALIER_CHECK(opened, "error={}", opened.error().message);  // it was possible before
-        Listen();
-      });
+      reopening_ = loop_.After(pause, [this] { TryAgain(); });
     });
+  }
+
+  void TryAgain() {
+    const Result<void> opened = Open();
+    if (!opened) {
+      Log(LogLevel::kError, "event=controller_not_called error=\"{}\"", opened.error().message);
+      reopening_ = loop_.After(RandomPause(2s, 4s), [this] { TryAgain(); });
+      return;
+    }
+    reopening_.reset();
+    Listen();
   }
 
   Duration RandomPause(std::chrono::milliseconds least, std::chrono::milliseconds most) {

@@ -22,13 +22,13 @@ inline constexpr int kReceiveHighWaterMark = 256;
 // Bounds on what libzmq keeps for each peer of the socket.
 void SetLimits(ZmqSocket& socket, int send_high_water_mark);
 
-// Has the kernel ask the host of each peer of the socket for a sign of life when nothing else comes,
-// about five times in `silence_limit`, and break the connection when none came, or nothing was
-// acknowledged, for so long (whole seconds, 1 at least). TCP alone would wait for minutes: a network
-// that comes and goes leaves connections that are dead at one end. A peer whose process hangs is not
-// found, as its kernel answers: heartbeats of the controller and reports of the agents tell that.
-// libzmq's own heartbeats would find both, but the time that they take grows with the square of the
-// number of peers (docs/decisions.md).
+// Has the kernel ask the host of each peer of the socket for a sign of life when nothing else
+// comes, about five times in `silence_limit`, and break the connection when none came, or nothing
+// was acknowledged, for so long (whole seconds, 1 at least). TCP alone would wait for minutes: a
+// network that comes and goes leaves connections that are dead at one end. A peer whose process
+// hangs is not found, as its kernel answers: heartbeats of the controller and reports of the agents
+// tell that. libzmq's own heartbeats would find both, but the time that they take grows with the
+// square of the number of peers (docs/decisions.md).
 void BreakSilentConnections(ZmqSocket& socket, Duration silence_limit);
 
 // Sends a message (not empty), behind a routing id where there is one ("": none).

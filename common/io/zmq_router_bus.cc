@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <random>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -51,6 +52,9 @@ std::size_t MostConnections() {
   const auto most = static_cast<std::size_t>(limit.rlim_cur);
   return most > 2 * kOtherDescriptors ? most - kOtherDescriptors : most / 2;
 }
+
+// One thread decrypts for some thousand agents; the loop and others want cores, too.
+int ThreadsFor(unsigned cores) { return static_cast<int>(std::clamp(cores / 2, 1U, 4U)); }
 
 struct StringHash {
   using is_transparent = void;
@@ -133,12 +137,13 @@ struct Dropped {
 
 class RouterBus : public ZmqRouterBus {
  public:
-  RouterBus(AsioEventLoop& loop, const ZmqRouterOptions& options)
+  RouterBus(AsioEventLoop& loop, const ZmqRouterOptions& options, ZmqSocket socket,
+            ZmqSocket monitor)
       : loop_(loop),
         curve_(options.curve),
         limits_(options.limits),
-        socket_(loop, ZmqSocket::Type::kRouter),
-        monitor_(loop, ZmqSocket::Type::kPair),
+        socket_(std::move(socket)),
+        monitor_(std::move(monitor)),
         connections_({.connections = MostConnections(),
                       .unheard_bytes =
                           2 * static_cast<std::uint64_t>(options.max_message_bytes) + kSlackBytes,
@@ -244,9 +249,10 @@ class RouterBus : public ZmqRouterBus {
     const std::string events = fmt::format("inproc://router-{:08x}{:08x}", random(), random());
     // libzmq's I/O thread would wait for room in its queue of events while it holds a lock.
     monitor_.Set(ZMQ_RCVHWM, 0);
-    socket_.Monitor(events, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
-                                ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                                ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL);
+    constexpr int kEvents = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
+                            ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                            ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+    if (Result<void> told = socket_.Monitor(events, kEvents); !told) return told;
     return monitor_.Connect(events);
   }
 
@@ -467,7 +473,12 @@ std::string PeerRefusalText(PeerRefusal::Cause cause) {
 
 Result<std::unique_ptr<ZmqRouterBus>> ZmqRouterBus::Bind(AsioEventLoop& loop,
                                                          const ZmqRouterOptions& options) {
-  auto bus = std::make_unique<RouterBus>(loop, options);
+  SetZmqThreads(loop, ThreadsFor(std::thread::hardware_concurrency()));
+  Result<ZmqSocket> socket = ZmqSocket::Open(loop, ZmqSocket::Type::kRouter);
+  if (!socket) return Propagate(socket);
+  Result<ZmqSocket> monitor = ZmqSocket::Open(loop, ZmqSocket::Type::kPair);
+  if (!monitor) return Propagate(monitor);
+  auto bus = std::make_unique<RouterBus>(loop, options, std::move(*socket), std::move(*monitor));
   if (Result<void> bound = bus->Bind(options.endpoint); !bound) return Propagate(bound);
   return bus;
 }

@@ -72,6 +72,13 @@ Result<void> CheckTcpPort(const std::string& endpoint) {
   return EndpointError(endpoint, EINVAL);
 }
 
+tl::unexpected<Error> NoSocket() {
+  return Fail(ErrorCode::kResourceExhausted,
+              fmt::format("no ZeroMQ socket: {} (let the process have more descriptors: ulimit -n, "
+                          "LimitNOFILE= of its unit)",
+                          zmq_strerror(errno)));
+}
+
 int ZmqType(ZmqSocket::Type type) {
   switch (type) {
     case ZmqSocket::Type::kRouter:
@@ -90,6 +97,10 @@ int ZmqType(ZmqSocket::Type type) {
 void* ZmqContextOf(AsioEventLoop& loop) {
   auto& context = *static_cast<boost::asio::io_context*>(loop.context());
   return boost::asio::use_service<ZmqContextService>(context).context();
+}
+
+void SetZmqThreads(AsioEventLoop& loop, int threads) {
+  zmq_ctx_set(ZmqContextOf(loop), ZMQ_IO_THREADS, threads);
 }
 
 struct ZmqFrame::Impl {
@@ -121,10 +132,8 @@ int ZmqFrame::SourceDescriptor() const { return zmq_msg_get(&impl_->message, ZMQ
 // consume that edge. So a turn goes on until a receive finds nothing (which is when libzmq has
 // looked at everything), and every send outside of a turn is followed by one.
 struct ZmqSocket::Impl : std::enable_shared_from_this<ZmqSocket::Impl> {
-  Impl(AsioEventLoop& the_loop, Type type)
-      : loop(the_loop), socket(zmq_socket(ZmqContextOf(the_loop), ZmqType(type))) {
-    ESPALIER_CHECK(socket != nullptr, "error={}", zmq_strerror(errno));
-  }
+  // The socket becomes its own.
+  Impl(AsioEventLoop& the_loop, void* the_socket) : loop(the_loop), socket(the_socket) {}
   ~Impl() {
     watch.reset();  // before the descriptor goes
     zmq_close(socket);
@@ -157,11 +166,16 @@ struct ZmqSocket::Impl : std::enable_shared_from_this<ZmqSocket::Impl> {
   bool in_turn = false;
 };
 
-ZmqSocket::ZmqSocket(AsioEventLoop& loop, Type type) : impl_(std::make_shared<Impl>(loop, type)) {
-  Set(ZMQ_LINGER, 0);
+ZmqSocket::ZmqSocket(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) { Set(ZMQ_LINGER, 0); }
+
+Result<ZmqSocket> ZmqSocket::Open(AsioEventLoop& loop, Type type) {
+  void* const socket = zmq_socket(ZmqContextOf(loop), ZmqType(type));
+  if (socket == nullptr) return NoSocket();
+  return ZmqSocket(std::make_shared<Impl>(loop, socket));
 }
 
 ZmqSocket::~ZmqSocket() = default;
+ZmqSocket::ZmqSocket(ZmqSocket&&) noexcept = default;
 
 void ZmqSocket::Set(int option, int value) {
   const int rc = zmq_setsockopt(impl_->socket, option, &value, sizeof value);
@@ -199,9 +213,9 @@ std::string ZmqSocket::LastEndpoint() const {
   return text;
 }
 
-void ZmqSocket::Monitor(const std::string& inproc_endpoint, int events) {
-  const int rc = zmq_socket_monitor(impl_->socket, inproc_endpoint.c_str(), events);
-  ESPALIER_CHECK(rc == 0, "error={}", zmq_strerror(errno));
+Result<void> ZmqSocket::Monitor(const std::string& inproc_endpoint, int events) {
+  if (zmq_socket_monitor(impl_->socket, inproc_endpoint.c_str(), events) == 0) return {};
+  return NoSocket();
 }
 
 void ZmqSocket::StopMonitor() { zmq_socket_monitor(impl_->socket, nullptr, 0); }

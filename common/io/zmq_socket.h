@@ -15,6 +15,10 @@ namespace espalier::io {
 // The ZeroMQ context of a loop (a void* as libzmq has it): made on first use, ended with the loop.
 void* ZmqContextOf(AsioEventLoop& loop);
 
+// How many threads of libzmq move the loop's connections (and decrypt): 1 unless this is called
+// before the loop's first socket.
+void SetZmqThreads(AsioEventLoop& loop, int threads);
+
 // One frame, whose memory is libzmq's and is kept from one Receive to the next.
 class ZmqFrame {
  public:
@@ -42,10 +46,11 @@ class ZmqSocket {
  public:
   enum class Type { kRouter, kDealer, kPair };
 
-  ZmqSocket(AsioEventLoop& loop, Type type);
+  // Errors: kResourceExhausted where there is no descriptor left for it.
+  static Result<ZmqSocket> Open(AsioEventLoop& loop, Type type);
   ~ZmqSocket();
-  ZmqSocket(const ZmqSocket&) = delete;
-  ZmqSocket& operator=(const ZmqSocket&) = delete;
+  ZmqSocket(ZmqSocket&&) noexcept;
+  ZmqSocket& operator=(ZmqSocket&&) = delete;
 
   // `option` is one of ZMQ_...; the value must be one that libzmq accepts.
   void Set(int option, int value);
@@ -56,8 +61,8 @@ class ZmqSocket {
   Result<void> Connect(const std::string& endpoint);
   std::string LastEndpoint() const;
   // Events of the connection, read from a ZmqSocket that is connected to `inproc_endpoint` and
-  // lives until StopMonitor.
-  void Monitor(const std::string& inproc_endpoint, int events);
+  // lives until StopMonitor. Errors: as Open.
+  Result<void> Monitor(const std::string& inproc_endpoint, int events);
   void StopMonitor();
 
   // Calls take_one() as long as it returns true; kMessagesPerTurn times in a turn of the loop.
@@ -73,6 +78,8 @@ class ZmqSocket {
 
  private:
   struct Impl;
+  explicit ZmqSocket(std::shared_ptr<Impl> impl);
+
   std::shared_ptr<Impl> impl_;  // turns that are posted hold a weak one
 };
 

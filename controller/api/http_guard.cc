@@ -21,6 +21,8 @@ constexpr Route kSession = {"GET", "/api/v1/session"};
 constexpr std::string_view kCookie = "espalier=";
 constexpr std::string_view kBearer = "Bearer ";
 constexpr std::size_t kMostLogins = 1'024;
+// With one token, so that nobody's logins end those of others.
+constexpr std::size_t kMostLoginsOfToken = 32;
 constexpr auto kLoginLasts = std::chrono::hours(12);
 
 bool Asks(const HttpRequest& request, const Route& route) {
@@ -160,7 +162,7 @@ HttpResponse HttpGuard::LogIn(const HttpRequest& request) {
     on_refusal_(request.peer, "wrong token");
     return Failure(401, "unauthenticated", "this token is not known, or not any more");
   }
-  DropOldLogins();
+  DropOldLogins(hash);
   const std::string cookie = identity::MakeToken();
   logins_[identity::HashToken(cookie)] = {hash, clock_() + kLoginLasts};
   HttpResponse response{.body = fmt::format("{{\"role\": \"{}\"}}\n", RoleName(caller->role))};
@@ -179,12 +181,22 @@ HttpResponse HttpGuard::LogOut(const HttpRequest& request) {
   return response;
 }
 
-void HttpGuard::DropOldLogins() {
+void HttpGuard::DropOldLogins(const std::string& token_hash) {
   const WallTime now = clock_();
   std::erase_if(logins_, [&](const auto& login) { return login.second.until <= now; });
-  if (logins_.size() < kMostLogins) return;
-  logins_.erase(
-      std::ranges::min_element(logins_, {}, [](const auto& login) { return login.second.until; }));
+  const auto end_oldest = [&](const auto& is_meant) {
+    auto oldest = logins_.end();
+    for (auto login = logins_.begin(); login != logins_.end(); ++login) {
+      if (!is_meant(login->second)) continue;
+      if (oldest == logins_.end() || login->second.until < oldest->second.until) oldest = login;
+    }
+    logins_.erase(oldest);
+  };
+  const auto is_of_token = [&](const Login& login) { return login.token_hash == token_hash; };
+  const auto of_token =
+      std::ranges::count_if(logins_, [&](const auto& login) { return is_of_token(login.second); });
+  if (static_cast<std::size_t>(of_token) >= kMostLoginsOfToken) return end_oldest(is_of_token);
+  if (logins_.size() >= kMostLogins) end_oldest([](const Login&) { return true; });
 }
 
 }  // namespace espalier::controller

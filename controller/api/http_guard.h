@@ -60,7 +60,8 @@ class HttpGuard {
                                          const std::optional<Caller>& caller);
   io::HttpResponse LogIn(const io::HttpRequest& request);
   io::HttpResponse LogOut(const io::HttpRequest& request);
-  void DropOldLogins();
+  // Makes room for another login with this token.
+  void DropOldLogins(const std::string& token_hash);
 
   const identity::AccessTokens& tokens_;
   const WallClock clock_;

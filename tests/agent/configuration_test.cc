@@ -47,6 +47,19 @@ TEST_F(ConfigurationTest, EmptyFileMeansTheDefaults) {
   EXPECT_TRUE(config->probing);
 }
 
+TEST_F(ConfigurationTest, MetricsAreForThisHostUnlessToldOtherwise) {
+  for (const char* address : {"0.0.0.0:9181", "[::]:9181", "10.0.0.1:9181"}) {
+    const std::string line = fmt::format("http: \"{}\"\n", address);
+    const Result<Configuration> refused = Read(line);
+    ASSERT_FALSE(refused) << address;
+    EXPECT_NE(refused.error().message.find("insecure_http: true"), std::string::npos);
+    EXPECT_TRUE(Read(line + "insecure_http: true\n"));
+  }
+  for (const char* address : {"127.0.0.2:9181", "[::1]:9181", "localhost:9181", "unix:/run/h"}) {
+    EXPECT_TRUE(Read(fmt::format("http: \"{}\"\n", address))) << address;
+  }
+}
+
 TEST_F(ConfigurationTest, EveryFieldIsTaken) {
   const Result<Configuration> config = Read(R"(
       name: "h3" controller: "ipc:///run/c" local_socket: "/run/a" nic: "eth0" nic: "10.0.0.1"

@@ -209,13 +209,17 @@ TEST_F(Daemon, LivesThroughNoiseOnTheAgentsPort) {
   AwaitEvent("peer_refused");
 }
 
-TEST_F(Daemon, SpeaksTlsWhereItHasACertificate) {
-  const auto made =
-      lab::RunCommand({.argv = {"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                                "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-subj",
-                                "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
-                                "-keyout", Path("tls.key"), "-out", Path("tls.pem")}});
+// A certificate of localhost's own, and its key.
+void MakeCertificate(const std::string& key, const std::string& certificate) {
+  const auto made = lab::RunCommand(
+      {.argv = {"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                "-nodes", "-days", "1", "-subj", "/CN=localhost", "-addext",
+                "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate}});
   ASSERT_TRUE(made && made->exit_code == 0) << (made ? made->err : made.error().message);
+}
+
+TEST_F(Daemon, SpeaksTlsWhereItHasACertificate) {
+  MakeCertificate(Path("tls.key"), Path("tls.pem"));
   WriteConfig("tls_certificate_file: \"" + Path("tls.pem") + "\" tls_key_file: \"" +
               Path("tls.key") + "\"\n");
   chmod(Path("tls.key").c_str(), 0644);
@@ -235,6 +239,28 @@ TEST_F(Daemon, SpeaksTlsWhereItHasACertificate) {
   EXPECT_EQ(ask("https://127.0.0.1" + port, Path("tls.pem")).error().code,
             ErrorCode::kPermissionDenied);  // it is no certificate for this name
   EXPECT_FALSE(ask("127.0.0.1" + port, ""));
+  // The next certificate takes over on reload, and one that is none does not.
+  const std::string first = Path("first.pem");
+  const std::string second = Path("second.pem");
+  std::filesystem::copy(Path("tls.pem"), first);
+  const auto reload = [&](const std::string& ca) {
+    const auto done = io::HttpFetch(
+        "https://localhost" + port, "POST", "/api/v1/reload", "", 60s,
+        {.headers = {{"Authorization", "Bearer " + Token(Role::kAdmin)}}, .ca_file = ca});
+    EXPECT_TRUE(done && done->status == 200);
+  };
+  MakeCertificate(Path("tls.key"), Path("tls.pem"));
+  std::filesystem::copy(Path("tls.pem"), second);
+  reload(first);
+  for (int i = 0; i < 600 && !ask("https://localhost" + port, second); ++i) {
+    std::this_thread::sleep_for(100ms);
+  }
+  EXPECT_TRUE(ask("https://localhost" + port, second));
+  EXPECT_FALSE(ask("https://localhost" + port, first));
+  std::ofstream(Path("tls.pem")) << "no certificate";
+  reload(second);
+  reload(second);  // answered after the thread of HTTP has read what the first one told it to
+  EXPECT_TRUE(ask("https://localhost" + port, second));
 }
 
 }  // namespace

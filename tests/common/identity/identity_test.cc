@@ -36,6 +36,21 @@ class Identity : public testing::Test {
   const std::string path_ = folder_.path() + "/keys";
 };
 
+TEST_F(Identity, FilesOfOtherUsersAreNotTrusted) {
+  const std::string secret = folder_.path() + "/secret";
+  std::ofstream(secret) << "s";
+  ASSERT_EQ(chmod(secret.c_str(), 0600), 0);
+  ASSERT_TRUE(ReadSecretFile(secret));
+  if (chown(secret.c_str(), 12'345, static_cast<gid_t>(-1)) != 0) {
+    GTEST_SKIP() << "this user cannot give files away";
+  }
+  for (const auto& read : {ReadSecretFile(secret), ReadTrustedFile(secret)}) {
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().code, ErrorCode::kPermissionDenied);
+    EXPECT_THAT(read.error().message, HasSubstr("chown root " + secret));
+  }
+}
+
 TEST_F(Identity, SecretsAreForTheirOwnerOnly) {
   KeyFolder folder = Open();
   ASSERT_TRUE(folder.MakeController(kNow));

@@ -4,12 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <random>
 
+#include "common/base/unique_fd.h"
 #include "common/io/zmq_socket.h"
 #include "tests/common/io/asio_harness.h"
 #include "tests/common/io/bus_contract.h"
@@ -201,6 +203,24 @@ TEST_F(ZmqBus, StrangersOnThePortChangeNothing) {
   for (const int stranger : strangers) close(stranger);
   EXPECT_TRUE(std::all_of(controller.received.begin(), controller.received.end(),
                           [](const auto& message) { return message.bytes == "x"; }));
+}
+
+// A process without descriptors goes on, and connects when there are some again.
+TEST(ZmqSockets, ThatCannotBeMadeAreAnError) {
+  AsioEventLoop loop;
+  auto router = ZmqRouterBus::Bind(loop, {.endpoint = "tcp://127.0.0.1:*"});
+  ASSERT_TRUE(router) << router.error().message;
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const UniqueFd first_free(dup(0));
+  rlimit none = limit;
+  none.rlim_cur = static_cast<rlim_t>(first_free.get()) + 1;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto refused = ZmqDealerBus::Connect(loop, {.endpoint = (*router)->endpoint()});
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted) << refused.error().message;
+  EXPECT_TRUE(ZmqDealerBus::Connect(loop, {.endpoint = (*router)->endpoint()}));
 }
 
 }  // namespace

@@ -179,6 +179,38 @@ TEST_F(LiveApiTest, LoggingInIsAsTheDescriptionSays) {
   expect(Call("POST", "/api/v1/logout"), "LoggedOut");
 }
 
+// 1,024 logins with one token once ended everybody's.
+TEST_F(LiveApiTest, ManyLoginsWithOneTokenEndNobodyElses) {
+  const std::string other = "esp_other";
+  ASSERT_TRUE(tokens_.Add(
+      {.name = "bob", .role = identity::Role::kViewer, .sha256 = identity::HashToken(other)}));
+  const auto log_in = [&](const std::string& token) {
+    const io::HttpResponse answer = Call("POST", "/api/v1/login", {}, {}, token);
+    for (const auto& [name, value] : answer.headers) {
+      if (name == "Set-Cookie") return value.substr(0, value.find(';'));
+    }
+    return std::string();
+  };
+  const auto is_in = [&](const std::string& cookie) {
+    std::optional<io::HttpResponse> answer;
+    guard_.Handle({.method = "GET",
+                   .path = "/api/v1/session",
+                   .query = {},
+                   .headers = {{"cookie", cookie}},
+                   .peer = "10.0.0.1"},
+                  [&](io::HttpResponse response) { answer = std::move(response); });
+    return answer && answer->status == 200;
+  };
+  const std::string bobs = log_in(other);
+  const std::string first = log_in(kToken);
+  ASSERT_TRUE(is_in(bobs) && is_in(first));
+  std::string last;
+  for (int i = 0; i < 1'100; ++i) last = log_in(kToken);
+  EXPECT_TRUE(is_in(bobs));
+  EXPECT_TRUE(is_in(last));
+  EXPECT_FALSE(is_in(first));
+}
+
 TEST_F(LiveApiTest, DoneActionsAndTheirTracesAreAsTheDescriptionSays) {
   const JsonValue description = Description();
   const auto expect = [&](const io::HttpResponse& answer, const std::string& schema) {

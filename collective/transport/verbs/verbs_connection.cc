@@ -20,7 +20,6 @@ namespace {
 
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kLongestReason = 448;
 constexpr std::uint32_t kSpareRequests = 8;  // for notices other than of released messages
 
 // Whether its queue pair can receive.
@@ -161,7 +160,7 @@ bool VerbsConnection::IsFlushed() const {
 }
 
 bool VerbsConnection::Move(bool looks_at_socket) {
-  const bool received = looks_at_socket && ReceiveFrames();
+  const bool received = looks_at_socket && ReceiveNotices();
   const bool polled = PollQueue();
   for (const auto& lane : lanes_) StepRenewal(*lane);
   Post();
@@ -402,37 +401,19 @@ void VerbsConnection::PostMessages() {
   }
 }
 
-bool VerbsConnection::ReceiveFrames() {
+bool VerbsConnection::ReceiveNotices() {
   bool any = false;
   while (!has_ended_ && !abort_) {
-    Notice notice;
-    std::array<std::byte, sizeof(Notice) + kLongestReason> bytes;
-    const std::size_t known = frame_.size();
-    std::size_t whole = sizeof(Notice);
-    if (known >= sizeof(Notice)) {
-      std::memcpy(&notice, frame_.data(), sizeof(notice));
-      whole += std::min<std::size_t>(notice.reason_bytes, kLongestReason);
-    }
-    if (known < whole) {
-      const ssize_t received =
-          ::recv(socket_.get(), bytes.data(), whole - known, MSG_DONTWAIT | MSG_NOSIGNAL);
-      if (received < 0 && errno == EINTR) continue;
-      if (received < 0 && errno == EAGAIN) return any;
-      if (received <= 0) {
-        End(received == 0 ? "it closed the connection" : std::strerror(errno));
-        return true;
-      }
-      frame_.insert(frame_.end(), bytes.begin(), bytes.begin() + received);
-      continue;
-    }
+    const NoticeReader::State state = reader_.Read(socket_.get());
+    if (state == NoticeReader::State::kNothing) return any;
     any = true;
-    if (notice.kind == NoticeKind::kAbort) {
-      abort_.emplace(reinterpret_cast<const char*>(frame_.data()) + sizeof(Notice),
-                     whole - sizeof(Notice));
+    if (state == NoticeReader::State::kEnded) {
+      End(reader_.why_ended());
+    } else if (reader_.notice().kind == NoticeKind::kAbort) {
+      abort_.emplace(reader_.reason());
     } else {
-      HandleNotice(notice);
+      HandleNotice(reader_.notice());
     }
-    frame_.clear();
   }
   return any;
 }

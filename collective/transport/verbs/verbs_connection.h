@@ -13,6 +13,7 @@
 
 #include "collective/transport/transport.h"
 #include "collective/transport/verbs/lane.h"
+#include "collective/transport/verbs/notice_reader.h"
 #include "collective/transport/verbs/verbs_transport.h"
 #include "common/base/unique_fd.h"
 #include "common/verbs/verbs.h"
@@ -100,7 +101,7 @@ class VerbsConnection : public Outbox, public Inbox {
   void HandleSent(Lane& lane, bool succeeded);
   void HandleMessage(std::uint32_t low_bits);
   void HandleNotice(const Notice& notice);
-  bool ReceiveFrames();
+  bool ReceiveNotices();
   void Post();
   void PostNotices();
   void PostMessages();
@@ -142,7 +143,7 @@ class VerbsConnection : public Outbox, public Inbox {
   Message message_;
 
   std::deque<Notice> notices_;  // to be sent
-  std::vector<std::byte> frame_;
+  NoticeReader reader_;         // of those that come over TCP
   bool needs_slot_ = false;
   bool needs_message_ = false;
   bool has_ended_ = false;

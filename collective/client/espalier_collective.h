@@ -81,10 +81,10 @@ struct espalier_comm_options {
  * of them see, or "tcp://ADDRESS:PORT", where rank 0 listens for as long as it is in the group.
  * Over TCP and verbs the ranks prove to each other that they have the job's key: 64 hexadecimal
  * digits in the file that $ESPALIER_JOB_KEY_FILE names, or in $ESPALIER_JOB_KEY; where the store is
- * a folder, in a file in it that the first rank makes. Without a key they meet at loopback addresses
- * only, unless $ESPALIER_INSECURE_GROUPS is 1.
- * Returns when all have come. options may be NULL. On an error its words are put
- * into `error` (cut to error_bytes; may be NULL) and *comm is NULL.
+ * a folder, in a file in it that the first rank makes. Without a key they meet at loopback
+ * addresses only, unless $ESPALIER_INSECURE_GROUPS is 1. Returns when all have come. options may be
+ * NULL. On an error its words are put into `error` (cut to error_bytes; may be NULL) and *comm is
+ * NULL.
  *
  * With `agent` in the options, `name` is a job that `espalier job start` has started, or not. Where
  * the agents of all ranks have plans for it within half of the timeout, this is

@@ -11,8 +11,8 @@ namespace espalier::identity {
 // Errors: kPermissionDenied, with the remedy, where others can; those of io::ReadFile.
 Result<std::string> ReadSecretFile(const std::string& path);
 
-// A file of such an owner that others may read, but not change: who writes it decides who is trusted.
-// Errors: as above.
+// A file of such an owner that others may read, but not change: who writes it decides who is
+// trusted. Errors: as above.
 Result<std::string> ReadTrustedFile(const std::string& path);
 
 }  // namespace espalier::identity

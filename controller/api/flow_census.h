@@ -47,6 +47,12 @@ class FlowCensus {
   const LinkTraffic& traffic() const { return traffic_; }
   std::int64_t max_link_flows() const;
   const std::map<std::uint32_t, JobFigures>& jobs() const { return jobs_; }
+  // All zeros for a job that has no flows.
+  const JobFigures& FiguresOf(std::uint32_t job) const {
+    static const JobFigures idle;
+    const auto found = jobs_.find(job);
+    return found == jobs_.end() ? idle : found->second;
+  }
 
  private:
   std::int64_t flows_ = 0;

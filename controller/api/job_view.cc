@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
+#include <deque>
 #include <numeric>
+#include <set>
 
 #include "common/io/json.h"
 #include "controller/api/flow_view.h"
@@ -40,47 +41,49 @@ void WriteRounds(JsonWriter& json, const State& state, std::uint32_t job, TimePo
   json.EndArray();
 }
 
-void WriteJobs(JsonWriter& json, const State& state, TimePoint now, const FlowCensus& census,
-               bool coarse) {
+void WriteJob(JsonWriter& json, const State& state, TimePoint now, std::uint32_t index,
+              const JobFigures& job, const LinkTraffic& traffic, bool coarse) {
   const auto rate = [coarse](std::uint64_t bps) {
     return static_cast<std::int64_t>(coarse ? CoarseRate(bps) : bps);
   };
-  std::map<std::uint32_t, const JobFigures*> jobs;
-  for (const auto& [index, job] : census.jobs()) jobs[index] = &job;
-  const JobFigures idle;
-  for (std::uint32_t job = 0; job < state.flows.jobs().size(); ++job) {
-    const std::deque<JobRound> rounds = state.rounds.Finished(job, now);
-    if (!rounds.empty() && now - rounds.back().ended < kRemembered) jobs.try_emplace(job, &idle);
-  }
-  json.BeginArray();
-  for (const auto& [index, job] : jobs) {
-    json.BeginObject();
-    json.Key("job").String(state.flows.JobName(index));
-    json.Key("flows").Integer(job->flows);
-    json.Key("flows_routed").Integer(job->routed);
-    json.Key("flows_unroutable").Integer(job->unroutable);
-    json.Key("achieved_bps").Integer(rate(job->achieved_bps));
-    json.Key("slowest_flow_bps").Integer(rate(job->slowest_bps.value_or(0)));
-    json.Key("max_link_flows").Integer(job->MaxLinkFlows(census.traffic()));
-    WriteRounds(json, state, index, now);
-    json.EndObject();
-  }
-  json.EndArray();
+  json.BeginObject();
+  json.Key("job").String(state.flows.JobName(index));
+  json.Key("flows").Integer(job.flows);
+  json.Key("flows_routed").Integer(job.routed);
+  json.Key("flows_unroutable").Integer(job.unroutable);
+  json.Key("achieved_bps").Integer(rate(job.achieved_bps));
+  json.Key("slowest_flow_bps").Integer(rate(job.slowest_bps.value_or(0)));
+  json.Key("max_link_flows").Integer(job.MaxLinkFlows(traffic));
+  WriteRounds(json, state, index, now);
+  json.EndObject();
 }
 
 }  // namespace
 
-std::string JobsView(State& state, TimePoint now) {
+std::vector<std::uint32_t> JobsToShow(const State& state, TimePoint now, const FlowCensus& census) {
+  std::set<std::uint32_t> jobs;
+  for (const auto& [index, job] : census.jobs()) jobs.insert(index);
+  for (std::uint32_t job = 0; job < state.flows.jobs().size(); ++job) {
+    const std::deque<JobRound> rounds = state.rounds.Finished(job, now);
+    if (!rounds.empty() && now - rounds.back().ended < kRemembered) jobs.insert(job);
+  }
+  return {jobs.begin(), jobs.end()};
+}
+
+std::string JobView(const State& state, TimePoint now, std::uint32_t job,
+                    const FlowCensus& census) {
   JsonWriter json;
-  json.BeginObject().Key("jobs");
-  WriteJobs(json, state, now, FlowCensus::Take(state), /*coarse=*/false);
-  json.EndObject();
+  WriteJob(json, state, now, job, census.FiguresOf(job), census.traffic(), /*coarse=*/false);
   return json.Text();
 }
 
 std::string LiveJobs(const State& state, TimePoint now, const FlowCensus& census) {
   JsonWriter json;
-  WriteJobs(json, state, now, census, /*coarse=*/true);
+  json.BeginArray();
+  for (const std::uint32_t job : JobsToShow(state, now, census)) {
+    WriteJob(json, state, now, job, census.FiguresOf(job), census.traffic(), /*coarse=*/true);
+  }
+  json.EndArray();
   return json.Text();
 }
 

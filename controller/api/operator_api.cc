@@ -192,7 +192,11 @@ struct List {
   std::string_view path;
   void (*list)(Controller& controller, const Page& page, ListDone done);
 };
-constexpr List kLists[] = {{"/api/v1/flows", ListFlows}, {"/api/v1/agents", ListAgents}};
+constexpr List kLists[] = {{"/api/v1/flows", ListFlows},
+                           {"/api/v1/agents", ListAgents},
+                           {"/api/v1/links", ListLinks},
+                           {"/api/v1/jobs", ListJobs},
+                           {"/api/v1/plans", ListPlans}};
 
 const List* FindList(const HttpRequest& request) {
   const auto* const found = std::find_if(std::begin(kLists), std::end(kLists),
@@ -212,7 +216,9 @@ void AnswerList(Controller& controller, const List& list, const HttpRequest& req
   if (*limit == std::optional<std::uint64_t>(0)) {
     return respond(Failed({ErrorCode::kInvalidArgument, "limit is a number from 1"}));
   }
-  const Page page{*limit, Query(request, "after")};
+  const auto since = Number(request, "since");
+  if (!since) return respond(Failed(since.error()));
+  const Page page{*limit, Query(request, "after"), since->value_or(0)};
   list.list(controller, page, [respond = std::move(respond)](Result<std::string> body) {
     respond(OkOrFailed(std::move(body)));
   });
@@ -252,10 +258,6 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
        [](Api& api, const Request& request) {
          return OkOrFailed(ExplainView(api.controller_, Query(request, "flow")));
        }},
-      {"/api/v1/jobs",
-       [](Api& api, const Request&) {
-         return Ok(JobsView(api.controller_.state(), api.controller_.Now()));
-       }},
       {"/api/v1/forests",
        [](Api& api, const Request&) { return Ok(ForestsView(api.controller_)); }},
       {"/api/v1/forests/plan",
@@ -269,7 +271,6 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
       {"/api/v1/stream", [](Api& api, const Request&) { return api.OpenStream(); }},
       {"/api/v1/openapi.json",
        [](Api&, const Request&) { return Ok(std::string(FindPageFile("/openapi.json")->text)); }},
-      {"/api/v1/links", [](Api& api, const Request&) { return Ok(LinksView(api.controller_)); }},
       {"/api/v1/predict",
        [](Api& api, const Request&) { return Ok(PredictView(api.controller_)); }},
       {"/api/v1/policies",
@@ -280,11 +281,6 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
        [](Api& api, const Request& request) {
          const auto since = Number(request, "since");
          return since ? Ok(EventsView(api.controller_, since->value_or(0))) : Failed(since.error());
-       }},
-      {"/api/v1/plans",
-       [](Api& api, const Request& request) {
-         const auto since = Number(request, "since");
-         return since ? Ok(PlansView(api.controller_, since->value_or(0))) : Failed(since.error());
        }},
   };
   return kViews;

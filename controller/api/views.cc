@@ -127,21 +127,6 @@ std::string LiveStatus(const State& state, const FlowCensus& census, const LoadS
   return json.Text();
 }
 
-std::string LinksView(Controller& controller) {
-  State& state = controller.state();
-  const FlowCensus census = FlowCensus::Take(state);
-  JsonWriter json;
-  json.BeginObject();
-  json.Key("version").Integer(state.topology.version());
-  json.Key("max_link_flows").Integer(census.max_link_flows());
-  json.Key("links").BeginArray();
-  for (std::size_t i = 0; i < state.topology.links().size(); ++i) {
-    WriteLink(json, state, LinkId(static_cast<std::int32_t>(i)), census.traffic());
-  }
-  json.EndArray().EndObject();
-  return json.Text();
-}
-
 std::string LiveAgent(const State& state, AgentId id) {
   JsonWriter json;
   WriteAgent(json.BeginObject(), state, id);
@@ -158,29 +143,23 @@ std::string AgentView(Controller& controller, AgentId id) {
   return json.Text();
 }
 
-std::string PlansView(Controller& controller, std::uint64_t since) {
+std::string PlanView(Controller& controller, const PlanEntry& entry) {
   State& state = controller.state();
+  const auto from = state.paths.FindAttachment(entry.source);
+  const auto to = state.paths.FindAttachment(entry.destination);
+  const auto paths = state.paths.Between(from->leaf, to->leaf);
   JsonWriter json;
-  json.BeginObject().Key("plans").BeginArray();
-  for (const PlanEntry& entry : state.plans.entries()) {
-    if (entry.sequence <= since) continue;
-    const auto from = state.paths.FindAttachment(entry.source);
-    const auto to = state.paths.FindAttachment(entry.destination);
-    const auto paths = state.paths.Between(from->leaf, to->leaf);
-    json.BeginObject();
-    json.Key("sequence").Integer(static_cast<std::int64_t>(entry.sequence));
-    json.Key("time").String(TimeOf(controller, entry.time));
-    json.Key("flow").String(state.agents.At(entry.agent).name + ":" +
-                            std::to_string(entry.flow.value()));
-    json.Key("job").String(*entry.job);
-    json.Key("source").String(state.topology.node(entry.source).id);
-    json.Key("destination").String(state.topology.node(entry.destination).id);
-    json.Key("source_port").Integer(entry.port);
-    json.Key("via").String(fabric::ViaNames(state.topology, paths[entry.path.Index()]));
-    json.Key("reason").String(ReasonName(entry.reason));
-    json.EndObject();
-  }
-  json.EndArray().EndObject();
+  json.BeginObject();
+  json.Key("sequence").Integer(static_cast<std::int64_t>(entry.sequence));
+  json.Key("time").String(TimeOf(controller, entry.time));
+  json.Key("flow").String(state.FlowName(entry.agent, entry.flow));
+  json.Key("job").String(*entry.job);
+  json.Key("source").String(state.topology.node(entry.source).id);
+  json.Key("destination").String(state.topology.node(entry.destination).id);
+  json.Key("source_port").Integer(entry.port);
+  json.Key("via").String(fabric::ViaNames(state.topology, paths[entry.path.Index()]));
+  json.Key("reason").String(ReasonName(entry.reason));
+  json.EndObject();
   return json.Text();
 }
 

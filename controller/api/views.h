@@ -13,10 +13,9 @@ namespace espalier::controller {
 
 // The controller's state as JSON objects, for the operator's API.
 std::string StatusView(Controller& controller);
-std::string LinksView(Controller& controller);
 std::string AgentView(Controller& controller, AgentId id);
-// What was pushed after `since`, oldest first: flow, port and the path that it takes.
-std::string PlansView(Controller& controller, std::uint64_t since);
+// What was pushed: flow, port and the path that it takes.
+std::string PlanView(Controller& controller, const PlanEntry& entry);
 std::string EventsView(Controller& controller, std::uint64_t since);
 // The same for the live feed: the status of flows that are counted, one agent, some events.
 std::string LiveStatus(const State& state, const FlowCensus& census, const LoadSummary& loads);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <optional>
 
 #include "common/io/json.h"
@@ -65,13 +66,19 @@ TEST_F(OperatorApiTest, ShowsWhatItExpects) {
   EXPECT_EQ(explained.Find("flow")->Find("plan")->text, "PREDICTED");
 }
 
-TEST_F(OperatorApiTest, PagesOfFlowsAndAgentsAreTheWholeList) {
-  for (const std::string list : {"flows", "agents"}) {
+TEST_F(OperatorApiTest, PagesOfListsAreTheWholeList) {
+  cluster_.Open(1, {{.id = 90, .to = 2, .job = ""}});  // of a job without a name
+  cluster_.Settle();
+  const std::map<std::string, std::string> names = {{"flows", "flow"},
+                                                    {"agents", "name"},
+                                                    {"links", "id"},
+                                                    {"jobs", "job"},
+                                                    {"plans", "sequence"}};
+  for (const auto& [list, name] : names) {
     const std::string path = "/api/v1/" + list;
     const auto whole = Json(Call("GET", path));
     ASSERT_GE(whole.Find(list)->items.size(), 2U);
     EXPECT_EQ(whole.Find("next"), nullptr);
-    const std::string name = list == "flows" ? "flow" : "name";
     std::vector<std::string> paged;
     std::string after;
     do {
@@ -103,6 +110,16 @@ TEST_F(OperatorApiTest, ALongListIsWrittenOverSeveralTurns) {
   cluster_.Settle();
   ASSERT_TRUE(answer.has_value());
   EXPECT_GE(Json(*answer).Find("flows")->items.size(), 1'000U);
+  // What lists say of all flows is counted in several turns, too.
+  for (const char* list : {"links", "jobs", "plans"}) {
+    answer.reset();
+    api_.Handle({.method = "GET", .path = "/api/v1/" + std::string(list), .from_unix_socket = true},
+                [&](io::HttpResponse response) { answer = std::move(response); });
+    EXPECT_FALSE(answer.has_value()) << list;
+    cluster_.Settle();
+    ASSERT_TRUE(answer.has_value()) << list;
+    EXPECT_GE(Json(*answer).Find(list)->items.size(), 1U);
+  }
 }
 
 TEST_F(OperatorApiTest, TakesATelemetryFeed) {

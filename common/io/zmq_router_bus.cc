@@ -249,10 +249,10 @@ class RouterBus : public ZmqRouterBus {
     const std::string events = fmt::format("inproc://router-{:08x}{:08x}", random(), random());
     // libzmq's I/O thread would wait for room in its queue of events while it holds a lock.
     monitor_.Set(ZMQ_RCVHWM, 0);
-    constexpr int kEvents = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
-                            ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                            ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
-    if (Result<void> told = socket_.Monitor(events, kEvents); !told) return told;
+    constexpr int kConnectionEvents = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
+                                      ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                                      ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+    if (Result<void> told = socket_.Monitor(events, kConnectionEvents); !told) return told;
     return monitor_.Connect(events);
   }
 

@@ -111,7 +111,7 @@ std::vector<TreeEdge> TreeJobs::AnswersOf(const JobForest& forest) const {
       return PassesBack(state_.topology, there, path);
     });
     if (same == back.end()) continue;
-    answer.crossing->path = fabric::PathIndex(static_cast<std::uint32_t>(same - back.begin()));
+    answer.crossing->path = fabric::PathIndex(static_cast<std::int32_t>(same - back.begin()));
     answers.push_back(answer);
   }
   return answers;

@@ -1,13 +1,11 @@
 #pragma once
 
-#include <algorithm>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "common/base/ip_address.h"
@@ -83,14 +81,15 @@ class PathMap {
   using Affected = std::function<bool(const PortKey&)>;
   void MarkReverify(Affected affected);
 
-  // Calls visit(key, entries), ascending by key; entries are as Ports() has them.
+  // Each key has a place below PlaceCount, and keeps it until that changes: so all can be looked at
+  // in pieces, between which the map may change. Calls visit(key, entries) for each key of a place;
+  // entries are as Ports() has them.
+  std::size_t PlaceCount() const { return keys_.bucket_count(); }
   template <typename Visit>
-  void ForEachKey(Visit visit) const {
-    std::vector<std::pair<const PortKey, Known>*> keys;
-    for (auto& known : keys_) keys.push_back(&known);
-    std::sort(keys.begin(), keys.end(),
-              [](const auto* a, const auto* b) { return a->first < b->first; });
-    for (auto* const known : keys) visit(known->first, Marked(known->first, known->second));
+  void ForEachKeyAt(std::size_t place, Visit visit) const {
+    for (auto at = keys_.begin(place); at != keys_.end(place); ++at) {
+      visit(at->first, Marked(at->first, at->second));
+    }
   }
 
   std::optional<PortEntry> Find(const PortKey& key, std::uint16_t port) const;

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <deque>
 #include <numeric>
-#include <set>
 
 #include "common/io/json.h"
 #include "controller/api/flow_view.h"
@@ -60,14 +59,10 @@ void WriteJob(JsonWriter& json, const State& state, TimePoint now, std::uint32_t
 
 }  // namespace
 
-std::vector<std::uint32_t> JobsToShow(const State& state, TimePoint now, const FlowCensus& census) {
-  std::set<std::uint32_t> jobs;
-  for (const auto& [index, job] : census.jobs()) jobs.insert(index);
-  for (std::uint32_t job = 0; job < state.flows.jobs().size(); ++job) {
-    const std::deque<JobRound> rounds = state.rounds.Finished(job, now);
-    if (!rounds.empty() && now - rounds.back().ended < kRemembered) jobs.insert(job);
-  }
-  return {jobs.begin(), jobs.end()};
+bool ShowsJob(const State& state, TimePoint now, std::uint32_t job, const FlowCensus& census) {
+  if (census.jobs().contains(job)) return true;
+  const std::deque<JobRound> rounds = state.rounds.Finished(job, now);
+  return !rounds.empty() && now - rounds.back().ended < kRemembered;
 }
 
 std::string JobView(const State& state, TimePoint now, std::uint32_t job,
@@ -80,7 +75,8 @@ std::string JobView(const State& state, TimePoint now, std::uint32_t job,
 std::string LiveJobs(const State& state, TimePoint now, const FlowCensus& census) {
   JsonWriter json;
   json.BeginArray();
-  for (const std::uint32_t job : JobsToShow(state, now, census)) {
+  for (std::uint32_t job = 0; job < state.flows.jobs().size(); ++job) {
+    if (!ShowsJob(state, now, job, census)) continue;
     WriteJob(json, state, now, job, census.FiguresOf(job), census.traffic(), /*coarse=*/true);
   }
   json.EndArray();

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "common/io/json.h"
 #include "controller/api/flow_census.h"
@@ -18,71 +19,11 @@
 namespace espalier::controller {
 namespace {
 
-// Something of a list: its name and what is to be told of it.
-struct Item {
-  std::string name;
-  std::string json;
-};
-
-// The items of a list one after the other; none at its end.
-class Items {
- public:
-  virtual ~Items() = default;
-  // Gets ready for the first item, with the work of one turn. False: there is more to do.
-  virtual bool Prepare() { return true; }
-  // Fields of the list's own, before the items: `"name":value,` each. Once prepared.
-  virtual std::string Head() { return ""; }
-  virtual std::optional<Item> Next() = 0;
-};
-
-// A list that is being written: kept by the turn that it has posted.
-class Writing : public std::enable_shared_from_this<Writing> {
- public:
-  Writing(EventLoop& loop, std::string_view key, std::unique_ptr<Items> items,
-          std::optional<std::size_t> limit, ListDone done)
-      : loop_(loop), items_(std::move(items)), limit_(limit), done_(std::move(done)), key_(key) {}
-
-  void Write() {
-    if (text_.empty()) {
-      if (!items_->Prepare()) return WriteOn();
-      text_ = fmt::format("{{{}\"{}\":[", items_->Head(), key_);
-    }
-    for (std::size_t i = 0; i < kListItemsPerTurn; ++i) {
-      std::optional<Item> item = items_->Next();
-      if (!item) return End("");
-      if (limit_ && written_ == *limit_) return End(last_);
-      if (written_++ > 0) text_ += ',';
-      text_ += item->json;
-      last_ = std::move(item->name);
-    }
-    WriteOn();
-  }
-
- private:
-  void WriteOn() {
-    loop_.Post([self = shared_from_this()] { self->Write(); });
-  }
-  void End(const std::string& next) {
-    text_ += ']';
-    if (!next.empty()) text_ += ",\"next\":" + io::JsonWriter().String(next).Text();
-    text_ += '}';
-    done_(std::move(text_));
-  }
-
-  EventLoop& loop_;
-  const std::unique_ptr<Items> items_;
-  const std::optional<std::size_t> limit_;
-  const ListDone done_;
-  const std::string key_;
-  std::size_t written_ = 0;
-  std::string last_;
-  std::string text_;
-};
-
 class AgentItems : public Items {
  public:
   AgentItems(Controller& controller, std::size_t first) : controller_(controller), next_(first) {}
 
+  std::vector<std::string_view> Arrays() const override { return {"agents"}; }
   std::optional<Item> Next() override {
     const State& state = controller_.state();
     if (next_ >= state.agents.size()) return std::nullopt;
@@ -123,6 +64,7 @@ class FlowItems : public Items {
   FlowItems(Controller& controller, std::size_t agent, std::optional<wire::LocalFlowId> after)
       : controller_(controller), walk_(controller.state(), agent, after) {}
 
+  std::vector<std::string_view> Arrays() const override { return {"flows"}; }
   std::optional<Item> Next() override {
     const auto slot = walk_.Next();
     if (!slot) return std::nullopt;
@@ -166,6 +108,7 @@ class LinkItems : public CountedItems {
  public:
   LinkItems(Controller& controller, std::size_t first) : CountedItems(controller), next_(first) {}
 
+  std::vector<std::string_view> Arrays() const override { return {"links"}; }
   std::string Head() override {
     return fmt::format("\"version\":{},\"max_link_flows\":{},",
                        controller().state().topology.version(), census().max_link_flows());
@@ -185,24 +128,36 @@ class LinkItems : public CountedItems {
 
 class JobItems : public CountedItems {
  public:
-  JobItems(Controller& controller, std::uint32_t first) : CountedItems(controller), first_(first) {}
+  JobItems(Controller& controller, std::uint32_t first)
+      : CountedItems(controller), number_(first) {}
 
+  std::vector<std::string_view> Arrays() const override { return {"jobs"}; }
   bool Prepare() override {
-    if (!CountedItems::Prepare()) return false;
+    if (!is_counted_) {
+      is_counted_ = CountedItems::Prepare();
+      return false;
+    }
     const State& state = controller().state();
-    jobs_ = JobsToShow(state, controller().Now(), census());
-    next_ = static_cast<std::size_t>(std::ranges::lower_bound(jobs_, first_) - jobs_.begin());
-    return true;
+    for (std::size_t i = 0; i < kListItemsPerTurn; ++i, ++number_) {
+      if (number_ >= state.flows.jobs().size()) return true;
+      if (ShowsJob(state, controller().Now(), number_, census())) jobs_.push_back(number_);
+    }
+    return false;
   }
   std::optional<Item> Next() override {
     if (next_ >= jobs_.size()) return std::nullopt;
-    const State& state = controller().state();
     const std::uint32_t job = jobs_[next_++];
-    return Item{std::to_string(job), JobView(state, controller().Now(), job, census())};
+    return Item{.name = std::to_string(job),
+                .json = JobView(controller().state(), controller().Now(), job, census()),
+                .work = 1 + census().traffic().paths.size() / kDirectionsPerItem};
   }
 
  private:
-  const std::uint32_t first_;
+  // A job's view looks at every direction of a link; so many cost as much as another item.
+  static constexpr std::size_t kDirectionsPerItem = 4'096;
+
+  bool is_counted_ = false;
+  std::uint32_t number_;  // jobs below it were looked at
   std::vector<std::uint32_t> jobs_;
   std::size_t next_ = 0;
 };
@@ -211,6 +166,7 @@ class PlanItems : public Items {
  public:
   PlanItems(Controller& controller, std::uint64_t since) : controller_(controller), since_(since) {}
 
+  std::vector<std::string_view> Arrays() const override { return {"plans"}; }
   std::optional<Item> Next() override {
     const auto& entries = controller_.state().plans.entries();
     const auto next = std::ranges::upper_bound(entries, since_, {}, &PlanEntry::sequence);
@@ -224,26 +180,86 @@ class PlanItems : public Items {
   std::uint64_t since_;
 };
 
+class EventItems : public Items {
+ public:
+  EventItems(Controller& controller, std::uint64_t since)
+      : controller_(controller), since_(since) {}
+
+  std::vector<std::string_view> Arrays() const override { return {"events"}; }
+  std::optional<Item> Next() override {
+    const auto next = controller_.state().history.Since(since_, 1);
+    if (next.empty()) return std::nullopt;
+    since_ = next.front().sequence;
+    return Item{std::to_string(since_), EventView(controller_, next.front())};
+  }
+  std::string Tail(std::size_t /*written*/) override {
+    const std::uint64_t last = controller_.state().history.last_sequence();
+    return ",\"last_sequence\":" + io::JsonWriter().Integer(static_cast<std::int64_t>(last)).Text();
+  }
+
+ private:
+  Controller& controller_;
+  std::uint64_t since_;
+};
+
+constexpr std::string_view kNodePrefix = "node:";
+constexpr std::string_view kLinkPrefix = "link:";
+
+// Nodes and links count through: the first link comes behind the last node.
+class TopologyItems : public Items {
+ public:
+  TopologyItems(const State& state, std::size_t first) : state_(state), next_(first) {}
+
+  std::vector<std::string_view> Arrays() const override { return {"nodes", "links"}; }
+  std::string Head() override {
+    return fmt::format("\"name\":{},", io::JsonWriter().String(state_.topology.name()).Text());
+  }
+  std::optional<Item> Next() override {
+    const std::size_t nodes = state_.topology.nodes().size();
+    const std::size_t index = next_++;
+    if (index < nodes) {
+      const fabric::NodeId id(static_cast<std::int32_t>(index));
+      return Item{fmt::format("{}{}", kNodePrefix, state_.topology.node(id).id),
+                  NodeView(state_, id)};
+    }
+    if (index - nodes >= state_.topology.links().size()) return std::nullopt;
+    const fabric::LinkId id(static_cast<std::int32_t>(index - nodes));
+    return Item{.name = fmt::format("{}{}", kLinkPrefix, state_.topology.link(id).id),
+                .json = BuiltLinkView(state_, id),
+                .array = 1};
+  }
+
+ private:
+  const State& state_;
+  std::size_t next_;
+};
+
+// Where the item behind `after` is; none where there is no such node or link.
+std::optional<std::size_t> PlaceBehind(const fabric::Topology& topology, std::string_view after) {
+  if (after.empty()) return 0;
+  if (after.starts_with(kNodePrefix)) {
+    const auto node = topology.FindNode(after.substr(kNodePrefix.size()));
+    return node ? std::optional(node->Index() + 1) : std::nullopt;
+  }
+  if (!after.starts_with(kLinkPrefix)) return std::nullopt;
+  const auto link = topology.FindLink(after.substr(kLinkPrefix.size()));
+  return link ? std::optional(topology.nodes().size() + link->Index() + 1) : std::nullopt;
+}
+
 Result<AgentId> AgentOf(const State& state, std::string_view name) {
   if (const auto id = state.agents.FindByName(name)) return *id;
   return Fail(ErrorCode::kInvalidArgument, fmt::format("after: there is no agent \"{}\"", name));
 }
 
-// Of lists whose items are known by numbers; 0 for "".
-Result<std::uint64_t> NumberOf(const std::string& after) {
+// Of lists whose items are known by numbers up to `most`; 0 for "".
+Result<std::uint64_t> NumberOf(const std::string& after, std::uint64_t most) {
   if (after.empty()) return 0;
   std::uint64_t number = 0;
   const char* const last = after.data() + after.size();
   const auto [end, error] = std::from_chars(after.data(), last, number);
-  if (error == std::errc() && end == last && number < UINT32_MAX) return number;
+  if (error == std::errc() && end == last && number <= most) return number;
   return Fail(ErrorCode::kInvalidArgument,
               fmt::format("after: \"{}\" is none that a page before had as \"next\"", after));
-}
-
-void Write(Controller& controller, std::string_view key, std::unique_ptr<Items> items,
-           const Page& page, ListDone done) {
-  std::make_shared<Writing>(controller.loop(), key, std::move(items), page.limit, std::move(done))
-      ->Write();
 }
 
 }  // namespace
@@ -268,8 +284,8 @@ void ListFlows(Controller& controller, const Page& page, ListDone done) {
     first = agent->Index();
     after = wire::LocalFlowId(number);
   }
-  Write(controller, "flows", std::make_unique<FlowItems>(controller, first, after), page,
-        std::move(done));
+  WriteList(controller.loop(), std::make_unique<FlowItems>(controller, first, after), page.limit,
+            std::move(done));
 }
 
 void ListAgents(Controller& controller, const Page& page, ListDone done) {
@@ -279,8 +295,8 @@ void ListAgents(Controller& controller, const Page& page, ListDone done) {
     if (!agent) return done(tl::unexpected<Error>(agent.error()));
     first = agent->Index() + 1;
   }
-  Write(controller, "agents", std::make_unique<AgentItems>(controller, first), page,
-        std::move(done));
+  WriteList(controller.loop(), std::make_unique<AgentItems>(controller, first), page.limit,
+            std::move(done));
 }
 
 void ListLinks(Controller& controller, const Page& page, ListDone done) {
@@ -293,21 +309,45 @@ void ListLinks(Controller& controller, const Page& page, ListDone done) {
     }
     first = link->Index() + 1;
   }
-  Write(controller, "links", std::make_unique<LinkItems>(controller, first), page, std::move(done));
+  WriteList(controller.loop(), std::make_unique<LinkItems>(controller, first), page.limit,
+            std::move(done));
 }
 
 void ListJobs(Controller& controller, const Page& page, ListDone done) {
-  const Result<std::uint64_t> last = NumberOf(page.after);
+  const Result<std::uint64_t> last = NumberOf(page.after, UINT32_MAX - 1);
   if (!last) return done(tl::unexpected<Error>(last.error()));
   const auto first = page.after.empty() ? 0 : static_cast<std::uint32_t>(*last + 1);
-  Write(controller, "jobs", std::make_unique<JobItems>(controller, first), page, std::move(done));
+  WriteList(controller.loop(), std::make_unique<JobItems>(controller, first), page.limit,
+            std::move(done));
 }
 
 void ListPlans(Controller& controller, const Page& page, ListDone done) {
-  const Result<std::uint64_t> last = NumberOf(page.after);
+  const Result<std::uint64_t> last = NumberOf(page.after, UINT64_MAX);
   if (!last) return done(tl::unexpected<Error>(last.error()));
   const std::uint64_t since = page.after.empty() ? page.since : *last;
-  Write(controller, "plans", std::make_unique<PlanItems>(controller, since), page, std::move(done));
+  WriteList(controller.loop(), std::make_unique<PlanItems>(controller, since), page.limit,
+            std::move(done));
+}
+
+void ListEvents(Controller& controller, const Page& page, ListDone done) {
+  const Result<std::uint64_t> last = NumberOf(page.after, UINT64_MAX);
+  if (!last) return done(tl::unexpected<Error>(last.error()));
+  const std::uint64_t since = page.after.empty() ? page.since : *last;
+  WriteList(controller.loop(), std::make_unique<EventItems>(controller, since), page.limit,
+            std::move(done));
+}
+
+void ListTopology(Controller& controller, const Page& page, ListDone done) {
+  const State& state = controller.state();
+  const auto first = PlaceBehind(state.topology, page.after);
+  if (!first) {
+    return done(Fail(ErrorCode::kInvalidArgument,
+                     fmt::format("after: there is no \"{}\" (node:ID or link:ID, as \"next\" of "
+                                 "the page before says)",
+                                 page.after)));
+  }
+  WriteList(controller.loop(), std::make_unique<TopologyItems>(state, *first), page.limit,
+            std::move(done));
 }
 
 }  // namespace espalier::controller

@@ -12,10 +12,9 @@
 #include "common/io/json.h"
 #include "controller/api/foresight_views.h"
 #include "controller/api/forest_view.h"
-#include "controller/api/job_view.h"
-#include "controller/api/link_view.h"
 #include "controller/api/lists.h"
 #include "controller/api/page_files.h"
+#include "controller/api/path_map_list.h"
 #include "controller/api/views.h"
 
 namespace espalier::controller {
@@ -192,11 +191,10 @@ struct List {
   std::string_view path;
   void (*list)(Controller& controller, const Page& page, ListDone done);
 };
-constexpr List kLists[] = {{"/api/v1/flows", ListFlows},
-                           {"/api/v1/agents", ListAgents},
-                           {"/api/v1/links", ListLinks},
-                           {"/api/v1/jobs", ListJobs},
-                           {"/api/v1/plans", ListPlans}};
+constexpr List kLists[] = {{"/api/v1/flows", ListFlows},       {"/api/v1/agents", ListAgents},
+                           {"/api/v1/links", ListLinks},       {"/api/v1/jobs", ListJobs},
+                           {"/api/v1/plans", ListPlans},       {"/api/v1/events", ListEvents},
+                           {"/api/v1/topology", ListTopology}, {"/api/v1/path-map", ListPathMap}};
 
 const List* FindList(const HttpRequest& request) {
   const auto* const found = std::find_if(std::begin(kLists), std::end(kLists),
@@ -218,7 +216,7 @@ void AnswerList(Controller& controller, const List& list, const HttpRequest& req
   }
   const auto since = Number(request, "since");
   if (!since) return respond(Failed(since.error()));
-  const Page page{*limit, Query(request, "after"), since->value_or(0)};
+  const Page page{*limit, Query(request, "after"), since->value_or(0), Query(request, "source")};
   list.list(controller, page, [respond = std::move(respond)](Result<std::string> body) {
     respond(OkOrFailed(std::move(body)));
   });
@@ -252,8 +250,6 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
       {"/healthz", Alive},
       {"/readyz", Alive},
       {"/api/v1/status", [](Api& api, const Request&) { return Ok(StatusView(api.controller_)); }},
-      {"/api/v1/topology",
-       [](Api& api, const Request&) { return Ok(TopologyView(api.controller_.state())); }},
       {"/api/v1/flows/explain",
        [](Api& api, const Request& request) {
          return OkOrFailed(ExplainView(api.controller_, Query(request, "flow")));
@@ -264,10 +260,6 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
        [](Api& api, const Request& request) {
          return OkOrFailed(ForestPlanView(api.controller_, Query(request, "job")));
        }},
-      {"/api/v1/path-map",
-       [](Api& api, const Request& request) {
-         return Ok(PathMapView(api.controller_.state(), Query(request, "source")));
-       }},
       {"/api/v1/stream", [](Api& api, const Request&) { return api.OpenStream(); }},
       {"/api/v1/openapi.json",
        [](Api&, const Request&) { return Ok(std::string(FindPageFile("/openapi.json")->text)); }},
@@ -277,11 +269,6 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
        [](Api& api, const Request&) { return Ok(PoliciesView(api.controller_)); }},
       {"/api/v1/intents",
        [](Api& api, const Request&) { return Ok(IntentsView(api.controller_)); }},
-      {"/api/v1/events",
-       [](Api& api, const Request& request) {
-         const auto since = Number(request, "since");
-         return since ? Ok(EventsView(api.controller_, since->value_or(0))) : Failed(since.error());
-       }},
   };
   return kViews;
 }

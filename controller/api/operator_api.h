@@ -18,6 +18,8 @@ namespace espalier::controller {
 // /api/v1/
 //   GET  status, topology, flows, flows/explain?flow=NAME, jobs, links, agents, intents,
 //        path-map?source=NIC, plans?since=N, events?since=N, audit?since=N,
+//        each of topology, flows, jobs, links, agents, path-map, plans and events with
+//        &limit=N and &after=NAME ("next" of the page before),
 //        stream (server-sent events, live_feed.h), openapi.json (all this, for machines)
 //        forests, forests/plan?job=NAME
 //   POST jobs/start (body: docs/formats.md), jobs/stop?id=NAME,

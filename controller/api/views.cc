@@ -163,17 +163,9 @@ std::string PlanView(Controller& controller, const PlanEntry& entry) {
   return json.Text();
 }
 
-std::string EventsView(Controller& controller, std::uint64_t since) {
-  constexpr std::size_t kMostEvents = 1'000;
-  const State& state = controller.state();
+std::string EventView(const Controller& controller, const HistoryEvent& event) {
   JsonWriter json;
-  json.BeginObject().Key("events").BeginArray();
-  for (const HistoryEvent& event : state.history.Since(since, kMostEvents)) {
-    WriteEvent(json, controller, event);
-  }
-  json.EndArray();
-  json.Key("last_sequence").Integer(static_cast<std::int64_t>(state.history.last_sequence()));
-  json.EndObject();
+  WriteEvent(json, controller, event);
   return json.Text();
 }
 

@@ -16,7 +16,8 @@ std::string StatusView(Controller& controller);
 std::string AgentView(Controller& controller, AgentId id);
 // What was pushed: flow, port and the path that it takes.
 std::string PlanView(Controller& controller, const PlanEntry& entry);
-std::string EventsView(Controller& controller, std::uint64_t since);
+// Something that has happened.
+std::string EventView(const Controller& controller, const HistoryEvent& event);
 // The same for the live feed: the status of flows that are counted, one agent, some events.
 std::string LiveStatus(const State& state, const FlowCensus& census, const LoadSummary& loads);
 std::string LiveAgent(const State& state, AgentId id);

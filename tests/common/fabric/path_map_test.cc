@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <vector>
 
@@ -107,15 +108,17 @@ TEST(PathMap, DoubtsTheSameHoweverLateAKeyIsAskedFor) {
     }
     EXPECT_EQ(late.retractions(), at_once.retractions());
     if (step % 100 != 0) continue;
-    std::vector<PortEntry> all;
-    late.ForEachKey([&](const PortKey&, const auto& entries) {
-      all.insert(all.end(), entries.begin(), entries.end());
-    });
-    at_once.ForEachKey([&](const PortKey& of, const auto& entries) {
+    std::map<PortKey, std::vector<PortEntry>> all;
+    for (std::size_t place = 0; place < late.PlaceCount(); ++place) {
+      late.ForEachKeyAt(place, [&](const PortKey& of, const auto& entries) {
+        EXPECT_TRUE(all.emplace(of, entries).second);
+      });
+    }
+    EXPECT_EQ(all.size(), at_once.KeyCount());
+    for (const auto& [of, entries] : all) {
       EXPECT_EQ(late.Ports(of), entries);
-      all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(entries.size()));
-    });
-    EXPECT_TRUE(all.empty());
+      EXPECT_EQ(at_once.Ports(of), entries);
+    }
   }
 }
 

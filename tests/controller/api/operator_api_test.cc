@@ -69,11 +69,9 @@ TEST_F(OperatorApiTest, ShowsWhatItExpects) {
 TEST_F(OperatorApiTest, PagesOfListsAreTheWholeList) {
   cluster_.Open(1, {{.id = 90, .to = 2, .job = ""}});  // of a job without a name
   cluster_.Settle();
-  const std::map<std::string, std::string> names = {{"flows", "flow"},
-                                                    {"agents", "name"},
-                                                    {"links", "id"},
-                                                    {"jobs", "job"},
-                                                    {"plans", "sequence"}};
+  const std::map<std::string, std::string> names = {{"flows", "flow"},     {"agents", "name"},
+                                                    {"links", "id"},       {"jobs", "job"},
+                                                    {"plans", "sequence"}, {"events", "sequence"}};
   for (const auto& [list, name] : names) {
     const std::string path = "/api/v1/" + list;
     const auto whole = Json(Call("GET", path));
@@ -120,6 +118,81 @@ TEST_F(OperatorApiTest, ALongListIsWrittenOverSeveralTurns) {
     ASSERT_TRUE(answer.has_value()) << list;
     EXPECT_GE(Json(*answer).Find(list)->items.size(), 1U);
   }
+}
+
+TEST_F(OperatorApiTest, PagesOfEventsTellTheLatestNumber) {
+  const auto page = Json(Call("GET", "/api/v1/events", {{"limit", "2"}, {"since", "1"}}));
+  ASSERT_EQ(page.Find("events")->items.size(), 2U);
+  EXPECT_EQ(page.Find("events")->items[0].Find("sequence")->text, "2");
+  EXPECT_EQ(page.Find("next")->text, "3");
+  EXPECT_EQ(page.Find("last_sequence")->text,
+            std::to_string(cluster_.state().history.last_sequence()));
+  const std::string last = std::to_string(UINT64_MAX);
+  EXPECT_TRUE(Json(Call("GET", "/api/v1/events", {{"after", last}})).Find("events")->items.empty());
+  for (const char* after : {"x", "-1", "1 ", "18446744073709551616"}) {
+    EXPECT_EQ(Call("GET", "/api/v1/events", {{"after", after}}).status, 400) << after;
+  }
+}
+
+TEST_F(OperatorApiTest, PagesOfTheTopologyAreTheWholeTopology) {
+  const std::string whole = Call("GET", "/api/v1/topology").body;
+  const fabric::Topology& topology = cluster_.state().topology;
+  std::vector<std::string> nodes;
+  std::vector<std::string> links;
+  std::string after;
+  do {
+    const auto page = Json(Call("GET", "/api/v1/topology", {{"limit", "3"}, {"after", after}}));
+    EXPECT_EQ(page.Find("name")->text, topology.name());
+    for (const auto& node : page.Find("nodes")->items) nodes.push_back(node.Find("id")->text);
+    for (const auto& link : page.Find("links")->items) links.push_back(link.Find("id")->text);
+    EXPECT_LE(page.Find("nodes")->items.size() + page.Find("links")->items.size(), 3U);
+    after = page.Find("next") != nullptr ? page.Find("next")->text : "";
+  } while (!after.empty());
+  ASSERT_EQ(nodes.size(), topology.nodes().size());
+  ASSERT_EQ(links.size(), topology.links().size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) EXPECT_EQ(nodes[i], topology.nodes()[i].id);
+  for (std::size_t i = 0; i < links.size(); ++i) EXPECT_EQ(links[i], topology.links()[i].id);
+  EXPECT_EQ(Json({.status = 200, .body = whole}).Find("nodes")->items.size(), nodes.size());
+  for (const char* wrong : {"leaf0", "node:", "node:nobody", "link:leaf0", "link:leaf9--x"}) {
+    EXPECT_EQ(Call("GET", "/api/v1/topology", {{"after", wrong}}).status, 400) << wrong;
+  }
+  EXPECT_EQ(Call("GET", "/api/v1/topology", {{"limit", "0"}}).status, 400);
+}
+
+TEST_F(OperatorApiTest, PagesOfThePathMapAreTheWholePathMap) {
+  fabric::PathMap& map = cluster_.state().path_map;
+  fabric::PortKey key{.source = *cluster_.state().topology.FindNode("h0"),
+                      .destination = *cluster_.state().topology.FindNode("h2")};
+  for (key.destination_qpn = 1; key.destination_qpn <= 1'500; ++key.destination_qpn) {
+    map.Predict(key, 0xC000, fabric::PathIndex(0));
+  }
+  const auto get = [&](std::map<std::string, std::string> query) {
+    return Json(Call("GET", "/api/v1/path-map", std::move(query)));
+  };
+  const auto first = get({});
+  EXPECT_EQ(first.Find("pairs")->items.size(), 1'000U);
+  EXPECT_EQ(first.Find("pairs_known")->text, std::to_string(map.KeyCount()));
+  EXPECT_EQ(first.Find("pairs_left_off")->text, std::to_string(map.KeyCount() - 1'000));
+  ASSERT_NE(first.Find("next"), nullptr);
+  std::size_t pairs = 0;
+  std::string after;
+  do {
+    const auto page = get({{"limit", "700"}, {"after", after}});
+    pairs += page.Find("pairs")->items.size();
+    EXPECT_EQ(page.Find("pairs_left_off")->text, std::to_string(map.KeyCount() - pairs));
+    EXPECT_EQ(page.Find("predicted")->text, first.Find("predicted")->text);
+    after = page.Find("next") != nullptr ? page.Find("next")->text : "";
+  } while (!after.empty());
+  EXPECT_EQ(pairs, map.KeyCount());
+  EXPECT_TRUE(get({{"source", "nobody"}}).Find("pairs")->items.empty());
+  EXPECT_GE(get({{"source", "h0"}, {"limit", "9999"}}).Find("pairs")->items.size(), 1'500U);
+  for (const char* wrong :
+       {"x", "1", "1-2-17-4791", "1-2-17-4791-0-", "1-2-256-4791-0", "1-2-17-65536-0",
+        "4294967295-2-17-4791-0", "-1-2-17-4791-0", "1-2-17-4791-4294967296"}) {
+    EXPECT_EQ(Call("GET", "/api/v1/path-map", {{"after", wrong}}).status, 400) << wrong;
+  }
+  EXPECT_EQ(Call("GET", "/api/v1/path-map", {{"limit", "0"}}).status, 400);
+  EXPECT_EQ(Call("GET", "/api/v1/path-map", {{"limit", "-1"}}).status, 400);
 }
 
 TEST_F(OperatorApiTest, TakesATelemetryFeed) {

@@ -102,6 +102,7 @@ class JsonWriter {
   JsonWriter& Double(double value);
   JsonWriter& Bool(bool value);
   JsonWriter& Null();
+  JsonWriter& Value(const JsonValue& value);  // numbers as they were written
   std::string Text() const;
 
  private:

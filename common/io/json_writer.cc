@@ -104,6 +104,31 @@ JsonWriter& JsonWriter::Null() {
   return *this;
 }
 
+JsonWriter& JsonWriter::Value(const JsonValue& value) {
+  switch (value.kind) {
+    case JsonValue::Kind::kNull:
+      return Null();
+    case JsonValue::Kind::kBool:
+      return Bool(value.boolean);
+    case JsonValue::Kind::kNumber:
+      impl_->Do([&](auto& writer) {
+        writer.RawValue(value.text.data(), Length(value.text), rapidjson::kNumberType);
+      });
+      return *this;
+    case JsonValue::Kind::kString:
+      return String(value.text);
+    case JsonValue::Kind::kArray:
+      BeginArray();
+      for (const JsonValue& item : value.items) Value(item);
+      return EndArray();
+    case JsonValue::Kind::kObject:
+      BeginObject();
+      for (const auto& [key, member] : value.members) Key(key).Value(member);
+      return EndObject();
+  }
+  return *this;
+}
+
 std::string JsonWriter::Text() const {
   return {impl_->buffer.GetString(), impl_->buffer.GetSize()};
 }

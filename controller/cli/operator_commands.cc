@@ -19,12 +19,17 @@
 namespace espalier::cli {
 namespace {
 
+// Whether a list may be so long that it is asked for in pages.
+enum class Length { kShort, kLong };
+
 // A command that shows one array of the API as a table.
-void AddList(CLI::App& app, const SessionPtr& session, const std::string& name,
+void AddList(CLI::App& app, const SessionPtr& session, Length length, const std::string& name,
              const std::string& help, std::vector<Column> columns) {
   CLI::App* command = AddCommand(app, session, name, help);
-  command->callback([session, name, columns = std::move(columns)] {
-    const auto answer = Ask(*session, "GET", "/api/v1/" + name);
+  command->callback([session, length, name, columns = std::move(columns)] {
+    const std::string target = "/api/v1/" + name;
+    const auto answer =
+        length == Length::kLong ? AskPages(*session, target, name) : Ask(*session, "GET", target);
     if (!answer || session->json) return;
     if (const io::JsonValue* rows = answer->Find(name)) PrintTable(columns, rows->items);
   });
@@ -278,26 +283,37 @@ void AddJobs(CLI::App& app, const SessionPtr& session) {
 
 volatile std::sig_atomic_t g_interrupted = 0;
 
+void PrintEvents(const io::JsonValue& answer) {
+  for (const io::JsonValue& event : answer.Find("events")->items) {
+    fmt::print("{} {} {}\n", event.Find("time")->text, event.Find("kind")->text,
+               event.Find("text")->text);
+  }
+  std::fflush(stdout);
+}
+
+void FollowEvents(Session& session) {
+  std::signal(SIGINT, [](int) { g_interrupted = 1; });
+  std::string since = "0";
+  while (g_interrupted == 0) {
+    const auto answer = Ask(session, "GET", PageTarget("/api/v1/events?since=" + since, ""),
+                            /*print_json=*/false);
+    if (!answer) return;
+    PrintEvents(*answer);
+    const auto& events = answer->Find("events")->items;
+    if (!events.empty()) since = events.back().Find("sequence")->text;
+    if (answer->Find("next") != nullptr) continue;
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+}
+
 void AddEvents(CLI::App& app, const SessionPtr& session) {
   CLI::App* command = AddCommand(app, session, "events", "What has happened, oldest first");
   const auto follow = std::make_shared<bool>(false);
   command->add_flag("--follow", *follow, "Go on with what happens from now, until Ctrl-C");
   command->callback([session, follow] {
-    if (*follow) std::signal(SIGINT, [](int) { g_interrupted = 1; });
-    std::string since = "0";
-    do {
-      const auto answer = Ask(*session, "GET", "/api/v1/events?since=" + since, !*follow);
-      if (!answer) return;
-      const io::JsonValue* events = answer->Find("events");
-      for (const io::JsonValue& event : events->items) {
-        if (session->json && !*follow) break;
-        fmt::print("{} {} {}\n", event.Find("time")->text, event.Find("kind")->text,
-                   event.Find("text")->text);
-        since = event.Find("sequence")->text;
-      }
-      std::fflush(stdout);
-      if (*follow) std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    } while (*follow && g_interrupted == 0);
+    if (*follow) return FollowEvents(*session);
+    const auto answer = AskPages(*session, "/api/v1/events?since=0", "events");
+    if (answer && !session->json) PrintEvents(*answer);
   });
 }
 
@@ -306,7 +322,7 @@ void AddEvents(CLI::App& app, const SessionPtr& session) {
 void AddOperatorCommands(CLI::App& app, int& exit_code) {
   const auto session = std::make_shared<Session>(exit_code);
   AddStatus(app, session);
-  AddList(app, session, "flows", "Every elephant flow, its path and its port",
+  AddList(app, session, Length::kLong, "flows", "Every elephant flow, its path and its port",
           {{"FLOW", "flow"},
            {"JOB", "job"},
            {"SOURCE", "source"},
@@ -316,21 +332,22 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
            {"PORT", "source_port"},
            {"REASON", "reason"},
            {"REMAINING", "remaining_bytes"}});
-  AddList(app, session, "links", "Every link, its state and the flows on it",
+  AddList(app, session, Length::kLong, "links", "Every link, its state and the flows on it",
           {{"LINK", "id"},
            {"GBPS", "gbps"},
            {"STATE", "state"},
            {"A>B", "flows_a_to_b"},
            {"B>A", "flows_b_to_a"},
            {"REASON", "reason"}});
-  AddList(app, session, "agents", "Every agent that has ever connected",
+  AddList(app, session, Length::kLong, "agents", "Every agent that has ever connected",
           {{"AGENT", "name"},
            {"CONNECTED", "connected"},
            {"FLOWS", "flows"},
            {"PUSHED", "generation"},
            {"ACKNOWLEDGED", "acknowledged_generation"},
            {"SILENT", "silent_seconds"}});
-  AddList(app, session, "plans", "What was pushed to agents: flows, their ports and paths",
+  AddList(app, session, Length::kLong, "plans",
+          "What was pushed to agents: flows, their ports and paths",
           {{"TIME", "time"},
            {"FLOW", "flow"},
            {"JOB", "job"},
@@ -339,7 +356,8 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
            {"PORT", "source_port"},
            {"VIA", "via"},
            {"REASON", "reason"}});
-  AddList(app, session, "predict", "What each job starts next, and how often that was right",
+  AddList(app, session, Length::kShort, "predict",
+          "What each job starts next, and how often that was right",
           {{"JOB", "job"},
            {"ON", "on"},
            {"PERIOD", "period_seconds"},
@@ -361,7 +379,7 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
   AddJobs(app, session);
   AddRollBack(app, session);
   AddReload(app, session);
-  AddList(app, session, "intents", "What operators have said and is in force",
+  AddList(app, session, Length::kShort, "intents", "What operators have said and is in force",
           {{"WHAT", "what"},
            {"ID", "id"},
            {"VALUE", "value"},
@@ -369,7 +387,7 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
            {"SINCE", "since"},
            {"UNTIL", "until"},
            {"REASON", "reason"}});
-  AddList(app, session, "audit", "Who did what, when, and what it moved",
+  AddList(app, session, Length::kShort, "audit", "Who did what, when, and what it moved",
           {{"TIME", "time"},
            {"ACTOR", "actor"},
            {"ACTION", "action"},

@@ -4,8 +4,12 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "common/identity/trusted_files.h"
 #include "common/io/http.h"
@@ -89,6 +93,23 @@ void PrintMoves(const Session& session, const io::JsonValue& answer) {
   PrintLoads(answer);
 }
 
+io::JsonValue* FindMember(io::JsonValue& object, std::string_view key) {
+  const auto found =
+      std::ranges::find_if(object.members, [&](const auto& one) { return one.first == key; });
+  return found == object.members.end() ? nullptr : &found->second;
+}
+
+// Takes the name of the next page from a page; "" where none follows.
+std::string TakeNext(io::JsonValue& page) {
+  std::string next;
+  std::erase_if(page.members, [&](const auto& member) {
+    if (member.first != "next") return false;
+    next = member.second.text;
+    return true;
+  });
+  return next;
+}
+
 }  // namespace
 
 CLI::App* AddCommand(CLI::App& app, const SessionPtr& session, const std::string& name,
@@ -161,6 +182,40 @@ std::optional<io::JsonValue> Ask(Session& session, const std::string& method,
   auto answer = TakeAnswer(session, *response);
   if (answer && session.json && print_json) fmt::print("{}\n", response->body);
   return answer;
+}
+
+std::string PageTarget(const std::string& target, const std::string& after) {
+  const char sign = target.find('?') == std::string::npos ? '?' : '&';
+  std::string page = fmt::format("{}{}limit={}", target, sign, kItemsPerPage);
+  if (!after.empty()) page += "&after=" + UrlEncode(after);
+  return page;
+}
+
+std::optional<io::JsonValue> AskPages(Session& session, const std::string& target,
+                                      const std::string& name) {
+  std::vector<io::JsonValue> items;
+  std::string after;
+  while (true) {
+    auto page = Ask(session, "GET", PageTarget(target, after), /*print_json=*/false);
+    if (!page) return std::nullopt;
+    io::JsonValue* const array = FindMember(*page, name);
+    if (array == nullptr) {
+      session.exit_code = Complain(fmt::format("the controller's answer has no \"{}\"", name), 1);
+      return std::nullopt;
+    }
+    std::ranges::move(array->items, std::back_inserter(items));
+    const std::string next = TakeNext(*page);
+    if (!next.empty() && next == after) {
+      session.exit_code = Complain("the controller names the same page twice", 1);
+      return std::nullopt;
+    }
+    if (next.empty()) {
+      FindMember(*page, name)->items = std::move(items);
+      if (session.json) fmt::print("{}\n", io::JsonWriter().Value(*page).Text());
+      return page;
+    }
+    after = next;
+  }
 }
 
 void Act(Session& session, const std::string& action) {

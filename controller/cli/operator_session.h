@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,6 +53,18 @@ std::optional<io::JsonValue> TakeAnswer(Session& session, const io::HttpResponse
 std::optional<io::JsonValue> Ask(Session& session, const std::string& method,
                                  const std::string& target, bool print_json = true,
                                  const std::string& body = "");
+
+// Items of a list that one request asks for.
+inline constexpr std::size_t kItemsPerPage = 1'000;
+
+// `target` for the page behind the item `after`; "": the first.
+std::string PageTarget(const std::string& target, const std::string& after);
+
+// As Ask, of a list that may be long: asks for its pages, and puts the arrays `name` of all of them
+// together in the answer, which says otherwise what the last page says. A controller that knows no
+// pages answers with the whole list. Nothing is printed unless all pages come.
+std::optional<io::JsonValue> AskPages(Session& session, const std::string& target,
+                                      const std::string& name);
 
 // Has the controller do `action` ("links/fail"; with a query of its own or without) with the
 // session's dry run, id, reason and end, and tells what it moved.

@@ -186,6 +186,12 @@ TEST(JsonWriter, WritesWhatParseJsonReads) {
   EXPECT_EQ(writer.Text().find('\n'), std::string::npos);
 }
 
+TEST(JsonWriter, WritesValuesAsTheyWereRead) {
+  const std::string text =
+      R"({"b":[1,-2.50,1e-7,"9007199254740993",true,null],"a":{"":"\"\\\t\u0001é","empty":[],"none":{}}})";
+  EXPECT_EQ(JsonWriter().Value(Parse(text)).Text(), text);
+}
+
 TEST(JsonWriter, IndentsWhenPretty) {
   JsonWriter writer(true);
   writer.BeginObject().Key("a").Integer(1).EndObject();

@@ -3,7 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <fstream>
+#include <map>
+#include <regex>
 #include <thread>
 
 #include "common/io/asio_event_loop.h"
@@ -28,6 +33,7 @@ class OperatorCommandsTest : public testing::Test {
     cluster_.Settle();
     auto server = io::HttpServer::Listen(
         loop_, address_, [this](const io::HttpRequest& request, io::HttpServer::Respond respond) {
+          if (request.query.contains("limit")) ++pages_;
           api_.Handle(request, std::move(respond));
           cluster_.Settle();
         });
@@ -73,6 +79,7 @@ class OperatorCommandsTest : public testing::Test {
   io::AsioEventLoop loop_;
   std::unique_ptr<io::HttpServer> server_;
   std::thread thread_;
+  std::atomic<int> pages_ = 0;  // that were asked for
 };
 
 TEST_F(OperatorCommandsTest, ShowsTables) {
@@ -94,6 +101,40 @@ TEST_F(OperatorCommandsTest, PrintsOneJsonObjectWhenAsked) {
     const Outcome outcome = Run({command, "--json"});
     EXPECT_EQ(outcome.exit_code, 0) << command;
     EXPECT_TRUE(io::ParseJson(outcome.out, command).has_value()) << outcome.out;
+  }
+}
+
+// Time goes on between two answers.
+std::string WithoutTimes(const std::string& json) {
+  static const std::regex kTimes("\"(time|age_seconds|silent_seconds)\":[^,}]*");
+  return std::regex_replace(json, kTimes, "\"$1\":0");
+}
+
+// The output of a long list is that of one answer, though it was asked for in pages.
+TEST_F(OperatorCommandsTest, AsksForLongListsInPages) {
+  std::vector<controller::Cluster::NewFlow> flows;
+  for (std::uint64_t id = 100; id < 1'300; ++id) flows.push_back({.id = id, .to = 2, .job = "A"});
+  cluster_.Open(0, flows);
+  cluster_.Settle();
+  for (int i = 0; i < 2'100; ++i) {
+    cluster_.state().history.Record(cluster_.controller().Now(), "test",
+                                    "\"\\\t é " + std::to_string(i));
+  }
+  const std::map<std::string, int> pages = {
+      {"flows", 2}, {"plans", 2}, {"links", 1}, {"agents", 1}, {"events", 3}};
+  for (const auto& [list, count] : pages) {
+    const auto whole =
+        io::HttpFetch(address_, "GET", "/api/v1/" + list, "", std::chrono::seconds(60));
+    ASSERT_TRUE(whole.has_value());
+    pages_ = 0;
+    const Outcome json = Run({list, "--json"});
+    EXPECT_EQ(json.exit_code, 0) << json.err;
+    EXPECT_EQ(pages_, count) << list;
+    EXPECT_TRUE(WithoutTimes(json.out) == WithoutTimes(whole->body + "\n")) << list;
+    const auto items = io::ParseJson(whole->body, list)->Find(list)->items.size();
+    const Outcome text = Run({list});
+    const auto lines = static_cast<std::size_t>(std::ranges::count(text.out, '\n'));
+    EXPECT_EQ(lines, items + (list == "events" ? 0 : 1)) << list;
   }
 }
 

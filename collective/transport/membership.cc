@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
-
-#include "common/base/ip_prefix.h"
 
 namespace espalier::transport {
 namespace {
@@ -30,6 +29,13 @@ Result<void> Membership::CheckMeetsAt(const IpAddress& address) const {
 }
 
 Result<void> Membership::CheckIsAt(int rank, const IpAddress& address) const {
+  const auto holds = [&](const IpPrefix& network) { return network.Contains(address); };
+  if (!networks.empty() && std::ranges::none_of(networks, holds)) {
+    return Fail(ErrorCode::kPermissionDenied,
+                fmt::format("it says that it is at {}, which is in no network where this group's "
+                            "ranks may be",
+                            address.ToString()));
+  }
   const auto number = static_cast<std::size_t>(rank);
   if (number >= addresses.size() || addresses[number] == address) return {};
   return Fail(ErrorCode::kPermissionDenied,

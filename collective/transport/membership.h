@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/base/ip_address.h"
+#include "common/base/ip_prefix.h"
 #include "common/base/job_key.h"
 #include "common/base/result.h"
 
@@ -18,6 +19,8 @@ struct Membership {
   bool trusts_network = false;
   // By rank: where each may be; none: wherever it says that it is.
   std::vector<IpAddress> addresses;
+  // Where any of them may be; none: anywhere.
+  std::vector<IpPrefix> networks;
 
   // Errors: kPermissionDenied, with the remedy, for an address that a group without a key is not to
   // meet at.

@@ -320,6 +320,8 @@ Result<std::uint64_t> OffloadSession::JoinNamed(const OffloadGroup& group, Uniqu
   // network.
   if (group.has_key != 0) place.options.members.key = JobKey(std::to_array(group.key));
   place.options.members.trusts_network = group.trusts_network != 0;
+  // The store is the program's, and says where the ranks are.
+  place.options.members.networks = options_.networks;
   return Join(group.rank, std::move(place), std::move(ring));
 }
 

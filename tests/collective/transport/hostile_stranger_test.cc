@@ -247,14 +247,19 @@ TEST_F(StrangerWithoutKey, SendsNobodyWhereThePlanDoesNot) {
   ASSERT_TRUE(
       store.Set("g/tcp.0", "127.0.0.2 " + std::to_string(*LocalPort(elsewhere->get())) + " 7 4"));
   const IpAddress planned = IpAddress::Parse("127.0.0.1").value();
-  members_.addresses = {planned, planned};
-  auto second = JoinTcp(store, "g", 1, 2, {.members = members_});
-  ASSERT_TRUE(second) << second.error().message;
   const Endpoint to_first = {.peer = 0, .channel = 0};
-  const auto met = (*second)->Connect({&to_first, 1}, InAWhile());
-  ASSERT_FALSE(met);
-  EXPECT_EQ(met.error().code, ErrorCode::kPermissionDenied) << met.error().message;
-  EXPECT_FALSE(Accept(elsewhere->get()));
+  // By the plan's addresses, or by the networks that an operator allows.
+  const Membership by_plan = {.key = members_.key, .addresses = {planned, planned}};
+  const Membership by_network = {.key = members_.key,
+                                 .networks = {*IpPrefix::Parse("127.0.0.1/32")}};
+  for (const Membership& members : {by_plan, by_network}) {
+    auto second = JoinTcp(store, "g", 1, 2, {.members = members});
+    ASSERT_TRUE(second) << second.error().message;
+    const auto met = (*second)->Connect({&to_first, 1}, InAWhile());
+    ASSERT_FALSE(met);
+    EXPECT_EQ(met.error().code, ErrorCode::kPermissionDenied) << met.error().message;
+    EXPECT_FALSE(Accept(elsewhere->get()));
+  }
 }
 
 // Where strangers can come from, no group is formed without a key.

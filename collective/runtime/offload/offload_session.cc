@@ -296,7 +296,9 @@ Result<std::uint64_t> OffloadSession::JoinNamed(const OffloadGroup& group, Uniqu
   const std::string address = TextOf(group.address);
   for (const auto& [text, found] : {std::pair(place.store, AddressOfStore(place.store)),
                                     std::pair(address, AddressOf(address))}) {
-    const auto holds = [&](const IpPrefix& network) { return found && network.Contains(*found); };
+    const auto holds = [&at = found](const IpPrefix& network) {
+      return at && network.Contains(*at);
+    };
     if (std::ranges::any_of(options_.networks, holds)) continue;
     return Fail(ErrorCode::kPermissionDenied,
                 fmt::format("\"{}\": this engine joins groups that a program names at "

@@ -142,9 +142,8 @@ class Translation {
 
 }  // namespace
 
-std::int64_t EarlierTrees::Tree::Units(const Problem& problem,
-                                       std::int64_t trees_per_weight) const {
-  const Int128 all = Int128{problem.weight[root]} * trees_per_weight;
+std::int64_t EarlierTrees::Tree::Units(const Problem& problem, std::int64_t per_weight) const {
+  const Int128 all = Int128{problem.weight[root]} * per_weight;
   return static_cast<std::int64_t>(std::min(all * count / of, all));
 }
 

@@ -22,7 +22,7 @@ struct EarlierTrees {
     std::vector<std::int32_t> routes;  // by child, into `routes`; -1 at the root or for lost paths
 
     // How many trees of a problem it stands for.
-    std::int64_t Units(const Problem& problem, std::int64_t trees_per_weight) const;
+    std::int64_t Units(const Problem& problem, std::int64_t per_weight) const;
   };
   std::vector<Tree> trees;   // first those that have all their paths, then mended ones (repath.h)
   std::vector<Tree> broken;  // those that have lost paths

@@ -37,7 +37,7 @@ void* BudgetedMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
 }
 
 void BudgetedMemory::do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) {
-  ::operator delete(memory, bytes, std::align_val_t(alignment));
+  ::operator delete(memory, std::align_val_t(alignment));
   Refund(bytes);
 }
 

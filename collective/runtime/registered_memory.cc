@@ -33,12 +33,10 @@ Mapping::~Mapping() {
 
 Result<std::byte*> RegisteredMemory::Allocate(std::size_t bytes) {
   if (bytes == 0) return Fail(ErrorCode::kInvalidArgument, "a buffer of no bytes");
+  auto file = transport::MakeMemoryFile("espalier-buffer", bytes);
+  if (!file) return Propagate(file);
   Buffer buffer;
-  buffer.file = UniqueFd(::memfd_create("espalier-buffer", MFD_CLOEXEC));
-  if (!buffer.file || ::ftruncate(buffer.file.get(), static_cast<off_t>(bytes)) != 0) {
-    return Fail(ErrorCode::kUnavailable, fmt::format("cannot make {} bytes of shared memory: {}",
-                                                     bytes, std::strerror(errno)));
-  }
+  buffer.file = std::move(*file);
   auto mapping = Map(buffer.file.get(), bytes);
   if (!mapping) return Propagate(mapping);
   buffer.mapping = std::move(*mapping);
@@ -77,14 +75,20 @@ std::optional<RegisteredPlace> RegisteredMemory::Find(const std::byte* memory,
   return std::nullopt;
 }
 
-Result<std::byte*> RegisteredMemory::Reach(int peer, const RegisteredPlace& place) {
-  Mapping& mapping = peers_[{peer, place.id}];
-  if (mapping.address() == nullptr) {
-    auto file = transport::OpenFileOfProcess(place.process, place.file);
+Result<std::byte*> RegisteredMemory::Reach(int peer, RegisteredPlace place, std::size_t bytes) {
+  auto found = peers_.find({peer, place.id});
+  if (found == peers_.end()) {
+    auto file = transport::OpenMemoryFile(place.process, place.file, place.file_bytes);
     if (!file) return Propagate(file);
     auto mapped = Map(file->get(), place.file_bytes);
     if (!mapped) return Propagate(mapped);
-    mapping = std::move(*mapped);
+    found = peers_.try_emplace({peer, place.id}, std::move(*mapped)).first;
+  }
+  const Mapping& mapping = found->second;
+  if (place.offset > mapping.bytes() || mapping.bytes() - place.offset < bytes) {
+    return Fail(ErrorCode::kFailedPrecondition,
+                fmt::format("rank {} names {} bytes at {} of a registered buffer of {}", peer,
+                            bytes, place.offset, mapping.bytes()));
   }
   return mapping.address() + place.offset;
 }

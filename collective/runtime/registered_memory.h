@@ -54,9 +54,10 @@ class RegisteredMemory {
   Result<void> Release(std::byte* memory);
   // None where not all of it is in one registered buffer.
   std::optional<RegisteredPlace> Find(const std::byte* memory, std::size_t bytes) const;
-  // A peer's place in this process: mapped when first asked for.
-  // Errors: kUnavailable.
-  Result<std::byte*> Reach(int peer, const RegisteredPlace& place);
+  // A peer's place in this process, with so many bytes: mapped when first asked for. By value, for
+  // peers can write to where it comes from.
+  // Errors: kUnavailable; kFailedPrecondition where the peer's buffer has not so many.
+  Result<std::byte*> Reach(int peer, RegisteredPlace place, std::size_t bytes);
 
  private:
   struct Buffer {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "collective/program/collective_spec.h"
 #include "collective/runtime/peer_memory.h"
@@ -11,7 +12,9 @@
 #include "collective/transport/shared_group.h"
 #include "collective/transport/transport.h"
 
-// Of SharedCollectives: what ranks have in the memory of all.
+// Of SharedCollectives: what ranks have in the memory of all. What a peer writes there never leads
+// outside what is shared, whatever it is; but where a peer's memory lies ("readable", "writable")
+// is believed within a process, whose ranks are one program.
 namespace espalier::runtime {
 
 inline constexpr std::size_t kPage = 4096;
@@ -35,7 +38,7 @@ inline std::size_t RoundToLines(std::size_t elements, std::size_t element) {
 }
 
 // A small call is a line or two that others fetch, and one where the data has room behind the tag.
-struct alignas(2 * kLine) SharedCollectives::SharedCall {
+struct alignas(2 * kLine) SharedCall {
   transport::Counter arrived;
   transport::MessageTag tag = {};
   std::byte smallest[kSmallestBytes];
@@ -44,17 +47,17 @@ struct alignas(2 * kLine) SharedCollectives::SharedCall {
   RegisteredPlace output;
   // Where others may read the input in this rank's process; nowhere where that would go wrong.
   const std::byte* readable;
-  std::byte* writable;  // where a broadcast's root may write
-  bool reads_all;
-  bool writes_all;
+  std::byte* writable;     // where a broadcast's root may write
+  std::uint8_t reads_all;  // not 0: it can
+  std::uint8_t writes_all;
   // Of a long call, if this rank chooses.
   SharedWay way;
-  bool is_timed;
+  std::uint8_t is_timed;  // not 0: it is
 
   std::byte* PlaceFor(std::size_t bytes) { return bytes <= kSmallestBytes ? smallest : small; }
 };
 
-struct SharedCollectives::RankArea {
+struct RankArea {
   MemoryOwner owner;         // before the first call
   std::size_t level2_bytes;  // as owner: of a core's own cache
   SharedCall calls[2];       // by the parity of the call

@@ -51,12 +51,10 @@ std::size_t SharedCollectives::MemoryOf(int size) {
   return sizeof(RankArea) * static_cast<std::size_t>(std::max(size, 0));
 }
 
-SharedCollectives::RankArea& SharedCollectives::area(int rank) const {
+RankArea& SharedCollectives::area(int rank) const {
   return reinterpret_cast<RankArea*>(group_->memory())[rank];
 }
-SharedCollectives::SharedCall& SharedCollectives::call_of(int rank) const {
-  return area(rank).calls[calls_ % 2];
-}
+SharedCall& SharedCollectives::call_of(int rank) const { return area(rank).calls[calls_ % 2]; }
 std::byte* SharedCollectives::slot(int rank, std::size_t piece) const {
   return area(rank).slots + piece % 2 * kSlotBytes;
 }
@@ -95,10 +93,10 @@ Result<void> SharedCollectives::Enter(const Operands& operands, const CallSignat
     mine.input = registered_.Find(mine.readable, in).value_or(RegisteredPlace{});
     mine.output = registered_.Find(operands.output, out).value_or(RegisteredPlace{});
     mine.writable = operands.output;
-    mine.reads_all = memories_.ReadsAll();
-    mine.writes_all = memories_.WritesAll();
+    mine.reads_all = memories_.ReadsAll() ? 1 : 0;
+    mine.writes_all = memories_.WritesAll() ? 1 : 0;
     mine.way = ChooseWay(operands, call);
-    mine.is_timed = is_timed_;
+    mine.is_timed = is_timed_ ? 1 : 0;
   }
   mine.arrived.Set(number);
   if (is_small) {
@@ -184,8 +182,8 @@ Result<void> SharedCollectives::RunCall(const Operands& operands, const CallSign
   if (IsDirect(call)) return RunDirect(operands, call);
   long_way_ = WayOfAll(call);
   // Ranks that take turns on a core end one after another, which one of them does not see.
-  const bool meets =
-      !group_->has_cores() && long_way_ != SharedWay::kRead && call_of(ChooserOf(call)).is_timed;
+  const bool meets = !group_->has_cores() && long_way_ != SharedWay::kRead &&
+                     call_of(ChooserOf(call)).is_timed != 0;
   if (!is_timed_ && !meets) return RunLong(operands, call);
   const auto begin = std::chrono::steady_clock::now();
   auto done = RunLong(operands, call);

@@ -15,6 +15,10 @@
 
 namespace espalier::runtime {
 
+// What ranks have in the memory of all (shared_area.h).
+struct SharedCall;
+struct RankArea;
+
 // Collectives of the ranks of one host, straight over memory that all of them see, five ways:
 //   small: each rank writes its vector and a flag, and reduces all of them. One step.
 //   slots: data goes through slots that stay in the caches, piece by piece. Each rank copies into
@@ -53,8 +57,6 @@ class SharedCollectives : public Backend {
   Result<void> Release(std::byte* memory) override { return registered_.Release(memory); }
 
  private:
-  struct SharedCall;
-  struct RankArea;
   struct Pieces;
   struct Ring;
   static constexpr int kAll = -1;

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "collective/reduce/reduce.h"
+#include "collective/runtime/check_operands.h"
 #include "collective/runtime/shared_area.h"
 #include "collective/runtime/shared_collectives.h"
 
@@ -40,12 +41,14 @@ bool SharedCollectives::IsDirect(const CallSignature& call) const {
 
 Result<const std::byte*> SharedCollectives::ReachInput(const Operands& operands, int peer) {
   if (peer == rank_) return operands.input;
-  return registered_.Reach(peer, call_of(peer).input);
+  const auto bytes = BytesOf(call_.kind, operands, call_.root, peer, size_).input;
+  return registered_.Reach(peer, call_of(peer).input, bytes);
 }
 
 Result<std::byte*> SharedCollectives::ReachOutput(const Operands& operands, int peer) {
   if (peer == rank_) return operands.output;
-  return registered_.Reach(peer, call_of(peer).output);
+  const auto bytes = BytesOf(call_.kind, operands, call_.root, peer, size_).output;
+  return registered_.Reach(peer, call_of(peer).output, bytes);
 }
 
 Result<void> SharedCollectives::RunMapped(const Operands& operands, const CallSignature& call) {

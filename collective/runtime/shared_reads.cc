@@ -81,7 +81,7 @@ SharedWay SharedCollectives::WayOfAll(const CallSignature& call) const {
       call.kind == CollectiveKind::kBroadcast || call.kind == CollectiveKind::kReduce;
   for (int peer = 0; peer < size_; ++peer) {
     const SharedCall& theirs = call_of(peer);
-    if (!theirs.reads_all || theirs.readable == nullptr || (writes && !theirs.writes_all)) {
+    if (theirs.reads_all == 0 || theirs.readable == nullptr || (writes && theirs.writes_all == 0)) {
       return SharedWay::kStreamed;
     }
   }

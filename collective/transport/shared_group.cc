@@ -123,8 +123,8 @@ struct SharedGroup::Header {
   char abort_text[512] = {};
   enum : std::uint8_t { kAbsent, kPresent, kLeft };
   std::atomic<std::uint8_t> presence[kMaxRanks] = {};
-  std::atomic<bool> reaching[kMaxRanks] = {};
-  std::atomic<std::uint64_t> cores[kCoreWords] = {};  // of all ranks
+  std::atomic<std::uint8_t> reaching[kMaxRanks] = {};  // not 0: it does
+  std::atomic<std::uint64_t> cores[kCoreWords] = {};   // of all ranks
 
   void AddOwnCores() {
     cpu_set_t own;
@@ -141,14 +141,38 @@ struct SharedGroup::Header {
   }
 };
 
-Result<UniqueFd> OpenFileOfProcess(std::int64_t process, int file) {
+Result<UniqueFd> MakeMemoryFile(const char* name, std::size_t bytes) {
+  UniqueFd file(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0 ||
+      ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
+    return Fail(ErrorCode::kUnavailable,
+                fmt::format("cannot make {} bytes of shared memory: {}", bytes, SystemReason()));
+  }
+  return file;
+}
+
+Result<UniqueFd> OpenMemoryFile(std::int64_t process, int file, std::size_t bytes) {
   const std::string path = fmt::format("/proc/{}/fd/{}", process, file);
-  UniqueFd opened(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  // A pipe would be waited for otherwise.
+  UniqueFd opened(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!opened) {
     return Fail(ErrorCode::kUnavailable,
                 fmt::format("cannot open the shared memory {}: {} (ranks that share memory run "
                             "under one user, on one host, and see each other's processes)",
                             path, SystemReason()));
+  }
+  const int seals = ::fcntl(opened.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+    return Fail(
+        ErrorCode::kFailedPrecondition,
+        fmt::format("{} is not memory that ranks share: it could shrink (another version?)", path));
+  }
+  const off_t length = ::lseek(opened.get(), 0, SEEK_END);
+  if (length < 0 || static_cast<std::size_t>(length) < bytes) {
+    return Fail(ErrorCode::kFailedPrecondition,
+                fmt::format("the shared memory {} has {} bytes, {} are expected: other options, or "
+                            "another version",
+                            path, length, bytes));
   }
   return opened;
 }
@@ -195,7 +219,7 @@ Result<void> SharedGroup::Map(std::size_t bytes) {
 }
 
 Result<void> SharedGroup::TakeLock() {
-  auto again = OpenFileOfProcess(::getpid(), file_.get());
+  auto again = OpenMemoryFile(::getpid(), file_.get(), 0);
   if (!again) return Propagate(again);
   lock_ = std::move(*again);
   guard_.emplace(lock_.get());
@@ -206,10 +230,9 @@ Result<void> SharedGroup::TakeLock() {
 }
 
 Result<void> SharedGroup::Create(Store& store, const std::string& key, std::size_t bytes) {
-  file_ = UniqueFd(::memfd_create("espalier-collective", MFD_CLOEXEC));
-  if (!file_ || ::ftruncate(file_.get(), static_cast<off_t>(kHeaderBytes + bytes)) != 0) {
-    return Fail(ErrorCode::kUnavailable, "cannot make shared memory: " + SystemReason());
-  }
+  auto made = MakeMemoryFile("espalier-collective", kHeaderBytes + bytes);
+  if (!made) return Propagate(made);
+  file_ = std::move(*made);
   auto done = Map(bytes);
   if (!done) return done;
   new (mapping_) Header;
@@ -234,22 +257,21 @@ Result<void> SharedGroup::Open(Store& store, const std::string& key, std::size_t
     return Fail(ErrorCode::kFailedPrecondition,
                 fmt::format("\"{}\" is not where rank 0 has its memory", *place));
   }
-  auto opened = OpenFileOfProcess(process, file);
+  auto opened = OpenMemoryFile(process, file, kHeaderBytes + bytes);
   if (!opened) return Propagate(opened);
   file_ = std::move(*opened);
-  const off_t length = ::lseek(file_.get(), 0, SEEK_END);
-  if (length != static_cast<off_t>(kHeaderBytes + bytes)) {
-    return Fail(ErrorCode::kFailedPrecondition,
-                fmt::format("rank 0 shares {} bytes, rank {} expects {}: other options, or "
-                            "another version",
-                            length, rank_, kHeaderBytes + bytes));
-  }
   auto done = Map(bytes);
   if (!done) return done;
   if (header().magic != kMagic || header().ranks != size_) {
     return Fail(ErrorCode::kFailedPrecondition,
                 fmt::format("rank 0 is of a group of {} ranks, rank {} of one of {}",
                             header().ranks, rank_, size_));
+  }
+  if (header().bytes != bytes) {
+    return Fail(ErrorCode::kFailedPrecondition,
+                fmt::format("rank 0 shares {} bytes, rank {} expects {}: other options, or "
+                            "another version",
+                            header().bytes, rank_, bytes));
   }
   return TakeLock();
 }
@@ -327,7 +349,12 @@ std::string SharedGroup::DescribeLeavers() const {
 
 Result<void> SharedGroup::CheckAbort() {
   if (header().abort.load(std::memory_order_acquire) != Header::kAborted) return {};
-  return Fail(static_cast<ErrorCode>(header().abort_code), header().abort_text);
+  // What is there may be anything: the ranks of a group do not check one another's memory.
+  const int code = header().abort_code;
+  const bool is_known = code >= 0 && code <= static_cast<int>(ErrorCode::kInternal);
+  const char* const text = header().abort_text;
+  return Fail(is_known ? static_cast<ErrorCode>(code) : ErrorCode::kUnavailable,
+              std::string(text, ::strnlen(text, sizeof(Header::abort_text))));
 }
 
 Result<void> SharedGroup::CheckPeers() {
@@ -353,18 +380,18 @@ void SharedGroup::Abort(const Error& cause) {
 // Either this rank sees that another has given up, or that one sees this rank reach: all loads and
 // stores of the two are in one order.
 Result<void> SharedGroup::Reach() {
-  header().reaching[rank_] = true;
+  header().reaching[rank_] = 1;
   if (header().abort == Header::kNone) return {};
   Withdraw();
   auto cause = CheckAbort();
   return cause ? Fail(ErrorCode::kUnavailable, "a rank has given up") : cause;
 }
 
-void SharedGroup::Withdraw() { header().reaching[rank_].store(false, std::memory_order_release); }
+void SharedGroup::Withdraw() { header().reaching[rank_].store(0, std::memory_order_release); }
 
 std::optional<int> SharedGroup::AwaitWithdrawal(Deadline deadline) const {
   for (int peer = 0; peer < size_; ++peer) {
-    while (header().reaching[peer] && !HasDied(peer)) {
+    while (header().reaching[peer] != 0 && !HasDied(peer)) {
       if (steady_clock::now() >= deadline) return peer;
       std::this_thread::sleep_for(kLookAgain);
     }

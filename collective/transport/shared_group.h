@@ -116,8 +116,12 @@ class SharedGroup {
   std::uint32_t crowded_waits_ = 0;  // for a writer on this rank's core
 };
 
-// Opens a memory file of another process, or of this one, for reading and writing.
+// A file of so many bytes of memory that cannot shrink: who has it mapped may touch all of it,
+// whatever others do.
 // Errors: kUnavailable.
-Result<UniqueFd> OpenFileOfProcess(std::int64_t process, int file);
+Result<UniqueFd> MakeMemoryFile(const char* name, std::size_t bytes);
+// Opens such a file of another process, or of this one, for reading and writing.
+// Errors: kUnavailable; kFailedPrecondition for a file that is shorter, or might become so.
+Result<UniqueFd> OpenMemoryFile(std::int64_t process, int file, std::size_t bytes);
 
 }  // namespace espalier::transport

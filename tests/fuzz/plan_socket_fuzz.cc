@@ -58,7 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (std::size_t at = 0; at + 3 <= size; ++messages) {
     UniqueFd& client = clients[data[at] % clients.size()];
     const std::size_t bytes =
-        std::min<std::size_t>(data[at + 1] | data[at + 2] << 8, size - at - 3);
+        std::min(data[at + 1] + std::size_t{256} * data[at + 2], size - at - 3);
     if (!client) client = ConnectTo(path);
     if (client) ::send(client.get(), data + at + 3, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
     at += 3 + bytes;

@@ -48,7 +48,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size < 1) return 0;
   std::string bytes = good;
   for (std::size_t at = 1; at + 4 <= size; at += 4) {
-    const std::size_t place = data[at] | data[at + 1] << 8 | data[at + 2] << 16;
+    const std::size_t place =
+        data[at] + std::size_t{256} * (data[at + 1] + std::size_t{256} * data[at + 2]);
     bytes[place % good.size()] = static_cast<char>(data[at + 3]);
     if (at == 1 && data[0] % 2 == 1) bytes.resize(place % good.size());
     if (bytes.size() != good.size()) break;

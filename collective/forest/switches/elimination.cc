@@ -63,7 +63,7 @@ class Eliminator {
 
   Result<void> RemoveRanks() {
     std::vector<std::int32_t> order = OrderByBox(box_);
-    std::ranges::rotate(order, order.begin() + options_.first_rank);
+    std::rotate(order.begin(), order.begin() + options_.first_rank, order.end());
     std::vector<Step> steps;
     for (const std::int32_t rank : order) steps.push_back({rank, 0});
     last_ = order.back();

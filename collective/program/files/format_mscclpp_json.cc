@@ -80,7 +80,7 @@ class BlockWriter {
 // What all ranks' plans have to agree on.
 class Layout {
  public:
-  explicit Layout(const Program& program) : program_(program) {
+  explicit Layout(const Program& program) {
     for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
       scratch_.push_back(program.ranks[rank].scratch_chunks);
       for (const ThreadBlock& block : program.ranks[rank].blocks) {
@@ -116,7 +116,6 @@ class Layout {
   }
 
  private:
-  const Program& program_;
   std::set<Connection> connections_;
   std::map<Connection, std::vector<int>> places_;
   std::vector<int> scratch_;

@@ -192,6 +192,9 @@ void Cluster::DeliverBytes(PeerId peer, std::string_view bytes) {
 
 bool Cluster::Send(PeerId to, std::string bytes) {
   if (gone_.contains(to)) return false;
+  for (const char byte : bytes) {
+    sent_digest_ = (sent_digest_ ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+  }
   in_flight_.emplace_back(to, std::move(bytes));
   return true;
 }

@@ -115,6 +115,8 @@ class Cluster : private Bus {
   Result<ActionOutcome> StartJob(const JobSpec& spec, OperatorRequest request = {});
   Result<ActionOutcome> StopJob(const std::string& name);
 
+  // Of every byte that the controllers have sent to agents, in order.
+  std::uint64_t sent_digest() const { return sent_digest_; }
   // Flows that are decided but not yet acknowledged by their agents.
   std::size_t UnacknowledgedFlows();
 
@@ -151,6 +153,7 @@ class Cluster : private Bus {
   std::set<PeerId> gone_;
   std::vector<TimerPtr> waits_;  // of agents for probe answers
   std::uint64_t next_peer_ = 1;
+  std::uint64_t sent_digest_ = 0xcbf29ce484222325;  // FNV-1a
   wire::Decoder decoder_;
 };
 

@@ -12,7 +12,7 @@
 #include "common/base/wall_time.h"
 #include "controller/api/operator_api.h"
 #include "tests/controller/cluster.h"
-#include "tests/golden/golden_file.h"
+#include "tests/controller/golden_file.h"
 
 namespace espalier::controller {
 namespace {
@@ -172,7 +172,7 @@ TEST_F(ControllerGolden, AnswersAsItAlwaysDid) {
       }
     }
   }
-  testing_golden::ExpectGolden(ESPALIER_GOLDEN "/controller.txt", story_);
+  golden::ExpectGolden(ESPALIER_GOLDEN "/controller.txt", story_);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-namespace espalier::testing_golden {
+namespace espalier::golden {
 
 // Compares a text with a file of the source tree, line by line. With ESPALIER_WRITE_GOLDEN in the
 // environment the file is written instead, and the test fails so that this is never left on.
@@ -32,4 +32,4 @@ inline void ExpectGolden(const std::string& path, const std::string& text) {
   EXPECT_FALSE(std::getline(lines, line)) << path << " lacks the line: " << line;
 }
 
-}  // namespace espalier::testing_golden
+}  // namespace espalier::golden

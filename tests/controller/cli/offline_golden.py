@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Compares what the espalier tool makes of fixed inputs with what it made when they were recorded.
 
-usage: offline.py ESPALIER [--write]
+usage: offline_golden.py ESPALIER [--write]
 
 Topologies, forests, programs, assignments and simulations are compared byte for byte by their
-digests, which offline.json beside this file holds. Changes of the code that are to change no
-behaviour change none of them; --write records them again, for changes that are to.
+digests, which golden/offline.json holds. Changes of the code that are to change no behaviour
+change none of them; --write records them again, for changes that are to.
 """
 
 import hashlib
@@ -15,8 +15,8 @@ import subprocess
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
-FLOODNS = HERE.parent / "data/floodns/concurrent_jobs_2"
+CONTROLLER = pathlib.Path(__file__).resolve().parent.parent
+FLOODNS = CONTROLLER.parent / "data/floodns/concurrent_jobs_2"
 
 TOPOLOGIES = {
     "leaf": "leaf-spine --spines 4 --leaves 4 --hosts-per-leaf 4",
@@ -95,7 +95,7 @@ def main():
     if len(sys.argv) < 2 or "--help" in sys.argv:
         print(__doc__)
         return 0 if "--help" in sys.argv else 2
-    espalier, recorded = sys.argv[1], HERE / "offline.json"
+    espalier, recorded = sys.argv[1], CONTROLLER / "golden/offline.json"
     digests = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, words in commands(folder):

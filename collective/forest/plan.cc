@@ -32,6 +32,19 @@ std::optional<Collective> FindCollective(std::string_view name) {
   return std::nullopt;
 }
 
+bool GoesUp(Collective collective) {
+  return collective == Collective::kReduceScatter || collective == Collective::kReduce ||
+         collective == Collective::kAllreduce;
+}
+
+bool GoesDown(Collective collective) {
+  return !GoesUp(collective) || collective == Collective::kAllreduce;
+}
+
+bool HasRoot(Collective collective) {
+  return collective == Collective::kBroadcast || collective == Collective::kReduce;
+}
+
 std::int64_t Plan::TotalWeight() const {
   return std::accumulate(weights.begin(), weights.end(), std::int64_t{0});
 }

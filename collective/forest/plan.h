@@ -15,6 +15,12 @@ enum class Collective { kAllgather, kReduceScatter, kAllreduce, kBroadcast, kRed
 // "allgather", "reduce-scatter", ...: as in files and on the command line.
 std::string_view CollectiveName(Collective collective);
 std::optional<Collective> FindCollective(std::string_view name);
+// What a collective consists of: data that goes up to the roots of trees and is added up on the
+// way, data that goes down from them, or first the one and then the other.
+bool GoesUp(Collective collective);
+bool GoesDown(Collective collective);
+// Broadcast and reduce: all data is of one rank.
+bool HasRoot(Collective collective);
 
 // All capacity from one node to another (parallel links are one), in the direction of the data.
 struct Channel {

@@ -18,10 +18,6 @@ namespace {
 using fabric::NodeId;
 using fabric::Topology;
 
-bool HasRoot(Collective collective) {
-  return collective == Collective::kBroadcast || collective == Collective::kReduce;
-}
-
 // The most trees a unit of weight that are of use, by the edges of them all.
 constexpr std::int64_t kMostEcmpEdges = 16'384;
 constexpr std::int64_t kMostEcmpTrees = 8;
@@ -67,15 +63,23 @@ Result<ProblemOptions> MakeProblemOptions(const Topology& topology, const PlanOp
               fmt::format("the root {} is no rank", topology.node(*options.root).id));
 }
 
-Result<TreeCount> ChooseTreeCount(const Problem& problem, const Optimality& optimality,
-                                  const PlanOptions& options, const Control& control) {
-  if (options.trees_per_weight != 0) {
-    return CountTreesFixed(problem, optimality, options.trees_per_weight, control);
-  }
+// For each of the problems, which have the same optimality; all of the same k.
+Result<std::vector<TreeCount>> ChooseTreeCounts(std::span<const Problem> problems,
+                                                const Optimality& optimality,
+                                                const PlanOptions& options,
+                                                const Control& control) {
   if (options.max_trees_per_weight != 0) {
-    return CountTreesAtMost(problem, optimality, options.max_trees_per_weight, control);
+    return CountTreesAtMost(problems, optimality, options.max_trees_per_weight, control);
   }
-  return CountTrees(problem, optimality);
+  std::vector<TreeCount> counts;
+  for (const Problem& problem : problems) {
+    auto count = options.trees_per_weight == 0
+                     ? CountTrees(problem, optimality)
+                     : CountTreesFixed(problem, optimality, options.trees_per_weight, control);
+    if (!count) return Propagate(count);
+    counts.push_back(std::move(*count));
+  }
+  return counts;
 }
 
 Result<Forest> BuildForest(const Problem& problem, const TreeCount& count,
@@ -153,13 +157,6 @@ class Planner {
                             problem.rank_count, bytes >> 20, options_.memory_limit_bytes >> 20));
   }
 
-  bool GoesUp() const {
-    return options_.collective == Collective::kReduceScatter ||
-           options_.collective == Collective::kReduce ||
-           options_.collective == Collective::kAllreduce;
-  }
-  bool GoesDown() const { return !GoesUp() || options_.collective == Collective::kAllreduce; }
-
   // The bound of the links as they are. Where all nodes are balanced the problem's own says the
   // same for both directions: as much enters any set of nodes as leaves it.
   Result<void> AddBound(const Problem& problem, const ProblemOptions& made, Plan& plan) {
@@ -173,7 +170,7 @@ class Planner {
     const auto whole = BuildProblem(topology_, as_they_are);
     if (!whole) return tl::unexpected<Error>(whole.error());
     for (const bool up : {true, false}) {
-      if (up ? !GoesUp() : !GoesDown()) continue;
+      if (up ? !GoesUp(options_.collective) : !GoesDown(options_.collective)) continue;
       const Problem turned = up ? Transpose(*whole) : *whole;
       const auto bound = ComputeOptimality(turned, control_);
       if (!bound) return tl::unexpected<Error>(bound.error());
@@ -207,31 +204,37 @@ class Planner {
   }
 
   Result<void> AddPhases(const Problem& problem, Plan& plan) {
-    if (GoesUp()) {
-      // In-trees are out-trees on the links turned round.
-      const Problem turned = Transpose(problem);
-      if (auto done = AddForest(turned, true, plan); !done) return done;
-      if (GoesDown() && turned.arcs == problem.arcs) {
-        plan.phases.push_back(MakePhase(problem, 0, false));
-        return {};
-      }
+    // In-trees are out-trees on the links turned round.
+    std::vector<Problem> problems;
+    if (GoesUp(options_.collective)) problems.push_back(Transpose(problem));
+    const bool is_same_twice =
+        !problems.empty() && GoesDown(options_.collective) && problems.front().arcs == problem.arcs;
+    if (GoesDown(options_.collective) && !is_same_twice) problems.push_back(problem);
+
+    std::vector<TreeCount> counts(problems.size());  // for ECMP: it has its own
+    if (!options_.ecmp_only) {
+      auto chosen = ChooseTreeCounts(problems, optimality_, options_, control_);
+      if (!chosen) return Propagate(chosen);
+      counts = std::move(*chosen);
     }
-    return GoesDown() ? AddForest(problem, false, plan) : Result<void>{};
+    bool reversed = GoesUp(options_.collective);
+    for (std::size_t p = 0; p < problems.size(); ++p, reversed = false) {
+      if (auto done = AddForest(problems[p], counts[p], reversed, plan); !done) return done;
+    }
+    if (is_same_twice) plan.phases.push_back(MakePhase(problem, 0, false));
+    return {};
   }
 
-  Result<Forest> BuildAny(const Problem& problem, bool reversed) {
-    if (options_.ecmp_only) {
-      const EcmpForestOptions options{.trees_per_weight = CountEcmpTrees(problem, options_),
-                                      .reversed = reversed};
-      return BuildEcmpForest(topology_, problem, options, control_);
-    }
-    auto count = ChooseTreeCount(problem, optimality_, options_, control_);
-    if (!count) return Propagate(count);
-    return KeepOrBuild(problem, *count, reversed);
+  Result<Forest> BuildAny(const Problem& problem, const TreeCount& count, bool reversed) {
+    if (!options_.ecmp_only) return KeepOrBuild(problem, count, reversed);
+    const EcmpForestOptions options{.trees_per_weight = CountEcmpTrees(problem, options_),
+                                    .reversed = reversed};
+    return BuildEcmpForest(topology_, problem, options, control_);
   }
 
-  Result<void> AddForest(const Problem& problem, bool reversed, Plan& plan) {
-    auto forest = BuildAny(problem, reversed);
+  Result<void> AddForest(const Problem& problem, const TreeCount& count, bool reversed,
+                         Plan& plan) {
+    auto forest = BuildAny(problem, count, reversed);
     if (!forest) return Propagate(forest);
     // All trees of a plan have one rate: that of its slowest forest.
     if (!plan.forests.empty()) {

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -59,10 +60,14 @@ class Input {
 // A session of one rank, from its start to its end.
 class Program {
  public:
-  Program(const std::string& engine, const std::string& store)
+  explicit Program(const std::string& engine)
       : socket_(std::move(*ConnectToPath(engine))),
         ring_(std::move(*MappedFile::Make(sizeof(OffloadRing)))) {
     new (ring_.data()) OffloadRing;
+  }
+
+  // False: somebody else listens where the group would meet.
+  bool Join(const std::string& store) {
     OffloadRequest join;
     std::memcpy(join.group.store, store.data(), store.size());
     std::memcpy(join.group.name, "g", 1);
@@ -71,7 +76,11 @@ class Program {
     join.group.size = 1;
     join.group.timeout_ms = 10'000;
     join.group.connections = 1;
-    ESPALIER_CHECK(Ask(join, ring_.file()) == 0);
+    std::string words;
+    const int code = Ask(join, ring_.file(), nullptr, &words);
+    if (words.starts_with("cannot listen")) return false;
+    ESPALIER_CHECK(code == 0, "{}: {}", code, words);
+    return true;
   }
 
   void Act(Input& input) {
@@ -97,13 +106,15 @@ class Program {
   OffloadRing& ring() { return *reinterpret_cast<OffloadRing*>(ring_.data()); }
 
   // The reply's code.
-  int Ask(const OffloadRequest& request, int file, std::uint64_t* value = nullptr) {
+  int Ask(const OffloadRequest& request, int file, std::uint64_t* value = nullptr,
+          std::string* words = nullptr) {
     ESPALIER_CHECK(SendMessage(socket_.get(), &request, sizeof(request), file));
     ring().bell.Add();
     OffloadReply reply;
     const auto received = ReceiveMessage(socket_.get(), &reply, sizeof(reply), true);
     ESPALIER_CHECK(received->bytes == sizeof(reply));
     if (value != nullptr) *value = reply.value;
+    if (words != nullptr) *words = reply.words;
     return reply.code;
   }
   void Register(std::size_t bytes) {
@@ -198,7 +209,7 @@ struct Fixture {
   }
   std::string path;
   std::unique_ptr<OffloadEngine> engine;
-  int runs = 0;
+  int tries = 0;
 };
 
 }  // namespace
@@ -207,10 +218,16 @@ struct Fixture {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace runtime = espalier::runtime;
   static runtime::Fixture fixture;
-  // The session before may still be going: the next one meets elsewhere.
-  const int port = 20'000 + (getpid() * 16 + fixture.runs++ % 16) % 10'000;
-  runtime::Program program(fixture.path, "tcp://127.0.0.1:" + std::to_string(port));
+  // Sessions before may still be going, and others may listen at a port: then another one is tried.
+  constexpr int kPorts = 10'000;
+  std::optional<runtime::Program> program;
+  for (int tries = 0; !program; ++tries) {
+    ESPALIER_CHECK(tries < kPorts, "no port is free");
+    const int port = 20'000 + (getpid() * 16 + fixture.tries++) % kPorts;
+    program.emplace(fixture.path);
+    if (!program->Join("tcp://127.0.0.1:" + std::to_string(port))) program.reset();
+  }
   runtime::Input input(data, size);
-  for (int i = 0; i < runtime::kMostActions && !input.IsEmpty(); ++i) program.Act(input);
+  for (int i = 0; i < runtime::kMostActions && !input.IsEmpty(); ++i) program->Act(input);
   return 0;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "collective/forest/control.h"
@@ -49,5 +50,13 @@ Result<TreeCount> CountTreesFixed(const Problem& problem, const Optimality& opti
 // The best k <= max_trees, the smallest among equals.
 Result<TreeCount> CountTreesAtMost(const Problem& problem, const Optimality& optimality,
                                    std::int64_t max_trees, const Control& control = {});
+
+// The same for one or more problems that are to have one k and that have the same optimality, as
+// the two directions of one fabric: the k at which the slowest of them is the fastest. One count
+// for each problem, all of the same k.
+Result<std::vector<TreeCount>> CountTreesAtMost(std::span<const Problem> problems,
+                                                const Optimality& optimality,
+                                                std::int64_t max_trees,
+                                                const Control& control = {});
 
 }  // namespace espalier::forest

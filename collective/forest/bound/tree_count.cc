@@ -200,6 +200,19 @@ Result<TreeCount> FinishFixed(const Problem& problem, const Rational& scale, std
   return TreeCount{trees, scale, std::move(*capacity), *inverse_rate};
 }
 
+// The counts of all problems, or the first error.
+template <typename CountOne>
+Result<std::vector<TreeCount>> CountEach(std::span<const Problem> problems,
+                                         const CountOne& count_one) {
+  std::vector<TreeCount> counts;
+  for (const Problem& problem : problems) {
+    Result<TreeCount> count = count_one(problem);
+    if (!count) return Propagate(count);
+    counts.push_back(std::move(*count));
+  }
+  return counts;
+}
+
 }  // namespace
 
 Result<TreeCount> CountTrees(const Problem& problem, const Optimality& optimality) {
@@ -238,28 +251,50 @@ Result<TreeCount> CountTreesFixed(const Problem& problem, const Optimality& opti
 
 Result<TreeCount> CountTreesAtMost(const Problem& problem, const Optimality& optimality,
                                    std::int64_t max_trees, const Control& control) {
+  auto counts = CountTreesAtMost(std::span(&problem, 1), optimality, max_trees, control);
+  if (!counts) return Propagate(counts);
+  return std::move(counts->front());
+}
+
+Result<std::vector<TreeCount>> CountTreesAtMost(std::span<const Problem> problems,
+                                                const Optimality& optimality,
+                                                std::int64_t max_trees, const Control& control) {
   if (max_trees < 1) return Fail(ErrorCode::kInvalidArgument, "a root needs at least one tree");
-  Result<TreeCount> unlimited = CountTrees(problem, optimality);
-  if (unlimited && unlimited->trees_per_weight <= max_trees) return unlimited;
-  Result<TreeCount> best = CountTreesFixed(problem, optimality, 1, control);
-  FixedSearch search(problem, control);
+  const auto unlimited = CountTrees(problems.front(), optimality);
+  if (unlimited && unlimited->trees_per_weight <= max_trees) {
+    return CountEach(problems, [&](const Problem& problem) {  // k is the same for all
+      return CountTrees(problem, optimality);
+    });
+  }
+  const auto count_fixed = [&](std::int64_t k) {
+    return CountEach(problems, [&](const Problem& problem) {
+      return CountTreesFixed(problem, optimality, k, control);
+    });
+  };
+  Result<std::vector<TreeCount>> best = count_fixed(1);
+  std::vector<FixedSearch> searches;
+  for (const Problem& problem : problems) searches.emplace_back(problem, control);
   for (std::int64_t k = 2; k <= max_trees; ++k) {
     if (control.IsCancelled()) return Fail(ErrorCode::kUnavailable, "cancelled");
     control.Report("trees a root", static_cast<double>(k) / static_cast<double>(max_trees));
     if (!best) {
-      best = CountTreesFixed(problem, optimality, k, control);
+      best = count_fixed(k);
       continue;
     }
-    if (best->inverse_rate == optimality.inverse_rate) break;
+    const Rational slowest = std::ranges::max(*best, {}, &TreeCount::inverse_rate).inverse_rate;
+    if (slowest == optimality.inverse_rate) break;
     // Only a scale below k * (the best U / k so far) is of use.
     const auto floor = Rational::Product(optimality.inverse_rate, Rational(k, 1));
-    const auto ceiling = Rational::Product(best->inverse_rate, Rational(k, 1));
+    const auto ceiling = Rational::Product(slowest, Rational(k, 1));
     if (!floor || !ceiling) return Overflow();
-    Result<std::optional<Rational>> better = search.FindBelow(k, *floor, *ceiling);
-    if (!better) return Propagate(better);
-    if (!*better) continue;
-    Result<TreeCount> count = FinishFixed(problem, **better, k);
-    if (count) best = std::move(count);
+    std::vector<TreeCount> counts;
+    for (std::size_t p = 0; p < problems.size() && counts.size() == p; ++p) {
+      Result<std::optional<Rational>> better = searches[p].FindBelow(k, *floor, *ceiling);
+      if (!better) return Propagate(better);
+      if (!*better) continue;
+      if (auto count = FinishFixed(problems[p], **better, k)) counts.push_back(std::move(*count));
+    }
+    if (counts.size() == problems.size()) best = std::move(counts);
   }
   return best;
 }

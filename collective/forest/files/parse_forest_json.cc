@@ -213,11 +213,8 @@ class Parser {
       phase.forest.rank_count = static_cast<std::int32_t>(plan_.ranks.size());
       phase.forest.trees_per_weight = plan_.trees_per_weight;
     };
-    const bool both = plan_.collective == Collective::kAllreduce;
-    const bool up =
-        plan_.collective == Collective::kReduceScatter || plan_.collective == Collective::kReduce;
-    if (both || up) open(true);
-    if (both || !up) open(false);
+    if (GoesUp(plan_.collective)) open(true);
+    if (GoesDown(plan_.collective)) open(false);
     phases_.front().forest.unroutable_edges = unroutable_edges_;
   }
 

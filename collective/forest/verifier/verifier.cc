@@ -33,6 +33,7 @@ class Verifier {
   Result<Findings> Run() {
     if (auto ok = CheckRanks(); !ok) return Propagate(ok);
     if (auto ok = CheckShapes(); !ok) return Propagate(ok);
+    if (auto ok = CheckCollective(); !ok) return Propagate(ok);
     std::vector<std::vector<std::int64_t>> uses_of_forest;
     for (const Forest& forest : plan_.forests) {
       if (auto ok = CheckRoots(forest); !ok) return Propagate(ok);
@@ -97,6 +98,25 @@ class Verifier {
       }
     }
     return {};
+  }
+
+  Result<void> CheckCollective() const {
+    std::vector<bool> up;
+    if (GoesUp(plan_.collective)) up.push_back(true);
+    if (GoesDown(plan_.collective)) up.push_back(false);
+    const std::string_view name = CollectiveName(plan_.collective);
+    if (!std::ranges::equal(plan_.phases, up, {}, &Phase::reversed)) {
+      return Violation(fmt::format("the phases are not those of {}", name));
+    }
+    std::size_t roots = 0;
+    for (const std::int64_t weight : plan_.weights) {
+      if (weight < 0) return Violation(fmt::format("a weight is {}", weight));
+      if (weight > 0) ++roots;
+    }
+    if (roots == 0) return Violation("no rank has a weight");
+    if (!HasRoot(plan_.collective) || (roots == 1 && std::ranges::max(plan_.weights) == 1))
+      return {};
+    return Violation(fmt::format("{} takes one rank with a weight of 1 and others without", name));
   }
 
   Result<void> CheckRoots(const Forest& forest) const {

@@ -26,8 +26,9 @@ struct Findings {
 // Checks a plan against the topology, with nothing of the code that makes plans: it reads the two
 // and nothing else.
 //
-//   1. ranks are different compute nodes of the topology; every rank is the root of exactly
-//      k * weight trees;
+//   1. ranks are different compute nodes of the topology; the phases are those of the collective,
+//      up to the roots or down from them; every rank is the root of exactly k * weight trees, and
+//      only one has a weight where the collective has one root;
 //   2. every tree spans exactly the ranks, from its root;
 //   3. every edge in use has routes for all its trees; each is a path over links that are UP, in
 //      their direction, through nodes that are no compute nodes;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -139,6 +141,39 @@ TEST(MakePlan, ServesEveryCollective) {
   }
   options.root.reset();
   EXPECT_FALSE(MakePlan(topology, options).has_value());
+}
+
+// What is left on these links differs by direction, so that the number of trees that is best for
+// the way up is not the best for the way down; a plan has one number.
+TEST(MakePlan, TakesOneNumberOfTreesForBothDirections) {
+  fabric::TopologySpec spec;
+  for (int i = 0; i < 4; ++i) spec.nodes.push_back({.id = "n" + std::to_string(i)});
+  const auto join = [&](int a, int b) {
+    spec.links.push_back({.a = fabric::NodeId(a), .b = fabric::NodeId(b)});
+    spec.links.back().rate = BitsPerSecond{50'000'000'000};
+  };
+  join(0, 1), join(3, 0), join(2, 1), join(3, 2);
+  const Topology topology = BuildOrDie(spec);
+  PlanOptions options{.collective = Collective::kAllreduce};
+  for (const std::int64_t mbps : {2'000, 6'000, 1'500, 4'500, 3'000, 2'250, 50'000, 37'500}) {
+    options.problem.available.push_back(BitsPerSecond{mbps * 1'000'000});
+  }
+  int differ = 0;
+  std::optional<Rational> best;
+  for (int limit = 1; limit <= 6; ++limit) {
+    options.max_trees_per_weight = 0;
+    options.trees_per_weight = limit;
+    const auto fixed = MakePlan(topology, options);
+    if (fixed) best = best ? std::min(*best, fixed->plan.inverse_rate) : fixed->plan.inverse_rate;
+    options.trees_per_weight = 0;
+    options.max_trees_per_weight = limit;
+    const auto limited = MakePlan(topology, options);
+    ASSERT_EQ(limited.has_value(), best.has_value()) << limit;
+    if (!limited) continue;
+    EXPECT_EQ(limited->plan.inverse_rate, *best) << limit;
+    differ += limited->plan.forests.size() == 2 ? 1 : 0;
+  }
+  EXPECT_GT(differ, 0);
 }
 
 TEST(MakePlan, IsTheSameForAnyNumberOfThreads) {

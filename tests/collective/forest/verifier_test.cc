@@ -105,9 +105,13 @@ TEST(VerifyPlan, WalksReversedPhasesFromChildToParent) {
   EXPECT_THAT(ViolationOf(Box(), plan), HasSubstr("is broken"));
   for (Channel& channel : plan.phases[0].channels) std::swap(channel.from, channel.to);
   EXPECT_EQ(ViolationOf(Box(), plan), "");
-  // Allreduce: both.
+  // Allreduce: both, in this order.
   plan.phases.push_back(StarPlan().phases[0]);
+  EXPECT_EQ(ViolationOf(Box(), plan), "the phases are not those of reduce-scatter");
+  plan.collective = Collective::kAllreduce;
   EXPECT_EQ(ViolationOf(Box(), plan), "");
+  std::swap(plan.phases[0], plan.phases[1]);
+  EXPECT_EQ(ViolationOf(Box(), plan), "the phases are not those of allreduce");
 }
 
 struct Damage {
@@ -143,6 +147,18 @@ TEST(VerifyPlan, FindsEveryKindOfDamage) {
       {"rank unknown", [](Plan& p) { p.ranks[1] = Node(99); }, "does not have"},
       {"no ranks", [](Plan& p) { p.ranks.clear(); }, "a plan for 0 ranks"},
       {"no phase", [](Plan& p) { p.phases.clear(); }, "no phase"},
+      {"phases of another collective",
+       [](Plan& p) {
+         p.phases[0].reversed = true;
+         for (Channel& channel : p.phases[0].channels) std::swap(channel.from, channel.to);
+       },
+       "the phases are not those of allgather"},
+      {"another collective", [](Plan& p) { p.collective = Collective::kReduceScatter; },
+       "the phases are not those of reduce-scatter"},
+      {"a root for each", [](Plan& p) { p.collective = Collective::kBroadcast; },
+       "broadcast takes one rank with a weight of 1"},
+      {"weight below nothing", [](Plan& p) { p.weights[2] = -1; }, "a weight is -1"},
+      {"no weights", [](Plan& p) { p.weights.assign(kGpus, 0); }, "no rank has a weight"},
       {"no such forest", [](Plan& p) { p.phases[0].forest = 1; }, "without a forest"},
       {"k", [](Plan& p) { p.trees_per_weight = 0; }, "k is below 1"},
       {"zero rate", [](Plan& p) { p.tree_gbps = Rational(); }, "a rate is zero"},

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "agent/agent.h"
-#include "agent/configuration.h"
+#include "agent/daemon/configuration.h"
 #include "agent/local/local_server.h"
 #include "agent/local/plan_protocol.h"
 #include "agent/local/plan_server.h"
@@ -18,15 +18,15 @@
 #include "agent/verbs/device_report.h"
 #include "agent/verbs/unobserved_watch.h"
 #include "common/base/log.h"
-#include "common/base/message_socket.h"
 #include "common/base/metrics.h"
-#include "common/io/asio_event_loop.h"
-#include "common/io/daemon.h"
-#include "common/io/http.h"
-#include "common/io/http_thread.h"
-#include "common/io/privileges.h"
-#include "common/io/service_notifier.h"
-#include "common/io/zmq_bus.h"
+#include "common/bus/zmq_bus.h"
+#include "common/daemon/daemon.h"
+#include "common/daemon/privileges.h"
+#include "common/daemon/service_notifier.h"
+#include "common/http/http.h"
+#include "common/http/http_thread.h"
+#include "common/loop/asio_event_loop.h"
+#include "common/os/message_socket.h"
 
 namespace espalier::agent {
 namespace {

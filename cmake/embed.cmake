@@ -1,5 +1,5 @@
 # cmake -DOUTPUT=out.cc -DFILES=a;b -P embed.cmake: writes C++ that holds these text files whole,
-# for controller/api/page_files.h.
+# for controller/api/http/page_files.h.
 set(entries "")
 foreach(file IN LISTS FILES)
   file(READ ${file} text)
@@ -23,7 +23,7 @@ foreach(file IN LISTS FILES)
   endif()
   string(APPEND entries "    {\"${path}\", \"${type}\", R\"embedded(${text})embedded\"},\n")
 endforeach()
-file(WRITE ${OUTPUT} "#include \"controller/api/page_files.h\"
+file(WRITE ${OUTPUT} "#include \"controller/api/http/page_files.h\"
 
 namespace espalier::controller {
 namespace {

@@ -17,20 +17,20 @@
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
-#include "controller/failure_plans.h"
-#include "controller/foresight.h"
+#include "controller/agents/publisher.h"
 #include "controller/forests/tree_jobs.h"
-#include "controller/intent_ends.h"
-#include "controller/link_monitor.h"
-#include "controller/load_summary.h"
-#include "controller/options.h"
-#include "controller/path_learner.h"
-#include "controller/placement.h"
-#include "controller/publisher.h"
-#include "controller/rate_planner.h"
-#include "controller/revival_probes.h"
-#include "controller/state.h"
-#include "controller/suspect_probes.h"
+#include "controller/links/link_monitor.h"
+#include "controller/links/revival_probes.h"
+#include "controller/links/suspect_probes.h"
+#include "controller/operations/intent_ends.h"
+#include "controller/paths/path_learner.h"
+#include "controller/placement/load_summary.h"
+#include "controller/placement/placement.h"
+#include "controller/placement/rate_planner.h"
+#include "controller/planning/failure_plans.h"
+#include "controller/planning/foresight.h"
+#include "controller/settings/options.h"
+#include "controller/state/state.h"
 #include "proto/convert.h"
 
 namespace espalier::controller {
@@ -91,7 +91,7 @@ class Controller {
   // one that is yet to come. Errors also: kInvalidArgument (`weight` is not 1 to kMostWeight).
   void ChangeWeight(const std::string& job, std::uint64_t weight, OperatorRequest request,
                     ActionDone done);
-  // Holds instead of what the configuration says (controller/policies.h); no value: the
+  // Holds instead of what the configuration says (controller/settings/policies.h); no value: the
   // configuration holds again. Moves no flow by itself.
   // Errors also: SetPolicy.
   void ChangePolicy(const std::string& name, std::optional<std::string> value,

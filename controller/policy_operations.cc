@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "controller/controller.h"
-#include "controller/policies.h"
+#include "controller/settings/policies.h"
 
 namespace espalier::controller {
 namespace {

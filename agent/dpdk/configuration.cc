@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "agent/dpdk/config.pb.h"
-#include "common/io/config_file.h"
-#include "common/io/socket_address.h"
+#include "common/daemon/config_file.h"
+#include "common/net/socket_address.h"
 
 namespace espalier::dpdk {
 namespace {

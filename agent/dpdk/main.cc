@@ -12,10 +12,10 @@
 #include "agent/dpdk/offload/rte_rules.h"
 #include "common/base/log.h"
 #include "common/base/metrics.h"
-#include "common/io/asio_event_loop.h"
-#include "common/io/daemon.h"
-#include "common/io/http.h"
-#include "common/io/service_notifier.h"
+#include "common/daemon/daemon.h"
+#include "common/daemon/service_notifier.h"
+#include "common/http/http.h"
+#include "common/loop/asio_event_loop.h"
 
 namespace espalier::dpdk {
 namespace {

@@ -7,8 +7,8 @@
 #include "agent/engine/config.pb.h"
 #include "agent/local/espalier_agent.h"
 #include "agent/local/plan_protocol.h"
-#include "common/io/config_file.h"
-#include "common/io/socket_address.h"
+#include "common/daemon/config_file.h"
+#include "common/net/socket_address.h"
 
 namespace espalier::engine {
 namespace {

@@ -12,12 +12,12 @@
 #include "agent/engine/plan_authority.h"
 #include "agent/engine/sandbox.h"
 #include "common/base/log.h"
-#include "common/base/message_socket.h"
 #include "common/base/metrics.h"
-#include "common/io/asio_event_loop.h"
-#include "common/io/daemon.h"
-#include "common/io/http.h"
-#include "common/io/service_notifier.h"
+#include "common/daemon/daemon.h"
+#include "common/daemon/service_notifier.h"
+#include "common/http/http.h"
+#include "common/loop/asio_event_loop.h"
+#include "common/os/message_socket.h"
 #include "common/verbs/roce_address.h"
 
 namespace espalier::engine {

@@ -20,7 +20,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "common/io/privileges.h"
+#include "common/daemon/privileges.h"
 
 namespace espalier::engine {
 namespace {

@@ -15,7 +15,7 @@
 #include "agent/local/process_job.h"
 #include "common/base/check.h"
 #include "common/base/log.h"
-#include "common/base/message_socket.h"
+#include "common/os/message_socket.h"
 
 namespace espalier::agent {
 namespace {

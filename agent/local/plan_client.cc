@@ -15,7 +15,7 @@
 
 #include "agent/local/espalier_agent.h"
 #include "agent/local/plan_protocol.h"
-#include "common/base/message_socket.h"
+#include "common/os/message_socket.h"
 
 namespace espalier::agent {
 namespace {

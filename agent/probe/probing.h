@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "agent/probe_socket.h"
-#include "common/io/asio_event_loop.h"
+#include "common/loop/asio_event_loop.h"
 
 namespace espalier::agent {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
-#include "common/base/large_memory.h"
+#include "common/os/large_memory.h"
 
 namespace espalier::forest {
 

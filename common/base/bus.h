@@ -15,7 +15,7 @@ namespace espalier {
 using PeerId = StrongId<struct PeerTag, std::uint64_t>;
 
 // Message transport between one controller and many agents: the seam between services and the
-// real (common/io: ZeroMQ) or simulated (common/sim) network. Messages are opaque bytes, whole,
+// real (common/bus: ZeroMQ) or simulated (common/sim) network. Messages are opaque bytes, whole,
 // in order on one connection, at most once; a connection that breaks may lose those in flight.
 //
 // The controller's side learns of a peer by its first message and of its loss by on_peer_gone or

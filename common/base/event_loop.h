@@ -24,7 +24,7 @@ class Timer {
 };
 using TimerPtr = std::unique_ptr<Timer>;
 
-// One thread and its time: the seam between services and the real (common/io) or virtual
+// One thread and its time: the seam between services and the real (common/loop) or virtual
 // (common/sim) world. All callbacks run on the loop's thread, never inside Post or After.
 //
 // Thread safety: Post and Now may be called from any thread; After only on the loop's thread

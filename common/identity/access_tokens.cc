@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/files/json.h"
 #include "common/identity/trusted_files.h"
-#include "common/io/json.h"
 
 namespace espalier::identity {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "common/files/json.h"
 #include "common/identity/trusted_files.h"
-#include "common/io/json.h"
 
 namespace espalier::identity {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "common/base/result.h"
 #include "common/base/wall_time.h"
-#include "common/io/curve.h"
+#include "common/bus/curve.h"
 
 namespace espalier::identity {
 

@@ -13,8 +13,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "common/files/json.h"
 #include "common/identity/key_files.h"
-#include "common/io/json.h"
 
 namespace espalier::identity {
 namespace {

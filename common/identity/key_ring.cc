@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/bus/curve.h"
+#include "common/files/json.h"
 #include "common/identity/trusted_files.h"
-#include "common/io/curve.h"
-#include "common/io/json.h"
 
 namespace espalier::identity {
 namespace {

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 
 namespace espalier::identity {
 namespace {

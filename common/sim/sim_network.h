@@ -19,7 +19,7 @@ struct LinkFaults {
 };
 
 // One controller and many agents on a simulated network, with the manners of the real bus
-// (common/io/zmq_bus.h): 64 messages a way at most, agents that reconnect 50 to 150 ms after a
+// (common/bus/zmq_bus.h): 64 messages a way at most, agents that reconnect 50 to 150 ms after a
 // break as new peers, a controller that learns of a lost peer when it sends to it.
 //
 // All of it is decided by the world's seed. Every message that is delivered is part of the

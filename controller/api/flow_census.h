@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "controller/state.h"
+#include "controller/state/state.h"
 
 namespace espalier::controller {
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
-#include "common/io/json.h"
-#include "controller/state.h"
+#include "common/files/json.h"
+#include "controller/state/state.h"
 
 namespace espalier::controller {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 
 namespace espalier::controller {
 namespace {

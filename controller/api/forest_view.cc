@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 
 namespace espalier::controller {
 namespace {

@@ -5,7 +5,7 @@
 #include <deque>
 #include <numeric>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 #include "controller/api/flow_view.h"
 
 namespace espalier::controller {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "controller/api/flow_census.h"
-#include "controller/state.h"
+#include "controller/state/state.h"
 
 namespace espalier::controller {
 

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <string>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 #include "controller/api/flow_census.h"
-#include "controller/state.h"
+#include "controller/state/state.h"
 
 namespace espalier::controller {
 

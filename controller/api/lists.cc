@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 #include "controller/api/flow_census.h"
 #include "controller/api/flow_view.h"
 #include "controller/api/job_view.h"

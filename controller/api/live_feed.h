@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/base/metrics.h"
-#include "common/io/http.h"
+#include "common/http/http.h"
 #include "controller/api/live_journal.h"
 #include "controller/controller.h"
 

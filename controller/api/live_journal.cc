@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 #include "controller/api/flow_view.h"
 #include "controller/api/job_view.h"
 #include "controller/api/link_view.h"

@@ -9,11 +9,11 @@
 #include <string_view>
 #include <utility>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 #include "controller/api/foresight_views.h"
 #include "controller/api/forest_view.h"
+#include "controller/api/http/page_files.h"
 #include "controller/api/lists.h"
-#include "controller/api/page_files.h"
 #include "controller/api/path_map_list.h"
 #include "controller/api/views.h"
 

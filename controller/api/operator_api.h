@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "common/base/metrics.h"
-#include "common/io/http.h"
+#include "common/http/http.h"
+#include "controller/api/http/route.h"
 #include "controller/api/live_feed.h"
-#include "controller/api/route.h"
 #include "controller/controller.h"
 
 namespace espalier::controller {

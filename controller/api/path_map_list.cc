@@ -10,7 +10,7 @@
 #include <set>
 #include <utility>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 
 namespace espalier::controller {
 namespace {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <chrono>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 #include "controller/api/flow_view.h"
 #include "controller/api/link_view.h"
-#include "controller/policies.h"
+#include "controller/settings/policies.h"
 
 namespace espalier::controller {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "common/base/metrics.h"
-#include "controller/failure_plans.h"
 #include "controller/forests/job_forest.h"
+#include "controller/planning/failure_plans.h"
 
 namespace espalier::controller {
 

@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "common/base/metrics.h"
-#include "controller/failure_plans.h"
 #include "controller/forests/job_forest.h"
 #include "controller/forests/job_spec.h"
 #include "controller/forests/ready_forests.h"
-#include "controller/options.h"
-#include "controller/path_learner.h"
-#include "controller/state.h"
+#include "controller/paths/path_learner.h"
+#include "controller/planning/failure_plans.h"
+#include "controller/settings/options.h"
+#include "controller/state/state.h"
 
 namespace espalier::controller {
 

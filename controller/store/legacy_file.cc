@@ -1,6 +1,6 @@
 #include "controller/store/legacy_file.h"
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 
 namespace espalier::controller {
 namespace {

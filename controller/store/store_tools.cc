@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 #include "controller/store/legacy_file.h"
 
 namespace espalier::controller {

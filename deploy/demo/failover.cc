@@ -38,13 +38,13 @@ class Feed {
     if (mkfifo(pipe.c_str(), 0600) != 0)
       return Fail(ErrorCode::kUnavailable, "cannot make " + pipe);
     const std::string program = daemons.programs() + "/espalier";
-    auto report = lab::ChildProcess::Start({.argv = {program, "report", "links", pipe, "--follow",
-                                                     "--controller", daemons.api_address()}});
+    auto report = ChildProcess::Start({.argv = {program, "report", "links", pipe, "--follow",
+                                                "--controller", daemons.api_address()}});
     if (!report) return Propagate(report);
     feed.report_ = std::move(*report);
-    auto watch = lab::ChildProcess::Start(
-        {.argv = {"sh", "-c", "exec \"$0\" lab watch --name \"$1\" >\"$2\"", program,
-                  lab.record().options.name, pipe}});
+    auto watch =
+        ChildProcess::Start({.argv = {"sh", "-c", "exec \"$0\" lab watch --name \"$1\" >\"$2\"",
+                                      program, lab.record().options.name, pipe}});
     if (!watch) return Propagate(watch);
     feed.watch_ = std::move(*watch);
     return feed;
@@ -60,8 +60,8 @@ class Feed {
   Feed() = default;
 
   std::string folder_;
-  std::optional<lab::ChildProcess> report_;
-  std::optional<lab::ChildProcess> watch_;
+  std::optional<ChildProcess> report_;
+  std::optional<ChildProcess> watch_;
 };
 
 struct FarLink {

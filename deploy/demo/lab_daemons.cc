@@ -7,8 +7,8 @@
 #include <functional>
 #include <thread>
 
+#include "common/http/http.h"
 #include "common/identity/key_folder.h"
-#include "common/io/http.h"
 
 namespace espalier::demo {
 namespace {
@@ -56,7 +56,7 @@ Result<void> MakeKeys(const lab::Lab& lab, const std::string& folder) {
   return {};
 }
 
-std::string AgentSocket(const lab::Command& command) {
+std::string AgentSocket(const Command& command) {
   for (const auto& [name, value] : command.environment) {
     if (name == "ESPALIER_AGENT_SOCKET") return value;
   }
@@ -92,21 +92,20 @@ Result<LabDaemons> LabDaemons::Start(const lab::Lab& lab, const std::string& pro
   return daemons;
 }
 
-Result<lab::ChildProcess> LabDaemons::StartProgram(const std::string& node,
-                                                   const std::string& program,
-                                                   const std::string& name) {
+Result<ChildProcess> LabDaemons::StartProgram(const std::string& node, const std::string& program,
+                                              const std::string& name) {
   // In a session of its own: Ctrl-C is for who started them, who ends them.
-  Result<lab::Command> command = lab_->MakeCommand(
+  Result<Command> command = lab_->MakeCommand(
       node, {"setsid", "sh", "-c", "exec \"$0\" --config \"$1\" </dev/null >>\"$2\" 2>&1",
              programs_ + "/" + program, fmt::format("{}/{}.conf", folder_, name),
              fmt::format("{}/{}.log", folder_, name)});
   if (!command) return Propagate(command);
-  return lab::ChildProcess::Start(*command);
+  return ChildProcess::Start(*command);
 }
 
 Result<void> LabDaemons::StartAgent(int host) {
   const std::string name = fmt::format("h{}", host);
-  const Result<lab::Command> probe = lab_->MakeCommand(name, {});
+  const Result<Command> probe = lab_->MakeCommand(name, {});
   if (!probe) return tl::unexpected<Error>(probe.error());
   const std::string config = fmt::format("{}/{}.conf", folder_, name);
   Result<void> written =
@@ -132,7 +131,7 @@ Result<void> LabDaemons::StartAgent(int host) {
   // The engine first: an agent says at once whether its host has one.
   for (const auto& [program, of] :
        {std::pair("espalier-engine", engine_name), std::pair("espalier-agent", name)}) {
-    Result<lab::ChildProcess> started = StartProgram(name, program, of);
+    Result<ChildProcess> started = StartProgram(name, program, of);
     if (!started) return Propagate(started);
     agents_.push_back(std::move(*started));
   }
@@ -147,7 +146,7 @@ void LabDaemons::KillController() {
 }
 
 Result<void> LabDaemons::StartController() {
-  Result<lab::ChildProcess> controller =
+  Result<ChildProcess> controller =
       StartProgram(lab::kControllerNode, "espalier-controller", "controller");
   if (!controller) return Propagate(controller);
   controller_ = std::move(*controller);

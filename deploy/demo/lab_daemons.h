@@ -8,8 +8,8 @@
 
 #include "common/base/event_loop.h"
 #include "common/base/result.h"
-#include "common/io/json.h"
-#include "deploy/lab/command.h"
+#include "common/files/json.h"
+#include "common/os/command.h"
 #include "deploy/lab/lab.h"
 
 namespace espalier::demo {
@@ -47,8 +47,8 @@ class LabDaemons {
   LabDaemons(const lab::Lab& lab, std::string programs, std::string folder)
       : lab_(&lab), programs_(std::move(programs)), folder_(std::move(folder)) {}
 
-  Result<lab::ChildProcess> StartProgram(const std::string& node, const std::string& program,
-                                         const std::string& name);
+  Result<ChildProcess> StartProgram(const std::string& node, const std::string& program,
+                                    const std::string& name);
   Result<void> StartAgent(int host);
   Result<void> AwaitAgents(int count) const;
   Result<io::JsonValue> Ask(const std::string& method, const std::string& target,
@@ -57,8 +57,8 @@ class LabDaemons {
   const lab::Lab* lab_;
   std::string programs_;
   std::string folder_;
-  std::optional<lab::ChildProcess> controller_;
-  std::vector<lab::ChildProcess> agents_;
+  std::optional<ChildProcess> controller_;
+  std::vector<ChildProcess> agents_;
 };
 
 }  // namespace espalier::demo

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "common/base/check.h"
-#include "common/io/json.h"
+#include "common/files/json.h"
 
 namespace espalier::demo {
 namespace {

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "common/base/job_key.h"
-#include "common/io/json.h"
+#include "common/files/json.h"
 
 namespace espalier::demo {
 namespace {
@@ -26,7 +26,7 @@ constexpr std::uint8_t kTcp = 6;
 constexpr double kHeaderBytes = 52;  // IP and TCP with time stamps, of each of the kernel's buffers
 
 struct RankProcess {
-  lab::ChildProcess process;
+  ChildProcess process;
   std::string text;
   bool has_ended = false;
 };
@@ -62,7 +62,7 @@ Result<std::vector<RankProcess>> StartRanks(const lab::Lab& lab, const std::stri
     auto command = lab.MakeCommand(fmt::format("h{}", host), std::move(argv));
     if (!command) return Propagate(command);
     command->environment.emplace_back("ESPALIER_JOB_KEY", key);
-    auto process = lab::ChildProcess::Start(*command);
+    auto process = ChildProcess::Start(*command);
     if (!process) return Propagate(process);
     ranks.push_back({std::move(*process), "", false});
   }

@@ -11,8 +11,8 @@
 #include <random>
 #include <utility>
 
-#include "common/io/json.h"
-#include "common/io/topology_file.h"
+#include "common/files/json.h"
+#include "common/files/topology_file.h"
 #include "deploy/lab/lab_holder.h"
 
 namespace espalier::lab {
@@ -36,7 +36,7 @@ Result<void> Apply(const NamespaceDoor& door, const std::string& node,
                    std::vector<std::string> argv, const std::string& script) {
   if (script.empty()) return {};
   const Result<std::string> done =
-      RunOrFail({.argv = std::move(argv), .environment = {}, .door = &door, .node = node}, script);
+      RunOrFail({.argv = std::move(argv), .environment = {}, .place = &door, .node = node}, script);
   if (!done) return tl::unexpected(done.error());
   return {};
 }
@@ -152,7 +152,7 @@ Result<void> Lab::Stop(const std::string& name) {
 
 Result<Command> Lab::MakeCommand(const std::string& node, std::vector<std::string> argv) const {
   const LabOptions& options = record_.options;
-  Command command{.argv = std::move(argv), .environment = {}, .door = &door_, .node = node};
+  Command command{.argv = std::move(argv), .environment = {}, .place = &door_, .node = node};
   command.environment = {{"ESPALIER_LAB", options.name}, {"ESPALIER_NODE", node}};
   if (node == kControllerNode) {
     command.node.clear();

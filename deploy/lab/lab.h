@@ -6,7 +6,7 @@
 
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
-#include "deploy/lab/command.h"
+#include "common/os/command.h"
 #include "deploy/lab/lab_plan.h"
 #include "deploy/lab/lab_registry.h"
 

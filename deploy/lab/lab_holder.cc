@@ -19,6 +19,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "common/os/os_error.h"
 #include "deploy/lab/namespaces.h"
 
 namespace espalier::lab {

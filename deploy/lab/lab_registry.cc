@@ -15,7 +15,8 @@
 #include <sstream>
 #include <system_error>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
+#include "common/os/os_error.h"
 #include "deploy/lab/namespaces.h"
 
 namespace espalier::lab {

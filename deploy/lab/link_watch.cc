@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "common/os/os_error.h"
 #include "deploy/lab/namespaces.h"
 
 namespace espalier::lab {

@@ -19,6 +19,8 @@
 #include <system_error>
 #include <utility>
 
+#include "common/os/os_error.h"
+
 namespace espalier::lab {
 namespace {
 
@@ -43,12 +45,6 @@ bool IsOwnUserNamespace(int fd) {
 }
 
 }  // namespace
-
-tl::unexpected<Error> FailErrno(const std::string& what, int error) {
-  const bool denied = error == EPERM || error == EACCES;
-  return Fail(denied ? ErrorCode::kPermissionDenied : ErrorCode::kInternal,
-              fmt::format("{}: {}", what, std::generic_category().message(error)));
-}
 
 Result<NamespaceDoor> NamespaceDoor::Open(pid_t holder) {
   NamespaceDoor door;

@@ -6,6 +6,7 @@
 
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
+#include "common/os/command.h"
 
 namespace espalier::lab {
 
@@ -15,15 +16,15 @@ inline constexpr char kNetnsFolder[] = "/run/netns";
 inline constexpr char kTokenFile[] = "/run/espalier-lab";
 
 // The namespaces that a lab's holder process lives in, as doors for others to go in by.
-class NamespaceDoor {
+class NamespaceDoor : public ProgramPlace {
  public:
   // Errors: kUnavailable if the holder is gone; kPermissionDenied if it is someone else's.
   static Result<NamespaceDoor> Open(pid_t holder);
 
   // Moves the calling process, which must have one thread, into the user and mount namespaces of
   // the lab and the network namespace of `node` (nullptr: the holder's own). The working folder
-  // stays. Returns 0 or an errno value. Async-signal-safe: made to be called between fork and exec.
-  int Enter(const char* node) const noexcept;
+  // stays.
+  int Enter(const char* node) const noexcept override;
 
  private:
   NamespaceDoor() = default;
@@ -41,8 +42,5 @@ Result<void> WriteSysctl(const std::string& key, const std::string& value);
 // Sends a signal to every process of the lab that carries this token, except the caller and
 // `spare`. Returns how many there were.
 int SignalProcessesOfLab(const std::string& token, int signal, pid_t spare);
-
-// "what: message of errno", with kPermissionDenied for EPERM and EACCES.
-tl::unexpected<Error> FailErrno(const std::string& what, int error);
 
 }  // namespace espalier::lab

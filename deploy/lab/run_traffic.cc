@@ -14,7 +14,8 @@
 #include <tuple>
 #include <utility>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
+#include "common/os/os_error.h"
 
 namespace espalier::lab {
 namespace {

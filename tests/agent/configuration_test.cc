@@ -1,4 +1,4 @@
-#include "agent/configuration.h"
+#include "agent/daemon/configuration.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,9 +8,9 @@
 #include <utility>
 #include <variant>
 
+#include "agent/sim/sim_host.h"
 #include "common/base/check.h"
-#include "common/io/zmq_bus.h"
-#include "common/sim/sim_host.h"
+#include "common/bus/zmq_bus.h"
 #include "tests/bench/control_loop_fabric.h"
 
 namespace espalier::bench {

@@ -9,9 +9,9 @@
 
 #include "common/base/bus.h"
 #include "common/base/event_loop.h"
+#include "common/bus/curve.h"
 #include "common/fabric/topology.h"
-#include "common/io/asio_event_loop.h"
-#include "common/io/curve.h"
+#include "common/loop/asio_event_loop.h"
 #include "common/sim/sim_fabric.h"
 #include "proto/convert.h"
 

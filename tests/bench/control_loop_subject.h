@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/io/curve.h"
+#include "common/bus/curve.h"
 
 namespace espalier::bench {
 

@@ -6,7 +6,7 @@
 #include "common/fabric/linear_map.h"
 #include "common/fabric/path_map.h"
 #include "common/fabric/path_predictor.h"
-#include "common/io/topology_file.h"
+#include "common/files/topology_file.h"
 
 namespace espalier::fabric {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "common/base/log.h"
 #include "common/fabric/builders.h"
-#include "controller/failure_plans.h"
-#include "controller/foresight.h"
-#include "controller/placement.h"
+#include "controller/placement/placement.h"
+#include "controller/planning/failure_plans.h"
+#include "controller/planning/foresight.h"
 
 namespace espalier::controller {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "common/base/check.h"
-#include "common/io/json.h"
-#include "common/io/topology_file.h"
+#include "common/files/json.h"
+#include "common/files/topology_file.h"
 #include "tests/bench/control_loop_fabric.h"
 #include "tests/bench/control_loop_load.h"
 

@@ -15,8 +15,8 @@
 #include <thread>
 
 #include "agent/local/espalier_agent.h"
-#include "common/io/http.h"
-#include "common/io/topology_file.h"
+#include "common/files/topology_file.h"
+#include "common/http/http.h"
 #include "deploy/demo/lab_daemons.h"
 
 namespace espalier {
@@ -120,7 +120,7 @@ Result<void> Run(const Arguments& arguments) {
   const int hosts = lab->plan().HostCount();
   const std::int64_t pairs = std::int64_t{hosts} * (hosts - arguments.hosts_per_leaf);
   const auto start = std::chrono::steady_clock::now();
-  auto announcer = lab::ChildProcess::Start(*command);
+  auto announcer = ChildProcess::Start(*command);
   if (!announcer) return Propagate(announcer);
   fmt::print("{} hosts, {} spines, {} pairs, ICMP limits {}\n", hosts, arguments.spines, pairs,
              arguments.icmp_limits ? "on" : "off");

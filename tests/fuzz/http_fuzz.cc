@@ -10,9 +10,9 @@
 
 #include "common/base/check.h"
 #include "common/base/unique_fd.h"
-#include "common/io/asio_event_loop.h"
-#include "common/io/http.h"
-#include "controller/api/http_guard.h"
+#include "common/http/http.h"
+#include "common/loop/asio_event_loop.h"
+#include "controller/api/http/http_guard.h"
 #include "tests/fuzz/own_folder.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "common/base/check.h"
-#include "common/io/json.h"
+#include "common/files/json.h"
 
 namespace {
 

@@ -23,7 +23,7 @@
 #include "collective/runtime/offload/offload_engine.h"
 #include "collective/runtime/offload/offload_protocol.h"
 #include "common/base/check.h"
-#include "common/base/message_socket.h"
+#include "common/os/message_socket.h"
 
 namespace espalier::runtime {
 namespace {

@@ -7,11 +7,11 @@
 
 #include "common/base/check.h"
 #include "common/fabric/builders.h"
-#include "controller/files/floodns_topology.h"
-#include "controller/files/flow_file.h"
-#include "controller/files/job_file.h"
-#include "controller/files/plan_file.h"
-#include "controller/simulation/simulator.h"
+#include "controller/offline/files/floodns_topology.h"
+#include "controller/offline/files/flow_file.h"
+#include "controller/offline/files/job_file.h"
+#include "controller/offline/files/plan_file.h"
+#include "controller/offline/simulation/simulator.h"
 
 namespace {
 

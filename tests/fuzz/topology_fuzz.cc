@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 #include "common/fabric/paths.h"
-#include "common/io/topology_file.h"
+#include "common/files/topology_file.h"
 
 // Bytes of any kind as a topology file: an error that names its place, or a topology that is
 // whole (paths can be found in it) and reads back to itself.

@@ -12,17 +12,17 @@
 #include <vector>
 
 #include "agent/agent.h"
+#include "agent/sim/sim_host.h"
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/metrics.h"
 #include "common/base/random.h"
+#include "common/bus/zmq_bus.h"
 #include "common/fabric/builders.h"
-#include "common/io/asio_event_loop.h"
-#include "common/io/json.h"
-#include "common/io/topology_file.h"
-#include "common/io/zmq_bus.h"
+#include "common/files/json.h"
+#include "common/files/topology_file.h"
+#include "common/loop/asio_event_loop.h"
 #include "common/sim/sim_fabric.h"
-#include "common/sim/sim_host.h"
 
 namespace espalier::page {
 namespace {

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <thread>
 
-#include "common/io/topology_file.h"
+#include "common/files/topology_file.h"
 #include "deploy/lab/lab_plan.h"
 #include "tests/rdma/rdma_machine.h"
 

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 #include "tests/rdma/daemons.h"
 #include "tests/rdma/rdma_machine.h"
 

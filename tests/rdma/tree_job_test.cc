@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "collective/client/job_group.h"
-#include "common/io/json.h"
+#include "common/files/json.h"
 #include "tests/collective/runtime/elements.h"
 #include "tests/rdma/daemons.h"
 #include "tests/rdma/rdma_machine.h"

@@ -19,17 +19,17 @@
 #include <utility>
 #include <vector>
 
-#include "common/io/http.h"
-#include "deploy/lab/command.h"
+#include "common/http/http.h"
+#include "common/os/command.h"
 #include "deploy/lab/judges.h"
 #include "deploy/lab/link_faults.h"
-#include "tests/lab/lab_fixture.h"
+#include "tests/deploy/lab/lab_fixture.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier {
 namespace {
 
-using lab::ChildProcess;
+using ChildProcess;
 using lab::Lab;
 
 constexpr const char* kStart = ESPALIER_SOURCE "/deploy/lab/rdma/start";
@@ -46,7 +46,7 @@ void Await(const std::string& what, const std::function<bool()>& done,
   }
 }
 
-ChildProcess Started(const lab::Command& command) {
+ChildProcess Started(const Command& command) {
   auto child = ChildProcess::Start(command);
   if (!child) {
     ADD_FAILURE() << child.error().message;
@@ -171,7 +171,7 @@ class RdmaMachines : public testing::Test {
  protected:
   // Two of the lab's four hosts are machines.
   void SetUp() override {
-    const auto fetched = lab::RunCommand({.argv = {kStart, "--fetch"}});
+    const auto fetched = RunCommand({.argv = {kStart, "--fetch"}});
     ASSERT_TRUE(fetched.has_value()) << fetched.error().message;
     if (fetched->exit_code == 77) GTEST_SKIP() << fetched->err;
     ASSERT_EQ(fetched->exit_code, 0) << fetched->err;
@@ -260,7 +260,7 @@ class RdmaMachines : public testing::Test {
   }
   std::string Logs() const {
     std::string text = from_->Run("tail -n 5 /run/*.log") + to_->Run("tail -n 5 /run/*.log");
-    const auto here = lab::RunCommand({.argv = {"sh", "-c", "tail -n 5 " + File("*.log")}});
+    const auto here = RunCommand({.argv = {"sh", "-c", "tail -n 5 " + File("*.log")}});
     return text + (here ? here->out : "") + Get("/api/v1/events") + Get("/api/v1/flows");
   }
 
@@ -274,9 +274,8 @@ class RdmaMachines : public testing::Test {
 
   // The controller's word is what the spines saw. (It may have heard of one of the two only.)
   bool IsPlanned(const Ports& ports) const {
-    const auto flows =
-        lab::RunCommand({.argv = {fmt::format("{}/espalier", ESPALIER_PROGRAMS), "flows",
-                                  "--controller", "unix:" + File("api.sock")}});
+    const auto flows = RunCommand({.argv = {fmt::format("{}/espalier", ESPALIER_PROGRAMS), "flows",
+                                            "--controller", "unix:" + File("api.sock")}});
     return flows && std::ranges::all_of(ports, [&](const auto& port) {
              return std::regex_search(
                  flows->out, std::regex(fmt::format("h{} +h{} +ROUTED +{} +{} ", kFrom, kTo,

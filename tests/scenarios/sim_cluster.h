@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "agent/agent.h"
+#include "agent/sim/sim_host.h"
 #include "common/base/metrics.h"
 #include "common/fabric/builders.h"
 #include "common/sim/sim_fabric.h"
-#include "common/sim/sim_host.h"
 #include "common/sim/sim_network.h"
 #include "common/sim/sim_world.h"
 #include "controller/controller.h"

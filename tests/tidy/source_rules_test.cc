@@ -20,9 +20,9 @@ TEST(SourceRules, FindNothingInAGoodTree) {
   EXPECT_THAT(FindViolations(
                   {Header("common/base/units.h", "#include <string>\n"),
                    Header("common/fabric/topology.h", "#include \"common/base/units.h\"\n"),
-                   {"common/io/bus.cc", "#include <zmq.hpp>\n#include \"common/base/units.h\"\n"},
-                   {"agent/main.cc", "#include \"common/io/bus.h\"\n"},
-                   Header("common/io/bus.h"),
+                   {"common/bus/bus.cc", "#include <zmq.hpp>\n#include \"common/base/units.h\"\n"},
+                   {"agent/main.cc", "#include \"common/bus/bus.h\"\n"},
+                   Header("common/bus/bus.h"),
                    {"agent/local/client.h", "#ifndef ESPALIER_CLIENT_H\n"},
                    {"proto/decode.cc", "#include \"proto/messages.pb.h\"\n"}}),
               IsEmpty());
@@ -30,24 +30,25 @@ TEST(SourceRules, FindNothingInAGoodTree) {
 
 TEST(SourceRules, KeepTheLayersApart) {
   const std::vector<SourceFile> others = {
-      Header("common/base/units.h"), Header("common/io/json.h"), Header("controller/controller.h"),
-      Header("agent/agent.h"), Header("controller/store/store.h")};
+      Header("common/base/units.h"), Header("common/files/json.h"),
+      Header("controller/controller.h"), Header("agent/agent.h"),
+      Header("controller/store/store.h")};
   const auto violations_of = [&](const std::string& path, const std::string& included) {
     std::vector<SourceFile> files = others;
     files.push_back({path, "#include \"" + included + "\"\n"});
     return FindViolations(files);
   };
-  EXPECT_THAT(violations_of("controller/routing/assigner.cc", "common/io/json.h"),
+  EXPECT_THAT(violations_of("controller/routing/assigner.cc", "common/files/json.h"),
               ElementsAre("controller/routing/assigner.cc:1: controller/routing/ must not include "
-                          "common/io/"));
+                          "common/bus/"));
   EXPECT_THAT(violations_of("agent/agent.cc", "controller/controller.h"),
               ElementsAre(HasSubstr("agent/ must not include controller/")));
-  EXPECT_THAT(violations_of("controller/flow_table.cc", "agent/agent.h"),
+  EXPECT_THAT(violations_of("controller/state/flow_table.cc", "agent/agent.h"),
               ElementsAre(HasSubstr("controller/ must not include agent/")));
-  EXPECT_THAT(violations_of("agent/agent.cc", "common/io/json.h"),
-              ElementsAre(HasSubstr("agent/ must not include common/io/")));
-  EXPECT_THAT(violations_of("common/base/units.cc", "common/io/json.h"),
-              ElementsAre(HasSubstr("common/base/ must not include common/io/")));
+  EXPECT_THAT(violations_of("agent/agent.cc", "common/files/json.h"),
+              ElementsAre(HasSubstr("agent/ must not include common/bus/")));
+  EXPECT_THAT(violations_of("common/base/units.cc", "common/files/json.h"),
+              ElementsAre(HasSubstr("common/base/ must not include common/bus/")));
   EXPECT_THAT(violations_of("controller/controller.cc", "controller/store/store.h"), IsEmpty());
   EXPECT_THAT(violations_of("newcomer/code.cc", "common/base/units.h"),
               ElementsAre(HasSubstr("newcomer/code.cc belongs to no layer")));

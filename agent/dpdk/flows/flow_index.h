@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "common/base/large_memory.h"
+#include "common/os/large_memory.h"
 
 namespace espalier::dpdk {
 

@@ -9,7 +9,7 @@
 
 #include "agent/dpdk/flows/flow_index.h"
 #include "agent/dpdk/flows/flow_key.h"
-#include "common/base/large_memory.h"
+#include "common/os/large_memory.h"
 
 namespace espalier::dpdk {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "agent/dpdk/packet/roce_packet.h"
-#include "common/base/large_memory.h"
+#include "common/os/large_memory.h"
 
 namespace espalier::dpdk {
 

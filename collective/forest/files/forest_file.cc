@@ -2,7 +2,7 @@
 
 #include "collective/forest/files/forest_binary.h"
 #include "collective/forest/files/forest_json.h"
-#include "common/io/json.h"
+#include "common/files/json.h"
 
 namespace espalier::forest {
 

@@ -6,7 +6,7 @@
 
 #include "collective/forest/in_network/in_network.h"
 #include "collective/forest/trees/routed_trees.h"
-#include "common/io/json.h"
+#include "common/files/json.h"
 
 namespace espalier::forest {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "collective/forest/files/exact_text.h"
 #include "collective/forest/files/forest_json.h"
-#include "common/io/json.h"
+#include "common/files/json.h"
 
 namespace espalier::forest {
 namespace {

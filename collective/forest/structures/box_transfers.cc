@@ -6,7 +6,7 @@
 #include <queue>
 #include <utility>
 
-#include "common/base/large_memory.h"
+#include "common/os/large_memory.h"
 
 namespace espalier::forest {
 namespace {

@@ -11,8 +11,8 @@
 #include "collective/forest/structures/boxes.h"
 #include "collective/forest/structures/label_trees.h"
 #include "common/base/check.h"
-#include "common/base/large_memory.h"
 #include "common/base/parallel.h"
+#include "common/os/large_memory.h"
 
 namespace espalier::forest {
 namespace {

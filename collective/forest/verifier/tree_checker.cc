@@ -4,8 +4,8 @@
 #include <limits>
 #include <span>
 
-#include "common/base/large_memory.h"
 #include "common/base/parallel.h"
+#include "common/os/large_memory.h"
 
 namespace espalier::forest {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "collective/program/files/mscclpp_json.h"
-#include "common/io/json.h"
+#include "common/files/json.h"
 
 namespace espalier::program {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "collective/program/files/msccl_names.h"
 #include "collective/program/files/msccl_xml.h"
-#include "common/io/json.h"
+#include "common/files/json.h"
 
 namespace espalier::program {
 namespace {

@@ -18,7 +18,7 @@
 #include "collective/runtime/cost_table.h"
 #include "collective/runtime/offload/offload_session.h"
 #include "collective/runtime/offload/offload_user.h"
-#include "common/base/message_socket.h"
+#include "common/os/message_socket.h"
 
 namespace espalier::runtime {
 namespace {

@@ -19,7 +19,7 @@
 #include "collective/transport/patience.h"
 #include "collective/transport/tcp_store.h"
 #include "common/base/ip_address.h"
-#include "common/base/message_socket.h"
+#include "common/os/message_socket.h"
 
 namespace espalier::runtime {
 namespace {

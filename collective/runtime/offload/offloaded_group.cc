@@ -11,7 +11,7 @@
 #include "collective/program/program_bytes.h"
 #include "collective/runtime/call_signature.h"
 #include "collective/runtime/check_operands.h"
-#include "common/base/message_socket.h"
+#include "common/os/message_socket.h"
 
 namespace espalier::runtime {
 namespace {

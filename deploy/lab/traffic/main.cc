@@ -9,8 +9,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "common/io/json.h"
-#include "common/io/topology_file.h"
+#include "common/files/json.h"
+#include "common/files/topology_file.h"
 #include "deploy/lab/traffic/traffic_host.h"
 
 namespace {

@@ -9,7 +9,7 @@
 #include "agent/local/espalier_agent.h"
 #include "common/base/ip_address.h"
 #include "common/base/result.h"
-#include "common/io/asio_event_loop.h"
+#include "common/loop/asio_event_loop.h"
 #include "deploy/lab/traffic/workload.h"
 
 namespace espalier::traffic {

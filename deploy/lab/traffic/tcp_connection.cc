@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "deploy/lab/namespaces.h"
+#include "common/os/os_error.h"
 #include "deploy/lab/traffic/endpoint.h"
 #include "deploy/lab/traffic/segment_format.h"
 
@@ -50,7 +50,7 @@ Result<std::unique_ptr<TcpConnection>> TcpConnection::Open(io::AsioEventLoop& lo
     if (error == EADDRINUSE || error == EADDRNOTAVAIL) {
       return Fail(ErrorCode::kAlreadyExists, what + ": there is another one like it");
     }
-    return lab::FailErrno(what, error);
+    return FailErrno(what, error);
   }
   return connection;
 }

@@ -9,7 +9,7 @@
 #include "common/base/ip_address.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
-#include "common/io/asio_event_loop.h"
+#include "common/loop/asio_event_loop.h"
 
 namespace espalier::traffic {
 

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "deploy/lab/namespaces.h"
+#include "common/os/os_error.h"
 #include "deploy/lab/traffic/endpoint.h"
 #include "deploy/lab/traffic/segment_format.h"
 
@@ -101,7 +101,7 @@ Result<std::unique_ptr<TcpReceiver>> TcpReceiver::Listen(io::AsioEventLoop& loop
   if (!socket || ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
       ::bind(socket.get(), endpoint.data(), endpoint.size()) != 0 ||
       ::listen(socket.get(), kBacklog) != 0) {
-    return lab::FailErrno("listening on " + address.ToString() + " port 4791", errno);
+    return FailErrno("listening on " + address.ToString() + " port 4791", errno);
   }
   std::unique_ptr<TcpReceiver> receiver(
       new TcpReceiver(loop, std::move(socket), std::move(on_received)));

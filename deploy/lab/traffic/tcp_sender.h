@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/ip_address.h"
-#include "common/io/asio_event_loop.h"
+#include "common/loop/asio_event_loop.h"
 #include "deploy/lab/traffic/steering.h"
 #include "deploy/lab/traffic/tcp_connection.h"
 #include "deploy/lab/traffic/traffic_report.h"

@@ -8,7 +8,7 @@
 
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
-#include "common/io/asio_event_loop.h"
+#include "common/loop/asio_event_loop.h"
 #include "deploy/lab/traffic/ring_member.h"
 #include "deploy/lab/traffic/steering.h"
 #include "deploy/lab/traffic/tcp_receiver.h"

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 
 namespace espalier::traffic {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "deploy/lab/namespaces.h"
+#include "common/os/os_error.h"
 #include "deploy/lab/traffic/endpoint.h"
 #include "deploy/lab/traffic/segment_format.h"
 
@@ -30,7 +30,7 @@ Result<std::unique_ptr<UdpReceiver>> UdpReceiver::Listen(io::AsioEventLoop& loop
   UniqueFd socket(
       ::socket(endpoint.family(), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
   if (!socket || ::bind(socket.get(), endpoint.data(), endpoint.size()) != 0) {
-    return lab::FailErrno("UDP on " + address.ToString() + " port 4791", errno);
+    return FailErrno("UDP on " + address.ToString() + " port 4791", errno);
   }
   // Without the right to force it the system's limit holds.
   if (::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kReceiveBuffer,

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 
 namespace espalier::traffic {
 namespace {

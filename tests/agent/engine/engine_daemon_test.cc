@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/io/http.h"
+#include "common/http/http.h"
 #include "tests/attack/engine_program.h"
 #include "tests/temporary_folder.h"
 

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "agent/local/local_protocol.h"
-#include "common/base/message_socket.h"
+#include "common/os/message_socket.h"
 #include "tests/agent/local/local_api_fixture.h"
 
 // Clients that do not use the library.

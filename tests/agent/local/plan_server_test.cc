@@ -7,7 +7,7 @@
 
 #include "agent/local/plan_client.h"
 #include "agent/local/plan_protocol.h"
-#include "common/base/message_socket.h"
+#include "common/os/message_socket.h"
 #include "tests/agent/manual_loop.h"
 #include "tests/temporary_folder.h"
 

@@ -9,7 +9,7 @@
 #include "collective/forest/allreduce/allreduce_proof.h"
 #include "collective/forest/allreduce/tight_partition.h"
 #include "collective/forest/planner.h"
-#include "controller/cli/solver.h"
+#include "controller/offline/evaluation/solver.h"
 #include "tests/collective/forest/random_problem.h"
 #include "tests/collective/forest/reference_cases.h"
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/large_memory.h"
+#include "common/os/large_memory.h"
 
 namespace espalier {
 namespace {

@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/files/json.h"
 #include "common/identity/access_tokens.h"
 #include "common/identity/key_files.h"
 #include "common/identity/key_folder.h"
 #include "common/identity/key_ring.h"
 #include "common/identity/trusted_files.h"
-#include "common/io/json.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier::identity {

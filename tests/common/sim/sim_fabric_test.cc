@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "agent/sim/sim_host.h"
 #include "common/fabric/builders.h"
 #include "common/fabric/path_predictor.h"
-#include "common/sim/sim_host.h"
 #include "common/sim/sim_world.h"
 
 namespace espalier::sim {

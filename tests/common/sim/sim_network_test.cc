@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/common/io/bus_contract.h"
+#include "tests/common/bus/bus_contract.h"
 
 namespace espalier::sim {
 namespace {

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <vector>
 
-#include "tests/common/io/event_loop_contract.h"
+#include "tests/common/loop/event_loop_contract.h"
 
 namespace espalier::sim {
 namespace {

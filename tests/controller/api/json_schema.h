@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 
 namespace espalier::controller {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/identity/access_tokens.h"
-#include "controller/api/http_guard.h"
+#include "controller/api/http/http_guard.h"
 #include "controller/api/operator_api.h"
 #include "tests/controller/api/json_schema.h"
 #include "tests/controller/cluster.h"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 #include "controller/api/list_writer.h"
 #include "controller/api/operator_api.h"
 #include "tests/controller/cluster.h"

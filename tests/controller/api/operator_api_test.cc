@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 #include "tests/controller/cluster.h"
 
 namespace espalier::controller {

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "controller/cli/solver.h"
+#include "controller/offline/evaluation/solver.h"
 
 namespace espalier::controller {
 namespace {

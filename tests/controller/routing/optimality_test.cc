@@ -4,9 +4,9 @@
 #include <cmath>
 #include <random>
 
-#include "controller/cli/solver.h"
+#include "controller/offline/comparators/ilp.h"
+#include "controller/offline/evaluation/solver.h"
 #include "controller/routing/assigner.h"
-#include "controller/routing/comparators/ilp.h"
 #include "controller/routing/load_bounds.h"
 #include "tests/controller/routing/load_oracle.h"
 

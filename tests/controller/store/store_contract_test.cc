@@ -1,6 +1,6 @@
 #include "tests/controller/store/store_contract.h"
 
-#include "common/io/asio_event_loop.h"
+#include "common/loop/asio_event_loop.h"
 #include "common/sim/sim_world.h"
 #include "controller/store/sqlite_store.h"
 #include "tests/controller/memory_store.h"

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 #include "controller/store/schema.h"
 #include "tests/temporary_folder.h"
 

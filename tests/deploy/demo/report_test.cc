@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/io/json.h"
+#include "common/files/json.h"
 
 namespace espalier::demo {
 namespace {

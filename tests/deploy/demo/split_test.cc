@@ -7,7 +7,7 @@
 #include <optional>
 #include <regex>
 
-#include "deploy/lab/command.h"
+#include "common/os/command.h"
 #include "deploy/lab/judges.h"
 #include "deploy/lab/run_traffic.h"
 #include "tests/deploy/demo/live_lab.h"
@@ -52,7 +52,7 @@ class SplitTest : public LiveLabTest {
   // The limits of the kernel's pacing of h0's connections to others' port 4791, bits a second.
   std::vector<double> PacingLimits() const {
     auto command = lab_->MakeCommand("h0", {"ss", "-tinH", "dport", "=", ":4791"});
-    const auto output = lab::RunOrFail(command.value());
+    const auto output = RunOrFail(command.value());
     EXPECT_TRUE(output.has_value()) << output.error().message;
     std::vector<double> limits;
     const std::regex limit("pacing_rate [0-9]+bps/([0-9]+)bps");

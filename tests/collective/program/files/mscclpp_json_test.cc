@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "collective/algorithms/algorithm.h"
-#include "common/io/json.h"
+#include "common/files/json.h"
 #include "tests/collective/program/random_program.h"
 
 namespace espalier::program {

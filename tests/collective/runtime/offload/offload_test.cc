@@ -24,7 +24,7 @@
 #include "collective/runtime/offload/offload_protocol.h"
 #include "collective/runtime/offload/offloaded_group.h"
 #include "collective/transport/tcp_transport.h"
-#include "common/base/message_socket.h"
+#include "common/os/message_socket.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier::runtime {

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/agent.h"
+#include "common/base/log.h"
+#include "common/base/result.h"
+#include "common/bus/zmq_bus.h"
+
+namespace espalier::agent {
+
+// What espalier-agent runs with: the file's fields (agent/daemon/config.proto) or their defaults.
+struct Configuration {
+  AgentOptions options;  // but for instance and nics, which the process finds out
+  std::string controller;
+  std::string local_socket;
+  std::string collective_costs;
+  std::optional<uid_t> engine_user;
+  std::vector<std::string> nics;
+  std::string http;
+  std::string key_file;
+  std::string controller_keys_file;
+  bool insecure_plaintext = false;
+  LogLevel log_level = LogLevel::kInfo;
+  bool probing = true;
+};
+
+// Errors: kInvalidArgument "FILE:LINE:COL: what" for text that is no configuration, "FILE: FIELD:
+// what" for a value out of range; those of io::ReadConfigFile.
+Result<Configuration> ReadConfiguration(const std::string& path);
+
+// The keys that the configuration names; none with insecure_plaintext.
+// Errors: kNotFound where there are none, with the remedy; kPermissionDenied where others can read
+// the secret or change the public ones; kInvalidArgument for a malformed file, and for the key of
+// another agent.
+Result<std::optional<io::CurveClient>> ReadKeys(const Configuration& config);
+
+// Takes the file's log level, and connects anew with the keys that it names. A file that is wrong
+// changes nothing, and is told of in the log.
+void Reload(const std::string& path, io::ZmqDealerBus& bus);
+
+}  // namespace espalier::agent

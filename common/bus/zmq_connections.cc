@@ -1,0 +1,152 @@
+#include "common/bus/zmq_connections.h"
+
+#include <fcntl.h>
+#include <linux/tcp.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+
+namespace espalier::io {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Few enough that flows do not wait for a look: each takes two system calls.
+constexpr std::size_t kSliceOfSweep = 128;
+// Each connection is looked at as often: what a peer can send meanwhile is not bounded otherwise.
+constexpr Duration kSweepEvery = 500ms;
+
+// 0 where the descriptor is no socket (any more).
+std::uint64_t CookieOf(int descriptor) {
+  std::uint64_t cookie = 0;
+  socklen_t size = sizeof cookie;
+  const int rc = getsockopt(descriptor, SOL_SOCKET, SO_COOKIE, &cookie, &size);
+  return rc == 0 ? cookie : 0;
+}
+
+// All bytes that ever arrived on a TCP connection; none for other sockets.
+std::optional<std::uint64_t> ReceivedBytes(int descriptor) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
+  return info.tcpi_bytes_received;
+}
+
+bool HasPeer(int descriptor, std::string_view address) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof peer;
+  if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return false;
+  if (peer.ss_family == AF_UNIX) return true;  // it has no address to compare
+  std::array<char, NI_MAXHOST> host{};
+  const int rc = getnameinfo(reinterpret_cast<const sockaddr*>(&peer), size, host.data(),
+                             host.size(), nullptr, 0, NI_NUMERICHOST);
+  return rc == 0 && address == host.data();
+}
+
+// Shuts the socket of this cookie down. False where the system has no descriptor left to do it by.
+bool ShutDown(int descriptor, std::uint64_t cookie) {
+  const int duplicate = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (duplicate < 0) return errno != EMFILE && errno != ENFILE;
+  if (CookieOf(duplicate) == cookie) shutdown(duplicate, SHUT_RDWR);
+  close(duplicate);
+  return true;
+}
+
+}  // namespace
+
+void ZmqConnections::HandleAccepted(int descriptor, TimePoint now) {
+  const std::uint64_t cookie = CookieOf(descriptor);
+  if (cookie == 0) return;  // closed already
+  connections_[descriptor] = {.cookie = cookie, .accepted = now};
+  unheard_.push_back({descriptor, cookie});
+  EndUnheard(now);
+}
+
+void ZmqConnections::HandleClosed(int descriptor) { connections_.erase(descriptor); }
+
+ZmqConnections::Connection* ZmqConnections::At(const Id& id) {
+  const auto found = connections_.find(id.descriptor);
+  const bool is_it = found != connections_.end() && found->second.cookie == id.cookie;
+  return is_it ? &found->second : nullptr;
+}
+
+ZmqConnections::Id ZmqConnections::Find(int descriptor, std::string_view address) const {
+  const auto found = connections_.find(descriptor);
+  if (found == connections_.end() || !HasPeer(descriptor, address)) return {};
+  return {descriptor, found->second.cookie};
+}
+
+bool ZmqConnections::IsOpen(const Id& id) const {
+  const auto found = connections_.find(id.descriptor);
+  return found != connections_.end() && found->second.cookie == id.cookie;
+}
+
+void ZmqConnections::Hear(const Id& id) {
+  Connection* const connection = At(id);
+  if (connection == nullptr) return;
+  connection->was_heard = true;
+  connection->was_heard_since = true;
+}
+
+void ZmqConnections::End(const Id& id) {
+  Connection* const connection = At(id);
+  if (connection == nullptr) return;
+  connection->is_ending = true;
+  ShutDown(id.descriptor, id.cookie);  // where it cannot, Sweep does
+}
+
+void ZmqConnections::EndSoon(const Id& id) {
+  Connection* const connection = At(id);
+  if (connection != nullptr) connection->is_ending = true;
+}
+
+void ZmqConnections::EndUnheard(TimePoint now) {
+  std::size_t excess = connections_.size() - std::min(connections_.size(), limits_.connections);
+  while (!unheard_.empty()) {
+    const Id oldest = unheard_.front();
+    const Connection* const connection = At(oldest);
+    const bool waits = connection != nullptr && !connection->was_heard && !connection->is_ending;
+    if (waits && excess == 0 && now - connection->accepted < limits_.first_message) return;
+    if (waits) End(oldest);
+    excess -= waits && excess > 0 ? 1 : 0;
+    unheard_.pop_front();
+  }
+}
+
+bool ZmqConnections::NeverEndsItsMessage(int descriptor, Connection& connection) const {
+  const std::optional<std::uint64_t> bytes = ReceivedBytes(descriptor);
+  if (!bytes) return false;
+  if (connection.was_heard_since) connection.bytes_when_heard = *bytes;
+  connection.was_heard_since = false;
+  return *bytes > connection.bytes_when_heard + limits_.unheard_bytes;
+}
+
+std::vector<ZmqConnections::Id> ZmqConnections::Sweep(TimePoint now) {
+  EndUnheard(now);
+  std::vector<Id> endless;
+  auto next = connections_.lower_bound(next_in_sweep_);
+  for (std::size_t i = 0; i < kSliceOfSweep && next != connections_.end(); ++i, ++next) {
+    auto& [descriptor, connection] = *next;
+    const Id id{descriptor, connection.cookie};
+    if (connection.is_ending) {
+      ShutDown(descriptor, connection.cookie);
+    } else if (NeverEndsItsMessage(descriptor, connection)) {
+      End(id);
+      endless.push_back(id);
+    }
+  }
+  next_in_sweep_ = next == connections_.end() ? 0 : next->first;
+  return endless;
+}
+
+Duration ZmqConnections::SweepInterval() const {
+  return kSweepEvery / static_cast<std::int64_t>(connections_.size() / kSliceOfSweep + 1);
+}
+
+}  // namespace espalier::io

@@ -1,0 +1,96 @@
+#include "common/http/user_names.h"
+
+#include <fmt/format.h>
+#include <pwd.h>
+
+#include <array>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace espalier::io {
+namespace {
+
+// Of all users of a host that ask; beyond it names are forgotten and looked up again.
+constexpr std::size_t kMostKnown = 1024;
+
+}  // namespace
+
+struct UserNames::Answers {
+  std::mutex mutex;
+  UserNames* taker = nullptr;  // guarded; null once it is gone
+};
+
+UserNames::UserNames(EventLoop& loop, LookUp look_up)
+    : loop_(loop), look_up_(std::move(look_up)), answers_(std::make_shared<Answers>()) {
+  answers_->taker = this;
+}
+
+UserNames::~UserNames() {
+  const std::lock_guard lock(answers_->mutex);
+  answers_->taker = nullptr;
+}
+
+std::string UserNames::AskSystem(uid_t uid) {
+  std::array<char, 4096> buffer{};
+  passwd entry{};
+  passwd* found = nullptr;
+  getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found);
+  return found != nullptr ? found->pw_name : "";
+}
+
+void UserNames::Find(uid_t uid, std::function<void(const std::string&)> use) {
+  const auto known = known_.find(uid);
+  if (known != known_.end() && loop_.Now() - known->second.since < kKept) {
+    return use(std::string(known->second.name));
+  }
+  if (!under_way_.contains(uid)) {
+    if (under_way_.size() >= kMostLookUps) return use(fmt::format("{}", uid));
+    Start(uid);
+  }
+  Wanted& wanted = wanted_[uid];
+  wanted.uses.push_back(std::move(use));
+  if (wanted.patience) return;
+  wanted.patience = loop_.After(kPatience, [this, uid] { Answer(uid, fmt::format("{}", uid)); });
+}
+
+void UserNames::Start(uid_t uid) {
+  under_way_.insert(uid);
+  const auto ask = [answers = answers_, look_up = look_up_, uid] {
+    const std::string name = look_up(uid);
+    const std::lock_guard lock(answers->mutex);
+    UserNames* const taker = answers->taker;
+    if (taker == nullptr) return;
+    taker->loop_.Post([answers, uid, name] {
+      // On the loop's thread, on which the taker goes, so that it cannot go meanwhile.
+      UserNames* taker_now = nullptr;
+      {
+        const std::lock_guard now_locked(answers->mutex);
+        taker_now = answers->taker;
+      }
+      if (taker_now != nullptr) taker_now->Take(uid, name);
+    });
+  };
+  try {
+    std::thread(ask).detach();
+  } catch (const std::system_error&) {  // no thread left: who asks gets the number
+    under_way_.erase(uid);
+  }
+}
+
+void UserNames::Take(uid_t uid, const std::string& name) {
+  under_way_.erase(uid);
+  if (known_.size() >= kMostKnown) known_.clear();
+  const std::string text = name.empty() ? fmt::format("{}", uid) : name;
+  known_[uid] = {text, loop_.Now()};
+  Answer(uid, text);
+}
+
+void UserNames::Answer(uid_t uid, const std::string& name) {
+  auto wanted = wanted_.extract(uid);
+  if (wanted.empty()) return;
+  for (const auto& use : wanted.mapped().uses) use(name);
+}
+
+}  // namespace espalier::io

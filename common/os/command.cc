@@ -1,0 +1,250 @@
+#include "common/os/command.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <system_error>
+
+#include "common/os/os_error.h"
+
+namespace espalier {
+namespace {
+
+// The user's PATH, and where ip, tc and nft live, which not every user's PATH has.
+std::string SearchPath() {
+  const char* path = std::getenv("PATH");
+  return fmt::format("{}:/usr/local/sbin:/usr/sbin:/sbin",
+                     path == nullptr ? "/usr/bin:/bin" : path);
+}
+
+Result<std::string> FindProgram(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  const std::string path = SearchPath();
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find(':', begin), path.size());
+    const std::string candidate = path.substr(begin, end - begin) + "/" + name;
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+    begin = end + 1;
+  }
+  const bool network_tool = name == "ip" || name == "tc";
+  return Fail(ErrorCode::kNotFound, fmt::format("{}: no such program{}", name,
+                                                network_tool    ? " (install iproute2)"
+                                                : name == "nft" ? " (install nftables)"
+                                                                : ""));
+}
+
+// Everything that execve needs, made before fork: nothing is allocated after it.
+struct Prepared {
+  std::string program;
+  std::vector<std::string> environment;
+  std::vector<char*> argv;
+  std::vector<char*> envp;
+  const ProgramPlace* place = nullptr;
+  const char* node = nullptr;
+  bool die_with_parent = false;
+};
+
+Result<Prepared> Prepare(const Command& command) {
+  Prepared prepared;
+  Result<std::string> program = FindProgram(command.argv.at(0));
+  if (!program) return Propagate(program);
+  prepared.program = std::move(*program);
+  for (const std::string& argument : command.argv) {
+    prepared.argv.push_back(const_cast<char*>(argument.c_str()));
+  }
+  prepared.argv.push_back(nullptr);
+  const auto is_replaced = [&](std::string_view entry) {
+    for (const auto& [key, value] : command.environment) {
+      if (entry.substr(0, key.size() + 1) == key + "=") return true;
+    }
+    return entry.substr(0, 5) == "PATH=";
+  };
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!is_replaced(*entry)) prepared.environment.emplace_back(*entry);
+  }
+  prepared.environment.push_back("PATH=" + SearchPath());
+  for (const auto& [key, value] : command.environment) {
+    prepared.environment.push_back(key + "=" + value);
+  }
+  for (std::string& entry : prepared.environment) prepared.envp.push_back(entry.data());
+  prepared.envp.push_back(nullptr);
+  prepared.place = command.place;
+  prepared.node = command.node.empty() ? nullptr : command.node.c_str();
+  return prepared;
+}
+
+// Goes in and becomes the program; the errno value if that fails. Async-signal-safe.
+int EnterAndExec(const Prepared& prepared) noexcept {
+  if (prepared.place != nullptr) {
+    if (const int error = prepared.place->Enter(prepared.node); error != 0) return error;
+  }
+  // After Enter: a change of credentials clears it.
+  if (prepared.die_with_parent) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::execve(prepared.program.c_str(), prepared.argv.data(), prepared.envp.data());
+  return errno;
+}
+
+// A child reports by this code that it could not start; its errno value is on standard error.
+constexpr int kCannotStart = 127;
+
+[[noreturn]] void ChildMain(const Prepared& prepared, int in, int out, int err) noexcept {
+  ::dup2(in, STDIN_FILENO);
+  ::dup2(out, STDOUT_FILENO);
+  if (err >= 0) ::dup2(err, STDERR_FILENO);
+  const int error = EnterAndExec(prepared);
+  const char* reason = ::strerrordesc_np(error);
+  if (reason != nullptr &&
+      ::write(STDERR_FILENO, reason, std::char_traits<char>::length(reason)) < 0) {
+    ::_exit(kCannotStart);
+  }
+  ::_exit(kCannotStart);
+}
+
+std::string ReadAll(int fd) {
+  std::string text;
+  std::array<char, 65536> buffer{};
+  ::lseek(fd, 0, SEEK_SET);
+  for (ssize_t n; (n = ::read(fd, buffer.data(), buffer.size())) > 0;) {
+    text.append(buffer.data(), static_cast<std::size_t>(n));
+  }
+  return text;
+}
+
+int ExitCode(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int WaitFor(pid_t pid) {
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0) {
+    if (errno != EINTR) return -1;
+  }
+  return ExitCode(status);
+}
+
+Result<UniqueFd> MemoryFile(std::string_view text) {
+  UniqueFd fd(::memfd_create("espalier-command", MFD_CLOEXEC));
+  if (!fd) return FailErrno("memfd_create", errno);
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd.get(), text.data(), text.size());
+    if (n < 0) return FailErrno("write to memory file", errno);
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+  ::lseek(fd.get(), 0, SEEK_SET);
+  return fd;
+}
+
+std::string CommandText(const Command& command) {
+  std::string text = command.node.empty() ? "" : command.node + ": ";
+  for (const std::string& argument : command.argv) text += argument + " ";
+  text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+Result<CommandOutput> RunCommand(const Command& command, std::string_view input) {
+  Result<Prepared> prepared = Prepare(command);
+  if (!prepared) return Propagate(prepared);
+  // Memory files instead of pipes: nobody can block on a full one.
+  Result<UniqueFd> in = MemoryFile(input);
+  if (!in) return Propagate(in);
+  Result<UniqueFd> out = MemoryFile("");
+  if (!out) return Propagate(out);
+  Result<UniqueFd> err = MemoryFile("");
+  if (!err) return Propagate(err);
+  const pid_t pid = ::fork();
+  if (pid < 0) return FailErrno("fork", errno);
+  if (pid == 0) ChildMain(*prepared, in->get(), out->get(), err->get());
+  return CommandOutput{WaitFor(pid), ReadAll(out->get()), ReadAll(err->get())};
+}
+
+Result<std::string> RunOrFail(const Command& command, std::string_view input) {
+  Result<CommandOutput> output = RunCommand(command, input);
+  if (!output) return Propagate(output);
+  if (output->exit_code != 0) {
+    return Fail(ErrorCode::kInternal, fmt::format("{}: exit code {}: {}", CommandText(command),
+                                                  output->exit_code, output->err));
+  }
+  return std::move(output->out);
+}
+
+Result<ChildProcess> ChildProcess::Start(const Command& command) {
+  Result<Prepared> prepared = Prepare(command);
+  if (!prepared) return Propagate(prepared);
+  std::array<int, 2> in{};
+  std::array<int, 2> out{};
+  // Not a pipe: writing to a program that has ended must not raise SIGPIPE.
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in.data()) != 0) {
+    return FailErrno("socketpair", errno);
+  }
+  UniqueFd in_read(in[0]);
+  UniqueFd in_write(in[1]);
+  if (::pipe2(out.data(), O_CLOEXEC) != 0) return FailErrno("pipe", errno);
+  UniqueFd out_read(out[0]);
+  UniqueFd out_write(out[1]);
+  prepared->die_with_parent = true;
+  const pid_t pid = ::fork();
+  if (pid < 0) return FailErrno("fork", errno);
+  if (pid == 0) ChildMain(*prepared, in_read.get(), out_write.get(), -1);
+  ChildProcess child;
+  child.pid_ = pid;
+  child.input_ = std::move(in_write);
+  child.output_ = std::move(out_read);
+  return child;
+}
+
+ChildProcess::ChildProcess(ChildProcess&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)),
+      input_(std::move(other.input_)),
+      output_(std::move(other.output_)) {}
+
+ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
+  std::swap(pid_, other.pid_);
+  std::swap(input_, other.input_);
+  std::swap(output_, other.output_);
+  return *this;
+}
+
+ChildProcess::~ChildProcess() {
+  Kill();
+  Wait();
+}
+
+Result<void> ChildProcess::Write(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::send(input_.get(), text.data(), text.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno == EPIPE) return {};
+    if (n < 0 && errno != EINTR) return FailErrno("writing to a program", errno);
+    if (n > 0) text.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return {};
+}
+
+void ChildProcess::Kill() {
+  if (pid_ > 0) ::kill(pid_, SIGKILL);
+}
+
+int ChildProcess::Wait() {
+  if (pid_ <= 0) return 0;
+  return WaitFor(std::exchange(pid_, -1));
+}
+
+Error ExecCommand(const Command& command) {
+  Result<Prepared> prepared = Prepare(command);
+  if (!prepared) return prepared.error();
+  const int error = EnterAndExec(*prepared);
+  return FailErrno(CommandText(command), error).value();
+}
+
+}  // namespace espalier

@@ -1,0 +1,210 @@
+#include "controller/agents/publisher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace espalier::controller {
+
+Publisher::Publisher(State& state, const ControllerOptions& options, SendFunction send,
+                     Metrics& metrics)
+    : state_(state),
+      options_(options),
+      send_(std::move(send)),
+      pushes_(metrics.MakeCounter("espalier_controller_pushes_total",
+                                  "Path pushes sent to agents, full ones included")),
+      full_pushes_(metrics.MakeCounter("espalier_controller_full_pushes_total",
+                                       "Path pushes that carried everything")),
+      plans_(metrics.MakeCounter("espalier_controller_rank_plans_total",
+                                 "Plans of ranks sent to agents, repeated ones included")),
+      ack_latency_(metrics.MakeLatency("espalier_controller_push_to_ack_seconds",
+                                       "From a push to its acknowledgement")),
+      steer_latency_(metrics.MakeLatency(
+          "espalier_controller_report_to_push_seconds",
+          "From a flow's first report until its ports were pushed, learning them included")) {}
+
+void Publisher::PushChanges(TimePoint now) {
+  std::set<AgentId> held;
+  for (const AgentId id : std::exchange(state_.agents.to_push(), {})) {
+    const Agent& agent = state_.agents.At(id);
+    if (!agent.peer) continue;  // its next Hello asks for everything
+    if (MayPush(id)) {
+      Push(id, now);
+    } else {
+      held.insert(id);
+    }
+  }
+  state_.agents.to_push().merge(held);
+}
+
+void Publisher::PushChangesOf(AgentId id, TimePoint now) {
+  const auto queued = state_.agents.to_push().find(id);
+  if (queued == state_.agents.to_push().end() || !state_.agents.At(id).peer || !MayPush(id)) return;
+  state_.agents.to_push().erase(queued);  // first: what is dropped is queued again
+  Push(id, now);
+}
+
+bool Publisher::AwaitsAcknowledgements() {
+  for (std::size_t& i = first_awaited_; i < state_.agents.size(); ++i) {
+    const Agent& agent = state_.agents.At(AgentId(static_cast<std::int32_t>(i)));
+    if (agent.peer && agent.acked_generation < agent.generation) return true;
+  }
+  return false;
+}
+
+bool Publisher::MayPush(AgentId id) const { return state_.agents.At(id).reported && !IsHeld(id); }
+
+bool Publisher::IsHeld(AgentId id) const {
+  // Not for ever: Placement::EndAdoption decides what is still undecided when the time is up. To
+  // push by the clock here would leave such a flow out, and it would lose its port.
+  if (!state_.agents.At(id).needs_full) return false;
+  const std::vector<FlowSlot> slots = state_.flows.OfAgent(id);
+  return std::any_of(slots.begin(), slots.end(), [&](FlowSlot slot) {
+    return state_.flows.At(slot).status == FlowStatus::kAdopting;
+  });
+}
+
+void Publisher::Push(AgentId id, TimePoint now) {
+  Agent& agent = state_.agents.At(id);
+  wire::PathPush push = Compose(id, agent.needs_full, now);
+  agent.dirty.clear();
+  // An agent that was never given anything needs no empty first push.
+  const bool has_plans = agent.Has("collective") && !agent.dirty_plans.empty();
+  if (push.sets.empty() && push.withdrawn.empty() && !push.full && !has_plans) return;
+  push.epoch = state_.epoch;
+  push.generation = ++agent.generation;
+  first_awaited_ = std::min(first_awaited_, id.Index());
+  push.plans = SendPlans(id, push.full);
+  for (const wire::PathSet& set : push.sets) {
+    state_.flows.At(*state_.flows.Find(id, set.flow)).generation = agent.generation;
+  }
+  pushes_.Add();
+  if (push.full) full_pushes_.Add();
+  agent.needs_full = false;
+  agent.last_push = now;
+  // A push that is dropped is found missing by its acknowledgement: everything goes again.
+  if (!send_(id, std::move(push))) state_.agents.QueueFullPush(id);
+}
+
+std::uint32_t Publisher::SendPlans(AgentId id, bool full) {
+  Agent& agent = state_.agents.At(id);
+  if (!agent.Has("collective")) return 0;
+  std::uint32_t sent = 0;
+  const auto send = [&](wire::RankPlan plan) {
+    plan.epoch = state_.epoch;
+    plan.generation = agent.generation;
+    // One that is dropped is found missing by its push.
+    static_cast<void>(send_(id, std::move(plan)));
+    ++sent;
+  };
+  for (auto& [rank, held] : agent.plans) {
+    if (!full && !agent.dirty_plans.contains(rank)) continue;
+    held.generation = agent.generation;
+    send(*held.plan);
+  }
+  for (const RankOfJob& rank : std::exchange(agent.dirty_plans, {})) {
+    if (full || agent.plans.contains(rank)) continue;
+    wire::RankPlan ended;
+    ended.job = rank.first;
+    ended.rank = rank.second;
+    send(std::move(ended));
+  }
+  plans_.Add(sent);
+  return sent;
+}
+
+wire::PathPush Publisher::Compose(AgentId id, bool full, TimePoint now) {
+  wire::PathPush push;
+  push.full = full;
+  if (full) {
+    for (const FlowSlot slot : state_.flows.OfAgent(id)) {
+      if (state_.flows.At(slot).tree_load != 0) continue;  // its rank's plan has the port
+      Describe(id, state_.flows.At(slot).local, now, push);
+    }
+    return push;
+  }
+  const Agent& agent = state_.agents.At(id);
+  push.sets.reserve(agent.dirty.size());
+  for (const wire::LocalFlowId local : agent.dirty) Describe(id, local, now, push);
+  return push;
+}
+
+void Publisher::Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wire::PathPush& push) {
+  const auto slot = state_.flows.Find(id, local);
+  if (!slot) return;  // it has ended meanwhile; the agent knows
+  Flow& flow = state_.flows.At(*slot);
+  const bool was_given = flow.generation != 0;
+  const bool is_news = flow.dirty || !was_given;
+  flow.dirty = false;
+  if (flow.status == FlowStatus::kAdopting) return;
+  wire::PathSet set{.flow = local, .max_rate_bps = flow.max_rate_bps, .reason = flow.reason};
+  for (const FlowWay& way : flow.ways) {
+    if (way.port == 0) continue;
+    set.paths.push_back({.source_port = way.port,
+                         .weight = 1,
+                         .path_id = static_cast<std::uint32_t>(way.port_path.value()),
+                         .encoding = {}});
+    if (is_news) Record(id, flow, way, now);
+  }
+  if (!set.paths.empty()) {
+    push.sets.push_back(std::move(set));
+    if (!was_given) {
+      steer_latency_.ObserveSeconds(std::chrono::duration<double>(now - flow.reported).count());
+    }
+  } else if (was_given) {
+    push.withdrawn.push_back(local);
+    flow.generation = 0;
+  }
+}
+
+void Publisher::Record(AgentId id, const Flow& flow, const FlowWay& way, TimePoint now) {
+  state_.plans.Record({.time = now,
+                       .agent = id,
+                       .flow = flow.local,
+                       .job = state_.flows.jobs().Shared(flow.job),
+                       .source = flow.key.source,
+                       .destination = flow.key.destination,
+                       .path = way.port_path,
+                       .port = way.port,
+                       .reason = flow.reason});
+}
+
+void Publisher::HandleAck(AgentId id, const wire::Ack& ack, TimePoint now) {
+  Agent& agent = state_.agents.At(id);
+  if (ack.epoch == state_.epoch && ack.generation <= agent.generation) {
+    agent.acked_generation = std::max(agent.acked_generation, ack.generation);
+    if (ack.generation == agent.generation) {
+      ack_latency_.ObserveSeconds(std::chrono::duration<double>(now - agent.last_push).count());
+    }
+  }
+  switch (ack.status) {
+    case wire::AckStatus::kApplied:
+      return;
+    case wire::AckStatus::kFailed:
+      state_.history.RecordOf(agent.name, now, "push_failed",
+                              fmt::format("agent={} flows={} detail=\"{}\"", agent.name,
+                                          ack.failed_flows.size(), ack.detail));
+      return;
+    case wire::AckStatus::kNeedFull:
+      if (ack.generation >= agent.generation) state_.agents.QueueFullPush(id);
+      return;
+    case wire::AckStatus::kStaleEpoch:
+      state_.history.RecordOf(
+          agent.name, now, "stale_epoch",
+          fmt::format("agent={} ours={} its={}", agent.name, state_.epoch, ack.epoch));
+      return;
+  }
+}
+
+void Publisher::ResendUnacknowledged(TimePoint now) {
+  for (std::size_t i = 0; i < state_.agents.size(); ++i) {
+    const AgentId id(static_cast<std::int32_t>(i));
+    const Agent& agent = state_.agents.At(id);
+    const bool late =
+        agent.acked_generation < agent.generation && now - agent.last_push > options_.resend_after;
+    if (agent.peer && late) state_.agents.QueueFullPush(id);
+  }
+}
+
+}  // namespace espalier::controller

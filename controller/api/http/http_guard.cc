@@ -1,0 +1,202 @@
+#include "controller/api/http/http_guard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "common/files/json.h"
+
+namespace espalier::controller {
+namespace {
+
+using identity::Role;
+using io::HttpRequest;
+using io::HttpResponse;
+
+constexpr Route kLogIn = {"POST", "/api/v1/login"};
+constexpr Route kLogOut = {"POST", "/api/v1/logout"};
+constexpr Route kSession = {"GET", "/api/v1/session"};
+constexpr std::string_view kCookie = "espalier=";
+constexpr std::string_view kBearer = "Bearer ";
+constexpr std::size_t kMostLogins = 1'024;
+// With one token, so that nobody's logins end those of others.
+constexpr std::size_t kMostLoginsOfToken = 32;
+constexpr auto kLoginLasts = std::chrono::hours(12);
+
+bool Asks(const HttpRequest& request, const Route& route) {
+  return request.method == route.method && request.path == route.path;
+}
+
+HttpResponse Failure(int status, std::string_view code, std::string_view message) {
+  io::JsonWriter json;
+  json.BeginObject().Key("error").BeginObject();
+  json.Key("code").String(code);
+  json.Key("message").String(message);
+  json.EndObject().EndObject();
+  return {status, "application/json", json.Text()};
+}
+
+std::string_view Header(const HttpRequest& request, const std::string& name) {
+  const auto found = request.headers.find(name);
+  return found == request.headers.end() ? std::string_view() : found->second;
+}
+
+// The cookie's value; "" for none.
+std::string_view CookieOf(const HttpRequest& request) {
+  std::string_view cookies = Header(request, "cookie");
+  while (!cookies.empty()) {
+    std::string_view cookie = cookies.substr(0, cookies.find(';'));
+    cookies.remove_prefix(std::min(cookies.size(), cookie.size() + 1));
+    while (cookie.starts_with(' ')) cookie.remove_prefix(1);
+    if (cookie.starts_with(kCookie)) return cookie.substr(kCookie.size());
+  }
+  return "";
+}
+
+// What anybody may read: whether it lives, and the page's files, which hold nothing of the fabric.
+bool IsOpen(const HttpRequest& request) {
+  return request.method == "GET" && !request.path.starts_with("/api/") &&
+         request.path != "/metrics";
+}
+
+Role RoleFor(const HttpRequest& request) {
+  if (request.path == "/api/v1/reload") return Role::kAdmin;
+  return request.method == "GET" ? Role::kViewer : Role::kOperator;
+}
+
+// Whether a browser's request is from a page of the server that it asks.
+bool IsFromOwnPage(const HttpRequest& request) {
+  const std::string_view origin = Header(request, "origin");
+  const std::string_view host = Header(request, "host");
+  const std::size_t scheme = origin.find("://");
+  return scheme != std::string_view::npos && !host.empty() && origin.substr(scheme + 3) == host;
+}
+
+// What the API's own answers say too.
+HttpResponse WithSafeHeaders(HttpResponse response) {
+  response.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  response.headers.emplace_back("Cache-Control", "no-store");
+  return response;
+}
+
+}  // namespace
+
+std::vector<Route> HttpGuard::Routes() { return {kLogIn, kLogOut, kSession}; }
+
+void HttpGuard::Handle(const HttpRequest& request, io::HttpServer::Respond respond) {
+  const auto answer = [respond](HttpResponse response) {
+    respond(WithSafeHeaders(std::move(response)));
+  };
+  if (Asks(request, kLogIn)) return answer(LogIn(request));
+  if (Asks(request, kLogOut)) return answer(LogOut(request));
+  const std::optional<Caller> caller = CallerOf(request);
+  if (std::optional<HttpResponse> refused = Refuse(request, caller)) {
+    return answer(std::move(*refused));
+  }
+  if (Asks(request, kSession)) {
+    io::JsonWriter json;
+    json.BeginObject();
+    json.Key("name").String(caller->name);
+    json.Key("role").String(RoleName(caller->role));
+    json.EndObject();
+    return answer({.body = json.Text()});
+  }
+  HttpRequest named = request;
+  if (caller) named.peer = caller->name;
+  api_(named, std::move(respond));
+}
+
+std::optional<HttpGuard::Caller> HttpGuard::CallerWith(const std::string& token_hash) const {
+  const identity::AccessToken* const token = tokens_.FindByHash(token_hash, clock_());
+  if (token == nullptr) return std::nullopt;
+  return Caller{token->name, token->role, false};
+}
+
+std::optional<HttpGuard::Caller> HttpGuard::CallerOf(const HttpRequest& request) const {
+  if (request.from_unix_socket) return Caller{request.peer, Role::kAdmin, false};
+  const std::string_view authorization = Header(request, "authorization");
+  if (authorization.starts_with(kBearer)) {
+    return CallerWith(identity::HashToken(authorization.substr(kBearer.size())));
+  }
+  const std::string_view cookie = CookieOf(request);
+  if (cookie.empty()) return std::nullopt;
+  const auto login = logins_.find(identity::HashToken(cookie));
+  if (login == logins_.end() || login->second.until <= clock_()) return std::nullopt;
+  std::optional<Caller> caller = CallerWith(login->second.token_hash);
+  if (caller) caller->by_cookie = true;
+  return caller;
+}
+
+std::optional<HttpResponse> HttpGuard::Refuse(const HttpRequest& request,
+                                              const std::optional<Caller>& caller) {
+  if (IsOpen(request)) return std::nullopt;
+  if (!caller) {
+    const bool tried = !Header(request, "authorization").empty() || !CookieOf(request).empty();
+    if (tried) on_refusal_(request.peer, "wrong token");
+    HttpResponse refused =
+        Failure(401, "unauthenticated",
+                tried ? "this token is not known, or not any more"
+                      : "a token is needed (`espalier token make`; $ESPALIER_TOKEN_FILE)");
+    refused.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"espalier\"");
+    return refused;
+  }
+  if (caller->role < RoleFor(request)) {
+    on_refusal_(request.peer, fmt::format("{} is no {}", caller->name, RoleName(RoleFor(request))));
+    return Failure(403, "permission denied",
+                   fmt::format("{} is a {}; this takes a role of {}", caller->name,
+                               RoleName(caller->role), RoleName(RoleFor(request))));
+  }
+  if (request.method != "GET" && caller->by_cookie && !IsFromOwnPage(request)) {
+    on_refusal_(request.peer, "a page of another server asks");
+    return Failure(403, "permission denied", "this request comes from a page of another server");
+  }
+  return std::nullopt;
+}
+
+HttpResponse HttpGuard::LogIn(const HttpRequest& request) {
+  const std::string hash = identity::HashToken(request.body);
+  const std::optional<Caller> caller = CallerWith(hash);
+  if (!caller) {
+    on_refusal_(request.peer, "wrong token");
+    return Failure(401, "unauthenticated", "this token is not known, or not any more");
+  }
+  DropOldLogins(hash);
+  const std::string cookie = identity::MakeToken();
+  logins_[identity::HashToken(cookie)] = {hash, clock_() + kLoginLasts};
+  HttpResponse response{.body = fmt::format("{{\"role\": \"{}\"}}\n", RoleName(caller->role))};
+  response.headers.emplace_back(
+      "Set-Cookie",
+      fmt::format("{}{}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{}", kCookie, cookie,
+                  std::chrono::seconds(kLoginLasts).count(), secure_cookies_ ? "; Secure" : ""));
+  return response;
+}
+
+HttpResponse HttpGuard::LogOut(const HttpRequest& request) {
+  logins_.erase(identity::HashToken(CookieOf(request)));
+  HttpResponse response{.body = "{}\n"};
+  response.headers.emplace_back("Set-Cookie",
+                                fmt::format("{}; Path=/; HttpOnly; Max-Age=0", kCookie));
+  return response;
+}
+
+void HttpGuard::DropOldLogins(const std::string& token_hash) {
+  const WallTime now = clock_();
+  std::erase_if(logins_, [&](const auto& login) { return login.second.until <= now; });
+  const auto end_oldest = [&](const auto& is_meant) {
+    auto oldest = logins_.end();
+    for (auto login = logins_.begin(); login != logins_.end(); ++login) {
+      if (!is_meant(login->second)) continue;
+      if (oldest == logins_.end() || login->second.until < oldest->second.until) oldest = login;
+    }
+    logins_.erase(oldest);
+  };
+  const auto is_of_token = [&](const Login& login) { return login.token_hash == token_hash; };
+  const auto of_token =
+      std::ranges::count_if(logins_, [&](const auto& login) { return is_of_token(login.second); });
+  if (static_cast<std::size_t>(of_token) >= kMostLoginsOfToken) return end_oldest(is_of_token);
+  if (logins_.size() >= kMostLogins) end_oldest([](const Login&) { return true; });
+}
+
+}  // namespace espalier::controller

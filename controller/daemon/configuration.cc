@@ -1,0 +1,176 @@
+#include "controller/daemon/configuration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "common/daemon/config_file.h"
+#include "common/identity/key_files.h"
+#include "common/identity/trusted_files.h"
+#include "common/net/socket_address.h"
+#include "controller/daemon/config.pb.h"
+#include "controller/settings/policies.h"
+
+namespace espalier::controller {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+std::string Or(const std::string& value, const char* fallback) {
+  return value.empty() ? fallback : value;
+}
+
+std::uint32_t Or(std::uint32_t value, std::uint32_t fallback) {
+  return value == 0 ? fallback : value;
+}
+
+// Tokens are not to travel over the network as plain text unless that is what is wanted.
+Result<void> CheckHttp(const ControllerConfig& file, const std::string& path) {
+  const bool has_tls = !file.tls_certificate_file().empty();
+  if (has_tls == file.tls_key_file().empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: tls_certificate_file and tls_key_file go together", path));
+  }
+  for (const std::string& address : file.http()) {
+    if (has_tls || file.insecure_http() || io::IsLocalAddress(address)) continue;
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: http: \"{}\" would be plain text on the network (give it "
+                            "tls_certificate_file and tls_key_file, or say insecure_http: true)",
+                            path, address));
+  }
+  return {};
+}
+
+void SetDetection(const ControllerConfig& file, LinkMonitorOptions& options) {
+  if (file.has_detection_max_links()) options.most_links = file.detection_max_links();
+  if (file.has_detection_max_tier_percent()) {
+    options.most_of_tier = file.detection_max_tier_percent() / 100.0;
+  }
+  options.budget_window = seconds(Or(file.detection_window_seconds(), 60));
+}
+
+}  // namespace
+
+Result<Configuration> ReadConfiguration(const std::string& path) {
+  ControllerConfig file;
+  const Result<void> read = io::ReadConfigFile(path, file);
+  if (!read) return tl::unexpected<Error>(read.error());
+  if (file.topology_file().empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: topology_file is missing (write topology_file: \"FILE\")", path));
+  }
+  const Result<LogLevel> level = ParseLogLevel(Or(file.log_level(), "info"));
+  if (!level) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: log_level: {}", path, level.error().message));
+  }
+  if (Result<void> checked = CheckHttp(file, path); !checked) return Propagate(checked);
+  Configuration config;
+  config.http_options.tls_certificate_file = file.tls_certificate_file();
+  config.http_options.tls_key_file = file.tls_key_file();
+  config.topology_file = file.topology_file();
+  config.listen = Or(file.listen(), "tcp://127.0.0.1:7400");
+  config.state_file = Or(file.state_file(), "/var/lib/espalier/store.db");
+  config.audit_days = Or(file.audit_days(), 400);
+  config.audit_moves = Or(file.audit_moves(), 1'000'000);
+  config.http.assign(file.http().begin(), file.http().end());
+  if (config.http.empty())
+    config.http.emplace_back("unix:/run/espalier-controller/controller.sock");
+  config.key_folder = Or(file.key_folder(), "/etc/espalier/keys");
+  config.insecure_plaintext = file.insecure_plaintext();
+  config.limits.messages_per_second = Or(file.max_messages_per_second(), 5000);
+  config.limits.bytes_per_second = static_cast<double>(
+      file.max_bytes_per_second() == 0 ? 64 << 20 : file.max_bytes_per_second());
+  config.options.agent_limits = {
+      .messages_per_second = config.limits.messages_per_second,
+      .bytes_per_second = config.limits.bytes_per_second,
+      .entries_per_second = static_cast<double>(
+          file.max_entries_per_second() == 0 ? 1'200'000 : file.max_entries_per_second())};
+  SetDetection(file, config.options.detection);
+  config.options.max_reports_per_second = Or(file.max_reports_per_second(), 100'000);
+  config.log_level = *level;
+  ControllerOptions& options = config.options;
+  options.heartbeat_interval = milliseconds(Or(file.heartbeat_ms(), 1000));
+  options.missed_heartbeats = static_cast<int>(Or(file.missed_heartbeats(), 3));
+  options.lease = seconds(Or(file.lease_seconds(), 600));
+  options.verify_interval = milliseconds(Or(file.verify_interval_ms(), 1000));
+  options.fabric_hashes_protocol = !file.hash_ignores_protocol();
+  options.fabric_hashes_qpn = file.hash_uses_qpn();
+  const auto algorithm = SetPolicy(options, "algorithm", Or(file.algorithm(), "optimal"));
+  if (!algorithm) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: {}", path, algorithm.error().message));
+  }
+  if (file.has_moves_per_start()) options.moves_per_start = file.moves_per_start();
+  if (file.has_moved_bytes_per_start()) {
+    options.moved_bytes_per_start = static_cast<std::int64_t>(std::min<std::uint64_t>(
+        file.moved_bytes_per_start(), std::numeric_limits<std::int64_t>::max()));
+  }
+  options.limit_rates = file.limit_rates();
+  if (file.has_plan_ahead()) options.plan_ahead = file.plan_ahead();
+  options.learner.max_probes_per_second = Or(file.max_probes_per_second(), 20'000);
+  return config;
+}
+
+std::vector<std::string> NeedRestart(const Configuration& running, const Configuration& read) {
+  std::vector<std::string> fields;
+  const auto compare = [&](const char* name, const auto& a, const auto& b) {
+    if (a != b) fields.emplace_back(name);
+  };
+  const ControllerOptions& old = running.options;
+  const ControllerOptions& now = read.options;
+  compare("topology_file", running.topology_file, read.topology_file);
+  compare("listen", running.listen, read.listen);
+  compare("state_file", running.state_file, read.state_file);
+  compare("audit_days", running.audit_days, read.audit_days);
+  compare("audit_moves", running.audit_moves, read.audit_moves);
+  compare("http", running.http, read.http);
+  compare("tls_certificate_file", running.http_options.tls_certificate_file,
+          read.http_options.tls_certificate_file);
+  compare("tls_key_file", running.http_options.tls_key_file, read.http_options.tls_key_file);
+  compare("key_folder", running.key_folder, read.key_folder);
+  compare("insecure_plaintext", running.insecure_plaintext, read.insecure_plaintext);
+  compare("heartbeat_ms", old.heartbeat_interval, now.heartbeat_interval);
+  compare("missed_heartbeats", old.missed_heartbeats, now.missed_heartbeats);
+  compare("hash_ignores_protocol", old.fabric_hashes_protocol, now.fabric_hashes_protocol);
+  compare("hash_uses_qpn", old.fabric_hashes_qpn, now.fabric_hashes_qpn);
+  compare("detection_max_links", old.detection.most_links, now.detection.most_links);
+  compare("detection_max_tier_percent", old.detection.most_of_tier, now.detection.most_of_tier);
+  compare("detection_window_seconds", old.detection.budget_window, now.detection.budget_window);
+  compare("max_reports_per_second", old.max_reports_per_second, now.max_reports_per_second);
+  compare("max_probes_per_second", old.learner.max_probes_per_second,
+          now.learner.max_probes_per_second);
+  return fields;
+}
+
+Result<Keys> ReadKeys(const Configuration& config) {
+  Keys keys;
+  keys.read = config.options.wall_clock();
+  keys.read_steady = std::chrono::steady_clock::now();
+  const std::string& folder = config.key_folder;
+  if (const std::string& tls_key = config.http_options.tls_key_file; !tls_key.empty()) {
+    const Result<std::string> readable = identity::ReadSecretFile(tls_key);
+    if (!readable) return tl::unexpected<Error>(readable.error());
+  }
+  if (!config.insecure_plaintext) {
+    const Result<identity::KeyFile> own = identity::ReadKeyFile(folder + "/controller.key");
+    if (!own) return tl::unexpected<Error>(own.error());
+    keys.secret_key = own->keys.secret_key;
+    Result<identity::KeyRing> agents = identity::KeyRing::Read(folder + "/agents.pub");
+    if (!agents) return Propagate(agents);
+    keys.agents = std::move(*agents);
+  }
+  Result<identity::AccessTokens> tokens = identity::AccessTokens::Read(folder + "/tokens");
+  if (tokens) {
+    keys.tokens = std::move(*tokens);
+  } else if (tokens.error().code != ErrorCode::kNotFound) {
+    return Propagate(tokens);
+  }
+  return keys;
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+
+#include "common/base/result.h"
+#include "common/bus/zmq_bus.h"
+#include "common/http/http.h"
+#include "common/http/http_thread.h"
+#include "controller/controller.h"
+#include "controller/daemon/configuration.h"
+
+namespace espalier::controller {
+
+// Lets a running controller have its configuration file, keys and certificates again: all that may
+// change while it runs, or nothing where anything is wrong (but a certificate that is, which is
+// logged, and the one before stays). Tells of it as an event.
+// Thread safety: the controller's loop thread. The references must outlive it.
+class Reloader {
+ public:
+  Reloader(std::string config_file, const Configuration& running, Keys& keys, io::ZmqRouterBus& bus,
+           io::HttpThread& http, Controller& controller)
+      : config_file_(std::move(config_file)),
+        running_(running),
+        keys_(keys),
+        bus_(bus),
+        http_(http),
+        controller_(controller) {}
+
+  // Errors: those of ReadConfiguration and ReadKeys.
+  Result<void> Reload();
+  // Does it for whoever asks over HTTP: 200, or 409 with what is wrong.
+  io::HttpResponse Answer();
+
+ private:
+  const std::string config_file_;
+  const Configuration& running_;
+  Keys& keys_;
+  io::ZmqRouterBus& bus_;
+  io::HttpThread& http_;
+  Controller& controller_;
+};
+
+}  // namespace espalier::controller

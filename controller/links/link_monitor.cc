@@ -1,0 +1,211 @@
+#include "controller/links/link_monitor.h"
+
+#include <algorithm>
+
+namespace espalier::controller {
+
+using fabric::LinkId;
+
+namespace {
+
+constexpr std::uint32_t kMostDoublings = 16;
+// Paths that were found dead in a window: more say nothing new.
+constexpr std::size_t kMostAccusations = 4'096;
+constexpr std::size_t kMostOfHost = 128;
+
+}  // namespace
+
+void LinkMonitor::TakeReport(LinkId link, bool up, TimePoint now) {
+  Entry& entry = links_[link];
+  if (up && (entry.feed_down || entry.is_remembered)) {
+    entry.until = now + Damped(options_.restore_after, entry);
+  }
+  entry.feed_down = !up;
+  entry.is_remembered = false;
+}
+
+void LinkMonitor::Remember(LinkId link, TimePoint now) {
+  Entry& entry = links_[link];
+  entry.is_remembered = true;
+  GoDown(entry, now);
+}
+
+void LinkMonitor::TakeProof(LinkId link, TimePoint now) {
+  const auto found = links_.find(link);
+  if (found == links_.end() || !found->second.is_remembered) return;
+  found->second.is_remembered = false;
+  found->second.until = now + Damped(options_.restore_after, found->second);
+}
+
+std::vector<LinkId> LinkMonitor::Remembered() const {
+  std::vector<LinkId> links;
+  for (const auto& [link, entry] : links_) {
+    if (entry.is_remembered) links.push_back(link);
+  }
+  return links;
+}
+
+void LinkMonitor::TakeAccusation(Host host, std::span<const LinkId> links, TimePoint now) {
+  auto& own = accusations_[host];
+  const std::vector<LinkId> path(links.begin(), links.end());
+  if (const auto known = own.find(path); known != own.end()) {
+    known->second = now;
+  } else if (own.size() < kMostOfHost && accusation_count_ < kMostAccusations) {
+    own.emplace(path, now);
+    ++accusation_count_;
+  } else {
+    return;
+  }
+  for (const LinkId link : links) {
+    Entry& entry = links_[link];
+    if (entry.accusers.empty()) ++accused_;
+    entry.accusers.try_emplace(host, now);
+  }
+}
+
+void LinkMonitor::TakeWitness(std::span<const LinkId> links, TimePoint passed) {
+  for (const LinkId link : links) {
+    const auto found = links_.find(link);
+    if (found == links_.end()) continue;
+    found->second.witnessed = std::max(found->second.witnessed, passed);
+  }
+}
+
+void LinkMonitor::Forget(Entry& entry, TimePoint now) {
+  if (entry.accusers.empty()) return;
+  std::erase_if(entry.accusers,
+                [&](const auto& accuser) { return now - accuser.second > options_.window; });
+  if (entry.accusers.empty()) --accused_;
+}
+
+std::set<LinkId> LinkMonitor::Condemned() const {
+  // Something got through after it was blamed.
+  const auto is_cleared = [](const Entry& of) {
+    return std::any_of(of.accusers.begin(), of.accusers.end(),
+                       [&](const auto& accuser) { return of.witnessed >= accuser.second; });
+  };
+  std::map<LinkId, std::size_t> accusers;
+  std::set<LinkId> condemned;
+  for (const auto& [link, entry] : links_) {
+    if (entry.accusers.empty() || is_cleared(entry)) continue;
+    accusers[link] = entry.accusers.size();
+    if (!entry.is_down && entry.accusers.size() >= options_.accusers) condemned.insert(link);
+  }
+  // Of a path that was found dead only one link is to blame: the one that most hosts blame; where
+  // several are blamed by as many, the one furthest on: a switch leaves its own dead links by
+  // itself.
+  for (const auto& [host, paths] : accusations_) {
+    for (const auto& [path, time] : paths) {
+      std::size_t most = 0;
+      for (const LinkId link : path) {
+        const auto found = accusers.find(link);
+        if (found != accusers.end()) most = std::max(most, found->second);
+      }
+      bool is_beyond = true;  // of the one to blame, coming back from the end of the path
+      for (auto link = path.rbegin(); link != path.rend(); ++link) {
+        const auto found = accusers.find(*link);
+        if (found == accusers.end()) continue;
+        const bool is_to_blame = is_beyond && found->second == most;
+        if (is_to_blame) is_beyond = false;
+        if (!is_to_blame) condemned.erase(*link);
+      }
+    }
+  }
+  return condemned;
+}
+
+std::uint32_t LinkMonitor::TierOf(LinkId link) const {
+  return link.Index() < tiers_.size() ? tiers_[link.Index()] : 0;
+}
+
+void LinkMonitor::HoldBack(std::set<LinkId>& falling, const IsFailed& is_failed, TimePoint now) {
+  const auto confirmed = [&](LinkId link) { return is_failed && is_failed(link); };
+  std::erase_if(waiting_, [&](LinkId link) { return !falling.contains(link) || confirmed(link); });
+  std::size_t spent = 0;
+  std::map<std::uint32_t, std::size_t> spent_of_tier;
+  for (const auto& [link, entry] : links_) {
+    if (!entry.spent || confirmed(link)) continue;
+    const bool counts =
+        now - *entry.spent < options_.budget_window || (entry.is_down && entry.by_hosts);
+    if (!counts) continue;
+    ++spent;
+    ++spent_of_tier[TierOf(link)];
+  }
+  const auto has_room = [&](LinkId link) {
+    const std::uint32_t tier = TierOf(link);
+    const auto size = static_cast<double>(std::count(tiers_.begin(), tiers_.end(), tier));
+    const std::size_t most =
+        std::max<std::size_t>(1, static_cast<std::size_t>(options_.most_of_tier * size));
+    const bool tier_has =
+        tiers_.empty() || options_.most_of_tier <= 0 || spent_of_tier[tier] < most;
+    return tier_has && (options_.most_links == 0 || spent < options_.most_links);
+  };
+  for (auto link = falling.begin(); link != falling.end();) {
+    if (confirmed(*link)) {
+      ++link;
+    } else if (waiting_.empty() && has_room(*link)) {
+      links_[*link].spent = now;
+      ++spent;
+      ++spent_of_tier[TierOf(*link)];
+      ++link;
+    } else {
+      waiting_.insert(*link);
+      link = falling.erase(link);
+    }
+  }
+}
+
+Duration LinkMonitor::Damped(Duration base, const Entry& entry) const {
+  const std::uint32_t doublings = std::min(entry.flaps, kMostDoublings);
+  return std::min(base * (std::int64_t{1} << doublings), options_.longest);
+}
+
+void LinkMonitor::GoDown(Entry& entry, TimePoint now) {
+  const bool again = entry.last_change != TimePoint{} && now - entry.last_change < options_.calm;
+  entry.flaps = again ? entry.flaps + 1 : 0;
+  entry.last_change = now;
+  entry.is_down = true;
+  entry.until = now + Damped(options_.hold, entry);
+}
+
+std::vector<LinkMonitor::Change> LinkMonitor::Update(TimePoint now, const IsFailed& is_failed) {
+  for (auto& [host, paths] : accusations_) {
+    accusation_count_ -=
+        std::erase_if(paths, [&](const auto& path) { return now - path.second > options_.window; });
+  }
+  std::erase_if(accusations_, [](const auto& of) { return of.second.empty(); });
+  for (auto& [link, entry] : links_) Forget(entry, now);
+  std::set<LinkId> falling = Condemned();
+  for (const auto& [link, entry] : links_) {
+    if (!entry.is_down && entry.feed_down) falling.insert(link);
+  }
+  HoldBack(falling, is_failed, now);
+  std::vector<Change> changes;
+  for (auto& [link, entry] : links_) {
+    if (falling.contains(link)) {
+      GoDown(entry, now);
+      entry.by_hosts = !entry.feed_down;
+      changes.push_back({link, true, entry.feed_down ? "feed" : "hosts"});
+    } else if (entry.is_down && !entry.feed_down && !entry.is_remembered && now >= entry.until) {
+      entry.is_down = false;
+      entry.last_change = now;
+      // What was said before it is tried again is of no use after.
+      if (!entry.accusers.empty()) --accused_;
+      entry.accusers.clear();
+      changes.push_back({link, false, "restored"});
+    }
+  }
+  std::erase_if(links_, [&](const auto& entry) {
+    const Entry& of = entry.second;
+    return !of.is_down && !of.feed_down && of.accusers.empty() &&
+           now - of.last_change >= std::max(options_.calm, options_.budget_window);
+  });
+  return changes;
+}
+
+bool LinkMonitor::IsDown(LinkId link) const {
+  const auto found = links_.find(link);
+  return found != links_.end() && found->second.is_down;
+}
+
+}  // namespace espalier::controller

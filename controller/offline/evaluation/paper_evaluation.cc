@@ -1,0 +1,145 @@
+#include "controller/offline/evaluation/paper_evaluation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <iterator>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "common/fabric/builders.h"
+#include "common/files/json.h"
+#include "common/terminal/progress.h"
+#include "controller/offline/evaluation/paper_results.h"
+#include "controller/offline/evaluation/solver.h"
+#include "controller/offline/files/job_file.h"
+
+namespace espalier::cli {
+namespace {
+
+using fabric::Topology;
+
+constexpr int kFailures[] = {0, 1, 4, 8};
+
+// "ring_size_8" -> 8.
+std::optional<int> NumberAfter(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  int number = 0;
+  const char* end = name.data() + name.size();
+  const auto parsed = std::from_chars(name.data() + prefix.size(), end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  return number;
+}
+
+std::vector<Scheme> ListSchemes(const PaperRequest& request) {
+  std::vector<Scheme> schemes;
+  for (const SchemeColumn& column : TableColumns(request.with_ilp)) {
+    const std::uint64_t seeds = column.algorithm == Algorithm::kEcmp ? request.seeds : 1;
+    for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+      schemes.push_back({column.algorithm, column.split, seed});
+    }
+  }
+  return schemes;
+}
+
+Result<ScenarioResult> RunScenario(const PaperScenario& scenario, int failed,
+                                   const PaperRequest& request,
+                                   const std::function<bool()>& is_cancelled) {
+  auto topology = BuildPaperFabric();
+  if (!topology) return Propagate(topology);
+  if (auto done = FailLastSpines(*topology, failed); !done) return Propagate(done);
+  auto jobs = files::ReadJobs(scenario.folder, *topology);
+  if (!jobs) return Propagate(jobs);
+  ScenarioResult result{scenario.concurrent_jobs, scenario.ring_size, failed, *jobs, {}};
+  const auto workload = controller::Workload::Build(*topology, std::move(*jobs));
+  if (!workload) return tl::unexpected<Error>(workload.error());
+  SchemeRunner runner(*topology, *workload, SolveWithCbc);
+  controller::SimulationOptions options;
+  options.is_cancelled = is_cancelled;
+  for (const Scheme& scheme : ListSchemes(request)) {
+    if (is_cancelled()) return Fail(ErrorCode::kResourceExhausted, "interrupted");
+    auto run = runner.Run(scheme, options);
+    if (!run) return Propagate(run);
+    result.runs.push_back(std::move(*run));
+  }
+  return result;
+}
+
+Result<void> WriteResults(const std::vector<ScenarioResult>& results, const PaperRequest& request) {
+  const std::filesystem::path folder(request.output);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return Fail(ErrorCode::kPermissionDenied,
+                fmt::format("{}: cannot make the folder: {}", request.output, error.message()));
+  }
+  std::vector<std::pair<std::string, std::string>> files = {
+      {"evaluation.json", FormatResultsJson(results) + "\n"},
+      {"evaluation.md",
+       "# Quality tables\nWritten by `espalier simulate paper` (docs/evaluation.md "
+       "explains them).\n\n" +
+           FormatQualityTables(results, request.with_ilp)}};
+  for (const auto& [name, figure] : DrawPaperFigures(results)) {
+    files.emplace_back(name, FormatSvg(figure));
+  }
+  for (const auto& [name, text] : files) {
+    const auto written = io::WriteFileDurably((folder / name).string(), text);
+    if (!written) return written;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<PaperScenario> FindPaperScenarios(const std::string& root) {
+  std::vector<PaperScenario> scenarios;
+  std::error_code error;
+  for (const auto& jobs : std::filesystem::directory_iterator(root, error)) {
+    const auto concurrent = NumberAfter(jobs.path().filename().string(), "concurrent_jobs_");
+    if (!concurrent) continue;
+    for (const auto& ring : std::filesystem::directory_iterator(jobs.path(), error)) {
+      const auto size = NumberAfter(ring.path().filename().string(), "ring_size_");
+      if (size) scenarios.push_back({*concurrent, *size, ring.path().string()});
+    }
+  }
+  std::ranges::sort(scenarios, {}, [](const PaperScenario& scenario) {
+    return std::tuple(scenario.concurrent_jobs, scenario.ring_size);
+  });
+  return scenarios;
+}
+
+Result<Topology> BuildPaperFabric() {
+  auto spec = fabric::BuildLeafSpine({.spines = 32, .leaves = 64, .hosts_per_leaf = 32});
+  if (!spec) return Propagate(spec);
+  auto topology = Topology::Build(std::move(*spec));
+  if (!topology) return tl::unexpected<Error>(topology.error().error);
+  return std::move(*topology);
+}
+
+Result<void> EvaluatePaper(const PaperRequest& request, const std::function<bool()>& is_cancelled) {
+  const std::vector<PaperScenario> scenarios = FindPaperScenarios(request.jobs);
+  if (scenarios.empty()) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("{}: no folder concurrent_jobs_J/ring_size_R in it", request.jobs));
+  }
+  std::vector<ScenarioResult> results;
+  {
+    Progress progress("evaluation", static_cast<int>(scenarios.size() * std::size(kFailures)));
+    for (const PaperScenario& scenario : scenarios) {
+      for (const int failed : kFailures) {
+        progress.Next(fmt::format("{}, {} failed spines", scenario.folder, failed));
+        auto result = RunScenario(scenario, failed, request, is_cancelled);
+        if (!result) return Propagate(result);
+        results.push_back(std::move(*result));
+      }
+    }
+  }
+  if (request.json) fmt::print("{}\n", FormatResultsJson(results));
+  return WriteResults(results, request);
+}
+
+}  // namespace espalier::cli

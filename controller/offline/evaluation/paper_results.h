@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/offline/evaluation/schemes.h"
+#include "controller/offline/evaluation/svg_figure.h"
+#include "controller/offline/simulation/job.h"
+
+namespace espalier::cli {
+
+// One scenario of the paper and what every scheme made of it.
+struct ScenarioResult {
+  int concurrent_jobs = 0;
+  int ring_size = 0;
+  int failed_spines = 0;
+  std::vector<controller::Job> jobs;
+  std::vector<SchemeRun> runs;
+};
+
+// The schemes of the tables' columns; ecmp has many seeds and shows the median.
+struct SchemeColumn {
+  std::string title;
+  Algorithm algorithm;
+  std::uint32_t split = 1;
+};
+std::vector<SchemeColumn> TableColumns(bool with_ilp);
+
+// The runs of a column, in the order of their seeds.
+std::vector<const SchemeRun*> RunsOf(const ScenarioResult& scenario, const SchemeColumn& column);
+
+// The quality table, the loads and times of assignment, in Markdown.
+std::string FormatQualityTables(const std::vector<ScenarioResult>& results, bool with_ilp);
+std::string FormatResultsJson(const std::vector<ScenarioResult>& results);
+// Figures 4 to 8 of the paper, by file name ("figure4.svg"), for what the results hold.
+std::vector<std::pair<std::string, Figure>> DrawPaperFigures(
+    const std::vector<ScenarioResult>& results);
+
+}  // namespace espalier::cli

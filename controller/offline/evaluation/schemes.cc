@@ -1,0 +1,177 @@
+#include "controller/offline/evaluation/schemes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "controller/offline/comparators/comparators.h"
+#include "controller/offline/comparators/ilp.h"
+#include "controller/offline/simulation/assignment_router.h"
+
+namespace espalier::cli {
+namespace {
+
+using controller::Assignment;
+using controller::Commodity;
+using controller::SimulationOptions;
+
+constexpr std::array kNames = {
+    std::pair(Algorithm::kGreedy, std::string_view("greedy")),
+    std::pair(Algorithm::kOptimal, std::string_view("optimal")),
+    std::pair(Algorithm::kAnnealing, std::string_view("annealing")),
+    std::pair(Algorithm::kIlp, std::string_view("ilp")),
+    std::pair(Algorithm::kEcmp, std::string_view("ecmp")),
+    std::pair(Algorithm::kIdeal, std::string_view("ideal")),
+};
+
+double SecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+std::string_view AlgorithmName(Algorithm algorithm) {
+  return kNames[static_cast<std::size_t>(algorithm)].second;
+}
+
+Result<std::vector<Algorithm>> ParseAlgorithms(std::string_view names) {
+  std::vector<Algorithm> algorithms;
+  if (names == "all") {
+    for (const auto& [algorithm, name] : kNames) {
+      if (algorithm != Algorithm::kIlp) algorithms.push_back(algorithm);
+    }
+    return algorithms;
+  }
+  for (std::size_t begin = 0; begin <= names.size();) {
+    const std::size_t end = std::min(names.find(',', begin), names.size());
+    const std::string_view word = names.substr(begin, end - begin);
+    const auto found = std::ranges::find(kNames, word, &decltype(kNames)::value_type::second);
+    if (found == kNames.end()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--algorithm: there is no \"{}\" (greedy, optimal, annealing, ilp, "
+                              "ecmp, ideal, several with commas, or all)",
+                              word));
+    }
+    algorithms.push_back(found->first);
+    begin = end + 1;
+  }
+  return algorithms;
+}
+
+double TypicalMicroseconds(const std::vector<double>& assignment_seconds) {
+  if (assignment_seconds.empty()) return 0;
+  std::vector<double> sorted = assignment_seconds;
+  std::ranges::sort(sorted);
+  return 1e6 * sorted[sorted.size() / 2];
+}
+
+SchemeRunner::SchemeRunner(const fabric::Topology& topology, const controller::Workload& workload,
+                           SolveIlp solve_ilp)
+    : workload_(workload),
+      paths_(topology),
+      view_(topology, paths_),
+      assigner_(view_),
+      solve_ilp_(std::move(solve_ilp)) {}
+
+Result<SchemeRun> SchemeRunner::Run(const Scheme& scheme, const SimulationOptions& options) {
+  SchemeRun run;
+  run.scheme = scheme;
+  const auto start = std::chrono::steady_clock::now();
+  Result<void> solved;  // or the solver's first error
+  controller::AssignmentRouter router(
+      workload_, view_, scheme.split,
+      [&](std::span<const Commodity> commodities, std::span<const std::uint32_t> flows) {
+        const auto begin = std::chrono::steady_clock::now();
+        const std::size_t solved_before = solved_.size();
+        Assignment assignment;
+        if (scheme.algorithm == Algorithm::kIlp) {
+          auto by_ilp = AssignByIlp(commodities, flows, scheme.split);
+          if (!by_ilp && solved) solved = Propagate(by_ilp);
+          if (by_ilp) assignment = std::move(*by_ilp);
+        }
+        // Also where the solver failed: the simulation then ends for nothing, but it ends.
+        if (assignment.first.empty()) assignment = Assign(scheme, commodities, flows);
+        const bool is_known =
+            scheme.algorithm == Algorithm::kIlp && solved_.size() == solved_before;
+        if (!is_known) run.assignment_seconds.push_back(SecondsSince(begin));
+        return assignment;
+      });
+  SimulationOptions scheme_options = options;
+  scheme_options.is_ideal = scheme.algorithm == Algorithm::kIdeal;
+  auto outcome = controller::Simulate(workload_, router, scheme_options);
+  if (!solved) return Propagate(solved);
+  if (!outcome) return Propagate(outcome);
+  run.outcome = std::move(*outcome);
+  run.wall_seconds = SecondsSince(start);
+  return run;
+}
+
+Assignment SchemeRunner::Assign(const Scheme& scheme, std::span<const Commodity> commodities,
+                                std::span<const std::uint32_t> flows) {
+  if (scheme.algorithm == Algorithm::kGreedy) return AssignGreedily(commodities);
+  if (scheme.algorithm == Algorithm::kOptimal) return assigner_.Optimal(commodities);
+  if (scheme.algorithm == Algorithm::kAnnealing) {
+    return controller::AssignByAnnealing(view_, commodities, {.seed = scheme.seed});
+  }
+  // Ideal: any path will do.
+  const std::vector<std::uint64_t> keys(flows.begin(), flows.end());
+  return controller::AssignByHash(view_, commodities, keys, scheme.seed);
+}
+
+Result<Assignment> SchemeRunner::AssignByIlp(std::span<const Commodity> commodities,
+                                             std::span<const std::uint32_t> flows,
+                                             std::uint32_t split) {
+  const std::pair key(split, std::vector<std::uint32_t>(flows.begin(), flows.end()));
+  if (const auto known = solved_.find(key); known != solved_.end()) return known->second;
+  const controller::IlpProgram program(view_, commodities);
+  std::string solution;
+  if (!program.text().empty()) {
+    auto answer = solve_ilp_(program.text());
+    if (!answer) return Propagate(answer);
+    solution = std::move(*answer);
+  }
+  auto assignment = program.ReadSolution(solution);
+  if (assignment) solved_.emplace(key, *assignment);
+  return assignment;
+}
+
+// In the order of the paper's authors; the result in the order of the commodities.
+Assignment SchemeRunner::AssignGreedily(std::span<const Commodity> commodities) {
+  const std::vector<std::uint32_t> order = controller::PaperOrder(commodities);
+  std::vector<Commodity> ordered;
+  for (const std::uint32_t i : order) ordered.push_back(commodities[i]);
+  const Assignment& greedy = assigner_.Greedy(ordered);
+  Assignment assignment = greedy;
+  std::vector<std::uint32_t> place(order.size());
+  for (std::uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
+  assignment.paths.clear();
+  for (std::size_t i = 0; i < commodities.size(); ++i) {
+    assignment.first[i] = static_cast<std::uint32_t>(assignment.paths.size());
+    const auto paths = greedy.PathsOf(place[i]);
+    assignment.paths.insert(assignment.paths.end(), paths.begin(), paths.end());
+  }
+  return assignment;
+}
+
+Result<void> FailLastSpines(fabric::Topology& topology, int count) {
+  const fabric::PathTable paths(topology);
+  for (std::size_t i = topology.nodes().size(); i-- > 0 && count > 0;) {
+    const fabric::NodeId node(static_cast<std::int32_t>(i));
+    if (topology.node(node).kind != fabric::NodeKind::kSwitch || paths.Tier(node) != 1) continue;
+    --count;
+    for (std::size_t link = 0; link < topology.links().size(); ++link) {
+      const fabric::LinkId id(static_cast<std::int32_t>(link));
+      if (topology.link(id).a == node || topology.link(id).b == node) {
+        topology.SetLinkState(id, fabric::LinkState::kDown);
+      }
+    }
+  }
+  if (count <= 0) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("--failed-spines: {} more than the topology has spines", count));
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "controller/offline/simulation/simulator.h"
+#include "controller/routing/assignment.h"
+#include "controller/routing/fabric_view.h"
+
+namespace espalier::controller {
+
+// An assigner of paths as a simulation's router: every live flow is a commodity that is split
+// over `ways` paths.
+// Thread safety: one thread. The workload and the view must outlive it.
+class AssignmentRouter : public Router {
+ public:
+  // Assigns paths to commodities; flows[i] is the number of commodity i's flow in the workload.
+  using Assign = std::function<Assignment(std::span<const Commodity> commodities,
+                                          std::span<const std::uint32_t> flows)>;
+
+  AssignmentRouter(const Workload& workload, FabricView& view, std::uint32_t ways, Assign assign);
+
+  std::vector<std::vector<PathShare>> Route(std::span<const std::uint32_t> live) override;
+
+ private:
+  std::vector<PathShare> PathsOf(const Commodity& commodity,
+                                 std::span<const std::int32_t> paths) const;
+
+  FabricView& view_;
+  Assign assign_;
+  std::vector<Commodity> commodities_;  // by flow
+};
+
+}  // namespace espalier::controller

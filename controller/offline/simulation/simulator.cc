@@ -1,0 +1,312 @@
+#include "controller/offline/simulation/simulator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <queue>
+#include <utility>
+
+#include "controller/offline/simulation/fluid_network.h"
+
+namespace espalier::controller {
+namespace {
+
+constexpr std::int64_t kGapNs = 1;  // between rounds, and before the first
+constexpr double kNanosecond = 1e-9;
+constexpr std::int64_t kEventsBetweenLooks = 4096;
+
+enum class FlowState : std::uint8_t {
+  kClosed,   // its job computes, or its ring is done
+  kWaiting,  // the next round begins after the gap
+  kSending,
+  kSent,  // waits for the others of its ring
+};
+
+struct FlowRun {
+  FlowState state = FlowState::kClosed;
+  std::vector<PathShare> paths;
+  std::vector<FluidNetwork::Transfer> transfers;  // one a path, of those that still run
+  std::int64_t round_start = 0;
+};
+
+struct RingRun {
+  int round = 0;
+  std::size_t open_flows = 0;  // of this round
+};
+
+struct JobRun {
+  int epoch = 0;
+  bool is_communicating = false;
+  std::int64_t epoch_start = 0;
+  std::size_t open_rings = 0;
+  std::vector<RingRun> rings;
+  double completion_seconds = 0;  // sums over flows
+  double throughput_gbps = 0;
+  JobOutcome outcome;
+};
+
+struct Event {
+  enum class Kind : std::uint8_t { kEpochStart, kRoundStart };
+  std::int64_t time = 0;
+  Kind kind = Kind::kEpochStart;
+  std::uint32_t job = 0;
+  std::uint32_t ring = 0;
+
+  bool operator>(const Event& other) const {
+    return std::tie(time, kind, job, ring) >
+           std::tie(other.time, other.kind, other.job, other.ring);
+  }
+};
+
+std::vector<double> Capacities(const fabric::Topology& topology, bool is_ideal) {
+  std::vector<double> capacities;
+  for (std::size_t i = 0; i < topology.links().size(); ++i) {
+    const fabric::LinkId id(static_cast<std::int32_t>(i));
+    const bool is_free = is_ideal && topology.IsSwitchToSwitch(id);
+    const double gbps = static_cast<double>(topology.link(id).rate.value) / 1e9;
+    // One entry a direction, at DirectedLink::Index.
+    capacities.insert(capacities.end(), 2, is_free ? 1e9 : gbps);
+  }
+  return capacities;
+}
+
+class Simulation {
+ public:
+  Simulation(const Workload& workload, Router& router, const SimulationOptions& options)
+      : workload_(workload),
+        router_(router),
+        options_(options),
+        network_(Capacities(workload.topology(), options.is_ideal)),
+        flows_(workload.flows().size()),
+        jobs_(workload.jobs().size()),
+        loads_(2 * workload.topology().links().size()) {}
+
+  Result<SimulationOutcome> Run() {
+    for (std::uint32_t j = 0; j < jobs_.size(); ++j) {
+      jobs_[j].rings.resize(workload_.jobs()[j].rings.size());
+      events_.push({.time = workload_.jobs()[j].start_ns, .job = j});
+    }
+    while (const auto time = NextTime()) {
+      now_ = *time;
+      if (auto done = RunTick(); !done) return Propagate(done);
+    }
+    return Report();
+  }
+
+ private:
+  std::optional<std::int64_t> NextTime() {
+    auto time = network_.NextEnd();
+    if (!events_.empty() && events_.top().time < time.value_or(events_.top().time + 1)) {
+      time = events_.top().time;
+    }
+    return time;
+  }
+
+  // All that happens in one nanosecond: ends before starts.
+  Result<void> RunTick() {
+    for (const FluidNetwork::Transfer transfer : network_.TakeEnded(now_)) {
+      ++outcome_.events;
+      if (auto done = EndTransfer(transfer); !done) return done;
+    }
+    while (!events_.empty() && events_.top().time == now_) {
+      const Event event = events_.top();
+      events_.pop();
+      ++outcome_.events;
+      if (event.kind == Event::Kind::kRoundStart) StartRound(event.job, event.ring);
+      if (event.kind == Event::Kind::kEpochStart) {
+        if (auto done = StartEpoch(event.job); !done) return done;
+      }
+    }
+    network_.Settle(now_);
+    return CheckLimits();
+  }
+
+  Result<void> CheckLimits() {
+    if (outcome_.events > options_.max_events) {
+      return Fail(ErrorCode::kResourceExhausted,
+                  fmt::format("the simulation takes more than {} events", options_.max_events));
+    }
+    if (outcome_.events / kEventsBetweenLooks == looks_) return {};
+    looks_ = outcome_.events / kEventsBetweenLooks;
+    if (options_.is_cancelled()) return Fail(ErrorCode::kResourceExhausted, "interrupted");
+    return {};
+  }
+
+  Result<void> StartEpoch(std::uint32_t j) {
+    JobRun& job = jobs_[j];
+    job.is_communicating = true;
+    job.epoch_start = now_;
+    job.open_rings = job.rings.size();
+    for (std::uint32_t r = 0; r < job.rings.size(); ++r) {
+      job.rings[r].round = 0;
+      PlanRound(j, r);
+    }
+    return AssignPaths();
+  }
+
+  void PlanRound(std::uint32_t j, std::uint32_t r) {
+    const std::size_t size = workload_.jobs()[j].rings[r].flows.size();
+    const std::uint32_t first = workload_.FirstFlow(j, r);
+    for (std::size_t i = 0; i < size; ++i) flows_[first + i].state = FlowState::kWaiting;
+    jobs_[j].rings[r].open_flows = size;
+    events_.push({now_ + kGapNs, Event::Kind::kRoundStart, j, r});
+  }
+
+  void StartRound(std::uint32_t j, std::uint32_t r) {
+    const std::size_t size = workload_.jobs()[j].rings[r].flows.size();
+    const std::uint32_t first = workload_.FirstFlow(j, r);
+    for (std::uint32_t f = first; f < first + size; ++f) {
+      flows_[f].state = FlowState::kSending;
+      flows_[f].round_start = now_;
+      Send(f, 8.0 * static_cast<double>(workload_.flows()[f].round_bytes));
+    }
+  }
+
+  // Starts a transfer on every path of a flow, for its share of the bits.
+  void Send(std::uint32_t f, double bits) {
+    const SimulatedFlow& flow = workload_.flows()[f];
+    for (const PathShare& path : flows_[f].paths) {
+      links_.clear();
+      links_.push_back(static_cast<std::uint32_t>(flow.source_attachment.uplink.Index()));
+      links_.insert(links_.end(), path.links.begin(), path.links.end());
+      fabric::DirectedLink downlink = flow.destination_attachment.uplink;
+      downlink.forward = !downlink.forward;
+      links_.push_back(static_cast<std::uint32_t>(downlink.Index()));
+      const auto transfer = network_.Add(links_, path.share, bits * path.share);
+      if (transfer >= flow_of_.size()) flow_of_.resize(transfer + 1);
+      flow_of_[transfer] = f;
+      flows_[f].transfers.push_back(transfer);
+    }
+  }
+
+  Result<void> EndTransfer(FluidNetwork::Transfer transfer) {
+    const std::uint32_t f = flow_of_[transfer];
+    std::erase(flows_[f].transfers, transfer);
+    if (!flows_[f].transfers.empty()) return {};
+    flows_[f].state = FlowState::kSent;
+    const SimulatedFlow& flow = workload_.flows()[f];
+    JobRun& job = jobs_[flow.job];
+    const double nanoseconds = static_cast<double>(now_ - flows_[f].round_start);
+    job.completion_seconds += nanoseconds * kNanosecond;
+    job.throughput_gbps += 8.0 * static_cast<double>(flow.round_bytes) / nanoseconds;
+    ++job.outcome.flows;
+    if (--job.rings[flow.ring].open_flows > 0) return {};
+    return EndRound(flow.job, flow.ring);
+  }
+
+  Result<void> EndRound(std::uint32_t j, std::uint32_t r) {
+    JobRun& job = jobs_[j];
+    const Ring& ring = workload_.jobs()[j].rings[r];
+    if (++job.rings[r].round < ring.Rounds()) {
+      PlanRound(j, r);
+      return {};
+    }
+    const std::uint32_t first = workload_.FirstFlow(j, r);
+    for (std::size_t i = 0; i < ring.flows.size(); ++i) {
+      flows_[first + i].state = FlowState::kClosed;
+    }
+    return --job.open_rings > 0 ? Result<void>() : EndEpoch(j);
+  }
+
+  // The epoch is as long as its slowest ring, and this was the last to end.
+  Result<void> EndEpoch(std::uint32_t j) {
+    JobRun& job = jobs_[j];
+    job.is_communicating = false;
+    job.outcome.epoch_seconds.push_back(static_cast<double>(now_ - job.epoch_start) * kNanosecond);
+    outcome_.end_seconds = static_cast<double>(now_) * kNanosecond;
+    if (++job.epoch < workload_.jobs()[j].epochs) {
+      events_.push({.time = now_ + std::max(workload_.jobs()[j].compute_ns, kGapNs), .job = j});
+    }
+    if (std::ranges::none_of(jobs_, &JobRun::is_communicating)) return {};
+    return AssignPaths();
+  }
+
+  bool IsLive(const FlowRun& flow) const {
+    if (flow.state == FlowState::kClosed) return false;
+    return flow.state != FlowState::kSent || options_.live_flows == LiveFlows::kOpen;
+  }
+
+  Result<void> AssignPaths() {
+    live_.clear();
+    for (std::uint32_t f = 0; f < flows_.size(); ++f) {
+      if (IsLive(flows_[f])) live_.push_back(f);
+    }
+    if (live_.empty()) return {};
+    auto assigned = router_.Route(live_);
+    ++outcome_.assignments;
+    outcome_.assigned_flows += static_cast<std::int64_t>(live_.size());
+    for (std::size_t i = 0; i < live_.size(); ++i) {
+      if (assigned[i].empty()) return FailUnroutable(live_[i]);
+      NoteLoads(assigned[i]);
+      MoveFlow(live_[i], std::move(assigned[i]));
+    }
+    std::ranges::fill(loads_, 0.0);
+    return {};
+  }
+
+  tl::unexpected<Error> FailUnroutable(std::uint32_t f) const {
+    const SimulatedFlow& flow = workload_.flows()[f];
+    const fabric::Topology& topology = workload_.topology();
+    return Fail(ErrorCode::kFailedPrecondition,
+                fmt::format("job {}: no path leads from {} to {}", workload_.jobs()[flow.job].id,
+                            topology.node(flow.source).id, topology.node(flow.destination).id));
+  }
+
+  void NoteLoads(const std::vector<PathShare>& paths) {
+    for (const PathShare& path : paths) {
+      for (const std::uint32_t link : path.links) {
+        loads_[link] += path.share;
+        outcome_.max_link_load = std::max(outcome_.max_link_load, loads_[link]);
+      }
+    }
+  }
+
+  void MoveFlow(std::uint32_t f, std::vector<PathShare> paths) {
+    FlowRun& flow = flows_[f];
+    if (flow.paths == paths) return;
+    flow.paths = std::move(paths);
+    if (flow.state != FlowState::kSending) return;
+    double left = 0;
+    for (const auto transfer : flow.transfers) left += network_.Remove(transfer, now_);
+    flow.transfers.clear();
+    // What rounding took away: a flow in progress has something to send.
+    Send(f, std::max(left, 1e-3));
+  }
+
+  SimulationOutcome Report() {
+    for (JobRun& job : jobs_) {
+      JobOutcome& outcome = job.outcome;
+      for (const double seconds : outcome.epoch_seconds) outcome.allreduce_seconds += seconds;
+      outcome.allreduce_seconds /= static_cast<double>(outcome.epoch_seconds.size());
+      outcome.mean_completion_seconds = job.completion_seconds / static_cast<double>(outcome.flows);
+      outcome.mean_throughput_gbps = job.throughput_gbps / static_cast<double>(outcome.flows);
+      outcome_.jobs.push_back(std::move(outcome));
+    }
+    return std::move(outcome_);
+  }
+
+  const Workload& workload_;
+  Router& router_;
+  const SimulationOptions& options_;
+  FluidNetwork network_;
+  std::vector<FlowRun> flows_;
+  std::vector<JobRun> jobs_;
+  std::vector<std::uint32_t> flow_of_;  // by transfer
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::int64_t now_ = 0;
+  std::int64_t looks_ = 0;
+  std::vector<double> loads_;  // of one assignment, by DirectedLink::Index
+  std::vector<std::uint32_t> live_;
+  std::vector<std::uint32_t> links_;
+  SimulationOutcome outcome_;
+};
+
+}  // namespace
+
+Result<SimulationOutcome> Simulate(const Workload& workload, Router& router,
+                                   const SimulationOptions& options) {
+  return Simulation(workload, router, options).Run();
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,475 @@
+#include "controller/paths/path_learner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace espalier::controller {
+namespace {
+
+using fabric::DirectedLink;
+using fabric::Path;
+using fabric::PathIndex;
+using fabric::PortEntry;
+using fabric::PortKey;
+using fabric::PortTrust;
+
+constexpr std::uint8_t kFirstTtl = 2;  // TTL 1 ends at the source's own leaf
+constexpr std::size_t kMostCompanions = 3;
+// A source of which so many orders in a row had no answer gets none: more questions are in vain.
+constexpr std::size_t kMostSilentOrders = 16;
+
+// The n-th port to try for a key: a walk through all RoCE ports from a start of the key's own, so
+// that two keys do not crowd the same ports. The step is odd, so no port comes twice.
+std::uint16_t NthPort(const PortKey& key, std::uint32_t n) {
+  constexpr std::uint32_t kStep = 10'007;
+  const auto start =
+      static_cast<std::uint32_t>(key.source.value() * 7919 + key.destination.value() * 104'729);
+  const std::uint32_t offset = (start + n * kStep) % fabric::kRocePortCount;
+  return static_cast<std::uint16_t>(fabric::kFirstRocePort + offset);
+}
+
+bool SameUpTo(const Path& a, const Path& b, std::size_t hops) {
+  return std::equal(a.hops.begin(), a.hops.begin() + static_cast<std::ptrdiff_t>(hops),
+                    b.hops.begin());
+}
+
+// Could this answer come from a probe on this path?
+bool Fits(const fabric::Topology& topology, const Path& path, const wire::ProbeAnswer& answer,
+          const fabric::Topology::Interface& interface) {
+  if (answer.ttl < kFirstTtl) return false;
+  const std::size_t hop = static_cast<std::size_t>(answer.ttl - kFirstTtl);
+  if (hop >= path.hops.size()) return false;
+  if (topology.To(path.hops[hop]) != interface.node) return false;
+  if (!interface.link) return true;
+  // Another interface of the right switch (not the one the probe came in on) tells only the
+  // switch, unless it is that of a parallel link.
+  const DirectedLink in = path.hops[hop];
+  const fabric::Link& named = topology.link(*interface.link);
+  const bool parallel = (named.a == topology.From(in) && named.b == topology.To(in)) ||
+                        (named.b == topology.From(in) && named.a == topology.To(in));
+  return !parallel || *interface.link == in.link;
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> DistinguishingTtls(std::span<const Path> paths) {
+  std::vector<std::uint8_t> ttls;
+  if (paths.size() < 2) return ttls;
+  const std::size_t length = paths[0].hops.size();
+  for (std::size_t hops = 1; hops <= length; ++hops) {
+    ttls.push_back(static_cast<std::uint8_t>(hops - 1 + kFirstTtl));
+    bool distinct = true;
+    for (std::size_t i = 0; i < paths.size() && distinct; ++i) {
+      for (std::size_t j = i + 1; j < paths.size() && distinct; ++j) {
+        distinct = !SameUpTo(paths[i], paths[j], hops);
+      }
+    }
+    if (distinct) break;
+  }
+  return ttls;
+}
+
+std::optional<PathIndex> PathOfAnswers(const fabric::Topology& topology,
+                                       std::span<const Path> paths,
+                                       std::span<const wire::ProbeAnswer> answers) {
+  std::optional<PathIndex> only;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const bool fits = std::all_of(answers.begin(), answers.end(), [&](const auto& answer) {
+      const auto interface = topology.FindInterface(answer.responder);
+      return interface && Fits(topology, paths[i], answer, *interface);
+    });
+    if (!fits) continue;
+    if (only) return std::nullopt;
+    only = PathIndex(static_cast<std::int32_t>(i));
+  }
+  return only;
+}
+
+PathLearner::PathLearner(const fabric::Topology& topology, fabric::PathTable& paths,
+                         fabric::PathMap& map, PathLearnerOptions options, Metrics& metrics)
+    : topology_(topology),
+      paths_(paths),
+      map_(map),
+      models_(topology, paths, map),
+      options_(options),
+      probes_metric_(metrics.MakeCounter("espalier_controller_probes_ordered_total",
+                                         "Probes that agents were asked to send")),
+      answers_metric_(metrics.MakeCounter("espalier_controller_probe_answers_total",
+                                          "Probe answers that named a hop of a path")),
+      unexpected_metric_(metrics.MakeCounter("espalier_controller_probe_answers_unexpected_total",
+                                             "Probe answers that nobody had asked for, or that "
+                                             "came from an address on none of the paths")),
+      mismatch_metric_(metrics.MakeCounter("espalier_controller_path_map_mismatches_total",
+                                           "Ports seen on another path than the map said")),
+      given_up_metric_(metrics.MakeCounter("espalier_controller_predicted_ports_given_up_total",
+                                           "Ports that only a model put on their path, and of "
+                                           "which no probe was answered while others were")) {}
+
+std::span<const Path> PathLearner::PathsOf(const PortKey& key) {
+  const auto from = paths_.FindAttachment(key.source);
+  const auto to = paths_.FindAttachment(key.destination);
+  if (!from || !to) return {};
+  return paths_.Between(from->leaf, to->leaf);
+}
+
+PathLearner::SourceState& PathLearner::SourceOf(fabric::NodeId node) {
+  const auto [source, inserted] = sources_.try_emplace(node);
+  if (inserted) source->second.pace = options_.max_probes_per_second;
+  return source->second;
+}
+
+PathLearner::KeyState& PathLearner::StateOf(const PortKey& key) {
+  const auto [state, inserted] = keys_.try_emplace(key);
+  if (inserted) SourceOf(key.source).keys.push_back(key);
+  if (std::exchange(state->second.fabric, fabric_) != fabric_) state->second.doubts.StartOver();
+  return state->second;
+}
+
+void PathLearner::Queue(const PortKey& key, KeyState& state) {
+  if (state.queued || state.ordered) return;
+  SourceOf(key.source).queue.push_back(key);
+  waiting_.insert(key.source);
+  state.queued = true;
+}
+
+bool PathLearner::Want(const PortKey& key, PathIndex path) {
+  KeyState& state = StateOf(key);
+  if (PredictPort(key, path, state)) return true;
+  if (key.protocol != wire::kProtocolUdp) return false;  // probes are UDP
+  state.wanted = true;
+  Queue(key, state);
+  return false;
+}
+
+bool PathLearner::PredictPort(const PortKey& key, PathIndex path, KeyState& state) {
+  // Where no port leads there, as where a switch has lost members, to look at all would take
+  // milliseconds each time; the next call goes on from here.
+  constexpr std::size_t kMostTried = 1'024;
+  for (std::size_t tried = 0; tried < kMostTried; ++tried) {
+    const std::uint16_t port = NthPort(key, state.cursor);
+    if (!map_.Find(key, port) && !state.doubts.HasGivenUp(port)) {
+      const auto predicted = models_.Predict(key, port);
+      if (!predicted) return false;
+      map_.Predict(key, port, *predicted);
+      if (predicted == path) return true;
+    }
+    ++state.cursor;
+  }
+  return false;
+}
+
+void PathLearner::Verify(const PortKey& key, std::uint16_t port) {
+  if (key.protocol != wire::kProtocolUdp) return;
+  KeyState& state = StateOf(key);
+  const auto known = map_.Find(key, port);
+  if (known && !known->was_seen) {
+    state.doubts.Add(port, known->path);
+  } else {
+    state.doubts.Renew(port);
+  }
+  if (std::find(state.verify.begin(), state.verify.end(), port) == state.verify.end()) {
+    state.verify.push_back(port);
+  }
+  Queue(key, state);
+}
+
+bool PathLearner::HasGivenUp(const PortKey& key, std::uint16_t port) const {
+  const auto state = keys_.find(key);
+  return state != keys_.end() && state->second.fabric == fabric_ &&
+         state->second.doubts.HasGivenUp(port);
+}
+
+bool PathLearner::VerifyOnce(const PortKey& key, std::uint16_t port) {
+  const auto known = keys_.find(key);
+  if (known != keys_.end()) return known->second.ordered || known->second.queued;
+  Verify(key, port);
+  return true;
+}
+
+std::vector<std::uint16_t> PathLearner::NextPorts(const PortKey& key, KeyState& state,
+                                                  std::size_t limit) {
+  std::vector<std::uint16_t> ports;
+  while (!state.verify.empty() && ports.size() < limit) {
+    ports.push_back(state.verify.front());
+    state.verify.pop_front();
+  }
+  AddCompanions(key, state, ports);
+  if (!state.wanted) return ports;
+  state.wanted = false;
+  const std::size_t enough = ports.size() + 3 * PathsOf(key).size() + 4;
+  const std::size_t wanted = models_.WantsSamples(key) ? limit : std::min(limit, enough);
+  for (const PortEntry& entry : map_.Ports(key)) {
+    if (ports.size() >= wanted) break;
+    if (entry.trust == PortTrust::kReverify) ports.push_back(entry.port);
+  }
+  // Unknown ports in turn; those that stayed unanswered come round again.
+  for (std::size_t tried = 0; ports.size() < wanted && tried < fabric::kRocePortCount; ++tried) {
+    const std::uint16_t port = NthPort(key, state.cursor++);
+    if (!map_.Find(key, port)) ports.push_back(port);
+  }
+  std::sort(ports.begin(), ports.end());
+  ports.erase(std::unique(ports.begin(), ports.end()), ports.end());
+  return ports;
+}
+
+void PathLearner::AddCompanions(const PortKey& key, KeyState& state,
+                                std::vector<std::uint16_t>& ports) {
+  const auto doubted = std::ranges::find_if(
+      ports, [&](std::uint16_t port) { return state.doubts.WantsOthers(port); });
+  if (doubted == ports.end()) return;
+  const PathIndex path = *state.doubts.PathOf(*doubted);
+  const std::size_t enough =
+      std::min<std::size_t>(ports.size() + kMostCompanions, options_.max_ports_per_order);
+  const auto add_known = [&](bool verified) {
+    for (const PortEntry& entry : map_.Ports(key)) {
+      if (ports.size() >= enough) return;
+      const bool fits = entry.path == path && (entry.trust == PortTrust::kVerified) == verified;
+      if (fits && std::ranges::find(ports, entry.port) == ports.end()) ports.push_back(entry.port);
+    }
+  };
+  const std::size_t before = ports.size();
+  add_known(/*verified=*/true);
+  if (ports.size() == before) PredictPort(key, path, state);
+  add_known(/*verified=*/false);
+  // No model knows of others any more: some at random will do.
+  while (ports.size() < enough) {
+    const std::uint16_t port = NthPort(key, state.cursor++);
+    if (std::ranges::find(ports, port) == ports.end()) ports.push_back(port);
+  }
+}
+
+PathLearner::Order PathLearner::MakeOrder(const PortKey& key, KeyState& state, SourceState& source,
+                                          TimePoint now) {
+  // No more than about half a second of probing an order, so that a slow pace shows early.
+  const std::vector<std::uint8_t> ttls = DistinguishingTtls(PathsOf(key));
+  const std::size_t affordable = source.pace / 2 / std::max<std::size_t>(ttls.size(), 1);
+  const std::size_t limit = std::clamp<std::size_t>(affordable, 2, options_.max_ports_per_order);
+
+  Order order{key.source, {}};
+  wire::ProbeOrder& wire_order = order.order;
+  wire_order.source_ports = NextPorts(key, state, limit);
+  if (ttls.empty() || wire_order.source_ports.empty()) return order;
+  wire_order.order = next_order_++;
+  wire_order.source = topology_.node(key.source).addresses.front();
+  wire_order.destination = topology_.node(key.destination).addresses.front();
+  wire_order.destination_port = key.destination_port;
+  wire_order.destination_qpn = key.destination_qpn;
+  wire_order.ttls = ttls;
+  wire_order.probes_per_second = source.pace;
+  wire_order.timeout_us = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(options_.answer_timeout).count());
+
+  const std::size_t probes = wire_order.source_ports.size() * ttls.size();
+  const Duration pacing =
+      std::chrono::nanoseconds(1'000'000'000LL * static_cast<std::int64_t>(probes) / source.pace);
+  orders_[wire_order.order] = {
+      .key = key,
+      .ports = {wire_order.source_ports.begin(), wire_order.source_ports.end()},
+      .expected = {},
+      .ttls = ttls,
+      .answers = {},
+      .resolved = 0,
+      .deadline = now + pacing * static_cast<int>(source.open_orders + 1) +
+                  options_.answer_timeout + options_.order_grace};
+  for (const std::uint16_t port : wire_order.source_ports) {
+    const auto known = map_.Find(key, port);
+    if (known) orders_[wire_order.order].expected.emplace(port, known->path);
+  }
+  state.ordered = true;
+  ++source.open_orders;
+  probes_ordered_ += probes;
+  probes_metric_.Add(static_cast<std::int64_t>(probes));
+  return order;
+}
+
+std::vector<PathLearner::Order> PathLearner::TakeOrders(
+    TimePoint now, const std::function<bool(fabric::NodeId)>& can_probe) {
+  std::vector<Order> orders;
+  for (auto waiting = waiting_.begin(); waiting != waiting_.end();) {
+    const auto here = waiting++;
+    SourceState& source = sources_.at(*here);
+    if (!can_probe(*here)) continue;
+    while (!source.queue.empty() && source.open_orders < options_.max_orders_per_source) {
+      const PortKey key = source.queue.front();
+      source.queue.pop_front();
+      KeyState& state = StateOf(key);
+      state.queued = false;
+      Order order = MakeOrder(key, state, source, now);
+      if (order.order.order != 0) orders.push_back(std::move(order));
+    }
+    if (source.queue.empty()) waiting_.erase(here);
+  }
+  return orders;
+}
+
+void PathLearner::TakeAnswer(OpenOrder& order, const wire::ProbeAnswer& answer,
+                             Findings& findings) {
+  const bool asked =
+      order.ports.contains(answer.source_port) &&
+      std::find(order.ttls.begin(), order.ttls.end(), answer.ttl) != order.ttls.end();
+  if (!asked) {
+    unexpected_metric_.Add();
+    return;
+  }
+  auto& answers = order.answers[answer.source_port];
+  answers.push_back(answer);
+  const auto path = PathOfAnswers(topology_, PathsOf(order.key), answers);
+  if (!path) {
+    const bool names_none =
+        answers.size() >= order.ttls.size() || !topology_.FindInterface(answer.responder);
+    if (names_none) unexpected_metric_.Add();
+    return;
+  }
+  answers_metric_.Add();
+  ++order.resolved;
+  StateOf(order.key).doubts.HandleAnswer(answer.source_port);
+  const auto known = map_.Find(order.key, answer.source_port);
+  if (!map_.Observe(order.key, answer.source_port, *path)) {
+    ESPALIER_CHECK(known.has_value(), "a mismatch with nothing");
+    mismatch_metric_.Add();
+    findings.mismatches.push_back({order.key, answer.source_port, known->path, *path});
+    if (known->trust == PortTrust::kPredicted) {
+      map_.DropPredictions(order.key);
+      models_.Distrust(order.key);
+    }
+  }
+  findings.changed.insert(order.key);
+}
+
+PathLearner::Findings PathLearner::HandleReport(const wire::ProbeReport& report,
+                                                const std::function<bool(fabric::NodeId)>& is_own) {
+  Findings findings;
+  const auto order = orders_.find(report.order);
+  if (order == orders_.end() || !is_own(order->second.key.source)) {
+    unexpected_metric_.Add(static_cast<std::int64_t>(report.answers.size()));
+    return findings;
+  }
+  for (const wire::ProbeAnswer& answer : report.answers) {
+    TakeAnswer(order->second, answer, findings);
+  }
+  if (report.done) Finish(order, findings);
+  return findings;
+}
+
+// Whether switches on this path, or at least some where no model knows it any more, answer.
+bool PathLearner::IsAnsweredBeside(const OpenOrder& order, std::uint16_t port,
+                                   PathIndex path) const {
+  const bool has_model = map_.Find(order.key, port).has_value();
+  return std::ranges::any_of(order.answers, [&](const auto& answered) {
+    const auto seen = map_.Find(order.key, answered.first);
+    if (!seen || seen->trust != PortTrust::kVerified) return false;
+    const auto expected = order.expected.find(answered.first);
+    return !has_model || seen->path == path ||
+           (expected != order.expected.end() && expected->second == path);
+  });
+}
+
+void PathLearner::JudgeSilence(const OpenOrder& order, KeyState& state, bool may_ask_again,
+                               Findings& findings) {
+  for (const std::uint16_t port : order.ports) {
+    const auto path = state.doubts.PathOf(port);
+    if (!path || order.answers.contains(port)) continue;
+    switch (state.doubts.HandleSilence(port, IsAnsweredBeside(order, port, *path))) {
+      case PortDoubts::Verdict::kUnknown:
+        break;
+      case PortDoubts::Verdict::kAskAgain:
+        if (may_ask_again) state.verify.push_back(port);
+        break;
+      case PortDoubts::Verdict::kGivenUp:
+        map_.DropPrediction(order.key, port);
+        given_up_metric_.Add();
+        findings.given_up.push_back({order.key, port});
+        break;
+    }
+  }
+}
+
+void PathLearner::Finish(std::map<std::uint64_t, OpenOrder>::iterator order, Findings& findings) {
+  const OpenOrder& open = order->second;
+  SourceState& source = sources_.at(open.key.source);
+  --source.open_orders;
+  const std::size_t half = open.ports.size() / 2;
+  if (open.resolved <= half) {
+    source.pace = std::max(options_.min_probes_per_second, source.pace / 2);
+  } else {
+    source.pace = std::min(options_.max_probes_per_second, source.pace * 2);
+  }
+  source.silent_orders = open.answers.empty() ? source.silent_orders + 1 : 0;
+  models_.Learn(open.key);
+  KeyState& state = StateOf(open.key);
+  state.ordered = false;
+  JudgeSilence(open, state, source.silent_orders < kMostSilentOrders, findings);
+  if (state.wanted || !state.verify.empty()) Queue(open.key, state);
+  findings.changed.insert(open.key);
+  orders_.erase(order);
+}
+
+PathLearner::Findings PathLearner::ExpireOrders(TimePoint now) {
+  Findings findings;
+  for (auto order = orders_.begin(); order != orders_.end();) {
+    const auto next = std::next(order);
+    if (order->second.deadline <= now) Finish(order, findings);
+    order = next;
+  }
+  return findings;
+}
+
+std::optional<TimePoint> PathLearner::NextExpiry() const {
+  std::optional<TimePoint> earliest;
+  for (const auto& [id, order] : orders_) {
+    if (!earliest || order.deadline < *earliest) earliest = order.deadline;
+  }
+  return earliest;
+}
+
+void PathLearner::ForgetUnused(const std::function<bool(const PortKey&)>& is_used) {
+  for (auto& [node, source] : sources_) {
+    // (Not each time that one key has come.)
+    if (source.keys.size() <= source.used_keys + 2 * options_.max_keys_per_source) continue;
+    const auto may_go = [&](const PortKey& key) {
+      const KeyState& state = keys_.at(key);
+      return !state.queued && !state.ordered && !is_used(key);
+    };
+    auto unused = std::count_if(source.keys.begin(), source.keys.end(), may_go);
+    const auto most = static_cast<std::ptrdiff_t>(options_.max_keys_per_source);
+    std::erase_if(source.keys, [&](const PortKey& key) {
+      if (unused <= most || !may_go(key)) return false;
+      --unused;
+      keys_.erase(key);
+      map_.Forget(key);
+      models_.Forget(key);
+      return true;
+    });
+    source.used_keys = source.keys.size() - static_cast<std::size_t>(unused);
+  }
+}
+
+void PathLearner::HandleLinkChange(std::span<const fabric::LinkId> links) {
+  // Looked at key by key when it is asked for: there may be very many.
+  std::vector<bool> has_changed(topology_.links().size());
+  for (const fabric::LinkId link : links) has_changed[link.Index()] = true;
+  std::unordered_map<std::uint64_t, bool> known;  // by a pair of switches: many keys have the same
+  auto affected = [&table = paths_, has_changed = std::move(has_changed),
+                   known = std::move(known)](const PortKey& key) mutable {
+    const auto from = table.FindAttachment(key.source);
+    const auto to = table.FindAttachment(key.destination);
+    if (!from || !to) return false;
+    const auto pair = static_cast<std::uint64_t>(from->leaf.Index()) << 32U | to->leaf.Index();
+    const auto [has_one, is_new] = known.try_emplace(pair);
+    if (is_new) {
+      const auto paths = table.Between(from->leaf, to->leaf);
+      has_one->second = std::any_of(paths.begin(), paths.end(), [&](const Path& path) {
+        return std::any_of(path.hops.begin(), path.hops.end(),
+                           [&](DirectedLink hop) { return has_changed[hop.link.Index()]; });
+      });
+    }
+    return has_one->second;
+  };
+  map_.MarkReverify(std::move(affected));
+  ++fabric_;
+  models_.HandleFabricChange();
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,128 @@
+#include "controller/paths/port_models.h"
+
+#include <utility>
+
+#include "common/base/log.h"
+
+namespace espalier::controller {
+namespace {
+
+using fabric::LinearPortMap;
+using fabric::PathIndex;
+using fabric::PortEntry;
+using fabric::PortKey;
+using fabric::PortSample;
+using fabric::PortTrust;
+
+// Beyond this a hash that shows no linearity, and no contradiction either, is left alone.
+constexpr std::size_t kMostSamples = 256;
+
+}  // namespace
+
+PortModels::PortModels(const fabric::Topology& topology, fabric::PathTable& paths,
+                       const fabric::PathMap& map)
+    : topology_(topology), paths_(paths), map_(map) {
+  auto catalogue = fabric::PathPredictor::Build(topology, paths);
+  if (catalogue) {
+    catalogue_.emplace(std::move(*catalogue));
+  } else {
+    Log(LogLevel::kWarning, "event=no_hash_models error=\"{}\"", catalogue.error().message);
+  }
+}
+
+PortModels::Pair* PortModels::FindPair(const PortKey& key) {
+  const auto from = paths_.FindAttachment(key.source);
+  const auto to = paths_.FindAttachment(key.destination);
+  if (!from || !to || from->leaf == to->leaf) return nullptr;
+  return &pairs_[{from->leaf, to->leaf, key.protocol}];
+}
+
+std::size_t PortModels::PathCount(const PortKey& key) {
+  const auto from = paths_.FindAttachment(key.source);
+  const auto to = paths_.FindAttachment(key.destination);
+  return from && to ? paths_.Between(from->leaf, to->leaf).size() : 0;
+}
+
+std::vector<PortSample> PortModels::Samples(const PortKey& key) const {
+  std::vector<PortSample> samples;
+  for (const PortEntry& entry : map_.Ports(key)) {
+    // Ways back begin at a listener's port, which maps of ports know nothing of.
+    const bool is_known = entry.port >= fabric::kFirstRocePort;
+    if (is_known && entry.trust == PortTrust::kVerified) {
+      samples.push_back({entry.port, entry.path});
+    }
+  }
+  return samples;
+}
+
+std::optional<PathIndex> PortModels::PredictByCatalogue(const PortKey& key, std::uint16_t port) {
+  if (!catalogue_) return std::nullopt;
+  const auto& sources = topology_.node(key.source).addresses;
+  const auto& destinations = topology_.node(key.destination).addresses;
+  if (sources.empty() || destinations.empty()) return std::nullopt;
+  return catalogue_->Predict({.source = sources.front(),
+                              .destination = destinations.front(),
+                              .protocol = key.protocol,
+                              .source_port = port,
+                              .destination_port = key.destination_port,
+                              .destination_qpn = key.destination_qpn},
+                             key.source, key.destination);
+}
+
+std::optional<PathIndex> PortModels::Predict(const PortKey& key, std::uint16_t port) {
+  Pair* pair = FindPair(key);
+  if (pair == nullptr) return std::nullopt;
+  if (!pair->catalogue_failed) {
+    if (const auto path = PredictByCatalogue(key, port)) return path;
+  }
+  if (!pair->linear) return std::nullopt;
+  auto own = pair->by_key.find(key);
+  if (own == pair->by_key.end()) {
+    const auto samples = Samples(key);
+    const auto shifted = samples.empty() ? std::nullopt : pair->linear->ForKeyOf(samples.front());
+    if (!shifted) return std::nullopt;
+    own = pair->by_key.emplace(key, *shifted).first;
+  }
+  return own->second.Predict(port);
+}
+
+void PortModels::Learn(const PortKey& key) {
+  Pair* pair = FindPair(key);
+  if (pair == nullptr || pair->verdict != LinearPortMap::Verdict::kUndecided) return;
+  const std::size_t path_count = PathCount(key);
+  if (path_count < 2) return;
+  const auto samples = Samples(key);
+  auto recognition = LinearPortMap::Recognise(samples, path_count);
+  pair->verdict = recognition.verdict;
+  pair->linear = std::move(recognition.map);
+  if (samples.size() >= kMostSamples && !pair->linear) {
+    pair->verdict = LinearPortMap::Verdict::kNotLinear;
+  }
+}
+
+bool PortModels::WantsSamples(const PortKey& key) {
+  Pair* pair = FindPair(key);
+  if (pair == nullptr || pair->verdict != LinearPortMap::Verdict::kUndecided) return false;
+  if (!pair->sampled) pair->sampled = key;
+  return pair->sampled == key;
+}
+
+void PortModels::Distrust(const PortKey& key) {
+  Pair* pair = FindPair(key);
+  if (pair == nullptr) return;
+  pair->catalogue_failed = true;
+  pair->verdict = LinearPortMap::Verdict::kNotLinear;
+  pair->linear.reset();
+  pair->by_key.clear();
+}
+
+void PortModels::Forget(const PortKey& key) {
+  Pair* pair = FindPair(key);
+  if (pair == nullptr) return;
+  pair->by_key.erase(key);
+  if (pair->sampled == key) pair->sampled.reset();
+}
+
+void PortModels::HandleFabricChange() { pairs_.clear(); }
+
+}  // namespace espalier::controller

@@ -1,0 +1,162 @@
+#include "controller/placement/reassigner.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "controller/routing/live_paths.h"
+
+namespace espalier::controller {
+
+std::optional<Assignment> Reassigner::FindBetter(const Elephants& elephants,
+                                                 const Assignment& present,
+                                                 std::span<const std::uint32_t> job_weights,
+                                                 std::int64_t max_moved_bytes) {
+  Assignment anew = ChooseAnew(elephants, job_weights, present, max_moved_bytes);
+  if (!IsWorthMoving(elephants, job_weights, present, anew)) return std::nullopt;
+  return anew;
+}
+
+Assignment Reassigner::AssignAnew(const Elephants& elephants,
+                                  std::span<const std::uint32_t> job_weights,
+                                  const Assignment& present) {
+  Assignment assignment =
+      options_.algorithm == Algorithm::kGreedy
+          ? assigner_.Greedy(elephants.commodities)
+          : assigner_.Optimal(elephants.commodities, {.job_weights = job_weights});
+  // Flows that cannot move stay, whatever that costs.
+  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
+    if (state_.flows.At(elephants.slots[i]).movable) continue;
+    const auto kept = present.PathsOf(i);
+    std::ranges::copy(kept, assignment.paths.begin() + assignment.first[i]);
+  }
+  assignment.max_load =
+      ComputeMaxLoad(view_, ComputeLoads(view_, elephants.commodities, assignment));
+  return assignment;
+}
+
+void Reassigner::KeepWays(const Assignment& present, Assignment& anew) {
+  for (std::size_t i = 0; i + 1 < anew.first.size(); ++i) {
+    const auto ways = std::span(anew.paths).subspan(anew.first[i], anew.PathsOf(i).size());
+    for (std::size_t way = 0; way < ways.size(); ++way) {
+      const std::int32_t old = present.PathsOf(i)[way];
+      const auto same = std::ranges::find(ways, old);
+      if (same != ways.end() && ways[way] != old) std::swap(*same, ways[way]);
+    }
+  }
+}
+
+std::int64_t Reassigner::MovedBytes(const Elephants& elephants, std::size_t index,
+                                    const Assignment& from, const Assignment& to) const {
+  const auto before = from.PathsOf(index);
+  const auto after = to.PathsOf(index);
+  std::int64_t moving = 0;
+  for (std::size_t way = 0; way < before.size(); ++way) moving += before[way] != after[way] ? 1 : 0;
+  return state_.BytesInFlight(elephants.slots[index]) * moving /
+         static_cast<std::int64_t>(before.size());
+}
+
+std::int64_t Reassigner::MovedBytes(const Elephants& elephants, const Assignment& from,
+                                    const Assignment& to) const {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
+    bytes += MovedBytes(elephants, i, from, to);
+  }
+  return bytes;
+}
+
+void Reassigner::KeepSpines(const Elephants& elephants, const Assignment& present,
+                            Assignment& anew) const {
+  const auto& clos = view_.clos();
+  const bool are_alike = clos && clos->all_known && clos->equal_rates &&
+                         clos->up_live == clos->up_known && clos->down_live == clos->down_known;
+  const bool all_can_move = std::ranges::all_of(
+      elephants.slots, [&](FlowSlot slot) { return state_.flows.At(slot).movable; });
+  if (!are_alike || !all_can_move) return;
+  // What stays where it is if a spine of the new assignment becomes one of the present one; flows
+  // count where nothing is in flight.
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> kept;
+  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
+    const auto before = present.PathsOf(i);
+    const auto after = anew.PathsOf(i);
+    const auto ways = static_cast<std::int64_t>(after.size());
+    for (std::size_t way = 0; way < after.size(); ++way) {
+      kept[{after[way], before[way]}] += 1 + state_.BytesInFlight(elephants.slots[i]) / ways;
+    }
+  }
+  std::vector<std::pair<std::int64_t, std::pair<std::int32_t, std::int32_t>>> most;
+  for (const auto& [spines, bytes] : kept) most.emplace_back(-bytes, spines);
+  std::sort(most.begin(), most.end());
+  std::vector<std::int32_t> becomes(clos->spines, kNoPath);
+  std::vector<bool> is_taken(clos->spines);
+  const auto take = [&](std::int32_t from, std::int32_t to) {
+    becomes[static_cast<std::size_t>(from)] = to;
+    is_taken[static_cast<std::size_t>(to)] = true;
+  };
+  for (const auto& [bytes, spines] : most) {
+    const auto [from, to] = spines;
+    const bool are_free = becomes[static_cast<std::size_t>(from)] == kNoPath &&
+                          !is_taken[static_cast<std::size_t>(to)];
+    if (are_free) take(from, to);
+  }
+  std::int32_t next = 0;
+  for (std::int32_t spine = 0; spine < static_cast<std::int32_t>(clos->spines); ++spine) {
+    if (becomes[static_cast<std::size_t>(spine)] != kNoPath) continue;
+    while (is_taken[static_cast<std::size_t>(next)]) ++next;
+    take(spine, next);
+  }
+  for (std::int32_t& path : anew.paths) path = becomes[static_cast<std::size_t>(path)];
+}
+
+Assignment Reassigner::Repair(const Elephants& elephants, const Assignment& present,
+                              std::int64_t max_moved_bytes) {
+  constexpr std::int64_t kSteps = 2'000'000;  // about 20 ms
+  std::vector<std::int64_t> bytes;            // by way
+  LivePaths live(view_, [&bytes](LivePaths::Way way) { return bytes[way]; });
+  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
+    const Commodity& commodity = elephants.commodities[i];
+    for (const std::int32_t path : present.PathsOf(i)) {
+      const auto way =
+          live.Add(commodity.source, commodity.destination, kLoadUnit / commodity.ways);
+      bytes.push_back(state_.BytesInFlight(elephants.slots[i]) / commodity.ways);
+      live.Place(way, path);
+      live.SetLive(way);
+      live.Pin(way, !state_.flows.At(elephants.slots[i]).movable);
+    }
+  }
+  live.Rebalance(
+      {.max_moves = bytes.size(), .max_moved_bytes = max_moved_bytes, .step_budget = kSteps});
+  Assignment repaired = present;
+  for (LivePaths::Way way = 0; way < bytes.size(); ++way) repaired.paths[way] = live.PathOf(way);
+  repaired.max_load = live.MaxLoad();
+  return repaired;
+}
+
+Assignment Reassigner::ChooseAnew(const Elephants& elephants,
+                                  std::span<const std::uint32_t> job_weights,
+                                  const Assignment& present, std::int64_t max_moved_bytes) {
+  Assignment anew = AssignAnew(elephants, job_weights, present);
+  KeepSpines(elephants, present, anew);
+  KeepWays(present, anew);
+  Assignment repaired = Repair(elephants, present, max_moved_bytes);
+  const bool may_be = MovedBytes(elephants, present, anew) <= max_moved_bytes;
+  const bool is_asked_for = options_.algorithm == Algorithm::kGreedy;
+  const bool takes_anew =
+      may_be && (is_asked_for || IsWorthMoving(elephants, job_weights, repaired, anew));
+  return takes_anew ? anew : repaired;
+}
+
+bool Reassigner::IsWorthMoving(const Elephants& elephants,
+                               std::span<const std::uint32_t> job_weights, const Assignment& from,
+                               const Assignment& to) {
+  if (from.max_load != to.max_load) return to.max_load < from.max_load;
+  const auto score = [&](const Assignment& assignment) {
+    return ComputeScore(elephants.commodities, rates_.Predict(elephants.commodities, assignment),
+                        job_weights, false);
+  };
+  const Score present = score(from);
+  return IsBetter(score(to), present);
+}
+
+}  // namespace espalier::controller

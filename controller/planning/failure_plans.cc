@@ -1,0 +1,303 @@
+#include "controller/planning/failure_plans.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "controller/paths/port_chooser.h"
+
+namespace espalier::controller {
+
+using fabric::DirectedLink;
+using fabric::LinkId;
+using fabric::NodeId;
+
+FailurePlans::FailurePlans(State& state, PathLearner& learner, Metrics& metrics,
+                           std::size_t max_entries)
+    : state_(state),
+      learner_(learner),
+      max_entries_(max_entries),
+      links_of_(state.topology.links().size() + state.topology.nodes().size()),
+      plans_(links_of_.size()),
+      extra_(2 * state.topology.links().size()),
+      made_(metrics.MakeCounter("espalier_failure_plans_made_total",
+                                "Plans made for the failure of a link or switch")),
+      ways_planned_(metrics.MakeCounter("espalier_failure_plan_ways_total",
+                                        "Flow paths that failure plans were made for")),
+      entries_gauge_(metrics.MakeGauge("espalier_failure_plan_entries",
+                                       "Flow paths that failure plans hold")) {
+  const std::size_t links = state.topology.links().size();
+  for (std::size_t i = 0; i < links; ++i) {
+    const LinkId id(static_cast<std::int32_t>(i));
+    for (const bool forward : {true, false}) {
+      const auto link = static_cast<std::uint32_t>(DirectedLink{id, forward}.Index());
+      if (!state.view.IsSwitchLink(link)) continue;
+      links_of_[i].push_back(link);
+      links_of_[links + state.topology.link(id).a.Index()].push_back(link);
+      links_of_[links + state.topology.link(id).b.Index()].push_back(link);
+    }
+  }
+}
+
+std::vector<LivePaths::Way> FailurePlans::WaysOver(Element element) const {
+  std::vector<LivePaths::Way> ways;
+  for (const std::uint32_t link : links_of_[element]) {
+    const auto on_link = state_.live.WaysOn(link);
+    ways.insert(ways.end(), on_link.begin(), on_link.end());
+  }
+  // Edges of forests do not go around: their forest is made anew.
+  std::erase_if(ways, [&](LivePaths::Way way) {
+    return state_.flows.At(state_.owners[way].slot).tree_load != 0;
+  });
+  std::sort(ways.begin(), ways.end());
+  ways.erase(std::unique(ways.begin(), ways.end()), ways.end());
+  return ways;
+}
+
+std::int64_t FailurePlans::LoadOf(Element element) const {
+  std::int64_t units = 0;
+  for (const std::uint32_t link : links_of_[element]) {
+    units += static_cast<std::int64_t>(state_.live.WaysOn(link).size());
+  }
+  return units;
+}
+
+bool FailurePlans::IsFresh(Element element) const {
+  const Plan& plan = plans_[element];
+  return plan.changes == state_.path_changes && plan.version == state_.topology.version();
+}
+
+void FailurePlans::Clear(Element element) {
+  entries_ -= plans_[element].entries.size();
+  plans_[element].entries = {};
+}
+
+void FailurePlans::PutInOrder() {
+  ordered_changes_ = state_.path_changes;
+  ordered_version_ = state_.topology.version();
+  order_.clear();
+  std::vector<std::pair<std::int64_t, Element>> loaded;
+  for (Element element = 0; element < plans_.size(); ++element) {
+    const std::int64_t load = LoadOf(element);
+    if (load > 0) {
+      loaded.emplace_back(load, element);
+    } else {
+      Clear(element);
+    }
+  }
+  std::sort(loaded.rbegin(), loaded.rend());
+  // Those for which there is room; no plan has more entries than its element has load.
+  std::size_t room = max_entries_;
+  const auto has_room = [&](const auto& element) {
+    const auto most = static_cast<std::size_t>(element.first);
+    if (most > room) return false;
+    room -= most;
+    return true;
+  };
+  const auto without = std::stable_partition(loaded.begin(), loaded.end(), has_room);
+  std::for_each(without, loaded.end(), [&](const auto& element) { Clear(element.second); });
+  for (auto with = without; with != loaded.begin();) {
+    const Element element = (--with)->second;
+    if (!IsFresh(element)) order_.push_back(element);
+  }
+}
+
+bool FailurePlans::RefreshNext(std::size_t most_ways) {
+  if (!draft_ && order_.empty()) {
+    if (ordered_changes_ == state_.path_changes && ordered_version_ == state_.topology.version()) {
+      return false;
+    }
+    PutInOrder();
+  }
+  for (std::size_t ways = 0; ways < most_ways && (draft_ || !order_.empty()); ++ways) {
+    if (!draft_) {
+      Begin(order_.back());
+      order_.pop_back();
+    }
+    if (draft_) ways += GoOn(most_ways - ways);
+  }
+  entries_gauge_.Set(static_cast<double>(entries_));
+  return true;
+}
+
+void FailurePlans::AddLoad(const Flow& flow, std::int32_t path, int sign) {
+  const std::int64_t share = kLoadUnit / static_cast<std::int64_t>(flow.ways.size());
+  hops_.clear();
+  state_.view.AppendHops(*state_.view.LeafOf(flow.source_leaf),
+                         *state_.view.LeafOf(flow.destination_leaf), path, hops_);
+  for (const std::uint32_t link : hops_) {
+    extra_[link] += sign * share;
+    touched_.push_back(link);
+  }
+}
+
+bool FailurePlans::Avoids(Element element, std::span<const std::uint32_t> hops) const {
+  const std::size_t links = state_.topology.links().size();
+  return std::none_of(hops.begin(), hops.end(), [&](std::uint32_t hop) {
+    const LinkId link = DirectedLink::FromIndex(hop).link;
+    if (element < links) return link.Index() == element;
+    const fabric::Link& ends = state_.topology.link(link);
+    return ends.a.Index() == element - links || ends.b.Index() == element - links;
+  });
+}
+
+std::int32_t FailurePlans::ChoosePath(Element element, const Flow& flow, std::int64_t share) {
+  const std::uint32_t source = *state_.view.LeafOf(flow.source_leaf);
+  const std::uint32_t destination = *state_.view.LeafOf(flow.destination_leaf);
+  const auto paths = static_cast<std::int32_t>(state_.PathsOf(flow).size());
+  std::int32_t best = kNoPath;
+  double least = 0;
+  for (std::int32_t path = 0; path < paths; ++path) {
+    hops_.clear();
+    state_.view.AppendHops(source, destination, path, hops_);
+    if (!Avoids(element, hops_) || !state_.view.IsUsable(hops_)) continue;
+    double busiest = 0;
+    for (const std::uint32_t link : hops_) {
+      const auto units = static_cast<double>(state_.live.LoadOf(link) + extra_[link] + share);
+      busiest = std::max(busiest, units / static_cast<double>(state_.view.capacities()[link]));
+    }
+    if (best == kNoPath || busiest < least) {
+      best = path;
+      least = busiest;
+    }
+  }
+  return best;
+}
+
+void FailurePlans::Begin(Element element) {
+  Plan& before = plans_[element];
+  Plan plan{.changes = state_.path_changes,
+            .version = state_.topology.version(),
+            .retractions = state_.path_map.retractions()};
+  const std::vector<LivePaths::Way> ways = WaysOver(element);
+  plan.entries.reserve(ways.size());
+  if (entries_ - before.entries.size() + ways.size() > max_entries_) {
+    entries_ -= before.entries.size();
+    before = std::move(plan);
+    return;
+  }
+  for (const LivePaths::Way way : ways) {
+    const std::int32_t path = state_.live.PathOf(way);
+    const Flow& flow = state_.flows.At(state_.owners[way].slot);
+    plan.entries.push_back({way, path, kNoPath, 0, 0});
+    AddLoad(flow, path, -1);
+  }
+  draft_ = {element, std::move(plan)};
+}
+
+std::size_t FailurePlans::GoOn(std::size_t most_ways) {
+  std::vector<Entry>& entries = draft_->plan.entries;
+  const std::size_t begin = draft_->next;
+  const std::size_t end = std::min(entries.size(), begin + most_ways);
+  for (Entry& entry : std::span(entries).subspan(begin, end - begin)) {
+    if (state_.live.PathOf(entry.way) != entry.from) continue;  // it has ended or moved meanwhile
+    const Flow& flow = state_.flows.At(state_.owners[entry.way].slot);
+    const std::int64_t share = kLoadUnit / static_cast<std::int64_t>(flow.ways.size());
+    entry.flow = FlowTag(flow);
+    entry.to = ChoosePath(draft_->element, flow, share);
+    if (entry.to == kNoPath) continue;
+    AddLoad(flow, entry.to, 1);
+    entry.port = PortFor(entry, flow);
+  }
+  draft_->next = end;
+  ways_planned_.Add(static_cast<std::int64_t>(end - begin));
+  if (end == entries.size()) Finish();
+  return end - begin;
+}
+
+void FailurePlans::Finish() {
+  Plan& plan = plans_[draft_->element];
+  entries_ -= plan.entries.size();
+  plan = std::move(draft_->plan);
+  entries_ += plan.entries.size();
+  made_.Add();
+  draft_.reset();
+  for (const std::uint32_t link : std::exchange(touched_, {})) extra_[link] = 0;
+}
+
+std::uint16_t FailurePlans::FlowTag(const Flow& flow) {
+  return static_cast<std::uint16_t>(std::hash<fabric::PortKey>{}(flow.key));
+}
+
+std::uint16_t FailurePlans::PortFor(const Entry& entry, const Flow& flow) {
+  const Plan& before = plans_[draft_->element];  // its entries ascend, as these do
+  std::size_t& next = draft_->before;
+  while (next < before.entries.size() && before.entries[next].way < entry.way) ++next;
+  if (next < before.entries.size() && before.version == draft_->plan.version) {
+    const Entry& known = before.entries[next];
+    const bool is_same = known.way == entry.way && known.to == entry.to &&
+                         known.flow == entry.flow && before.retractions == draft_->plan.retractions;
+    if (is_same && known.port != 0 && !state_.ports.IsTaken(flow.key, known.port)) {
+      return known.port;
+    }
+  }
+  return AskForPort(flow, entry.to);
+}
+
+std::uint16_t FailurePlans::AskForPort(const Flow& flow, std::int32_t path) {
+  const fabric::PathIndex index(path);
+  const auto choose = [&] {
+    const auto entry =
+        ChoosePort(state_.path_map, flow.key, index, state_.ports, PortNeed::kUrgent, 0);
+    return entry ? entry->port : std::uint16_t{0};
+  };
+  const std::uint16_t port = choose();
+  return port != 0 || !learner_.Want(flow.key, index) ? port : choose();
+}
+
+std::optional<FailurePlans::Element> FailurePlans::Find(std::span<const LinkId> links) const {
+  if (links.empty()) return std::nullopt;
+  if (links.size() == 1) return static_cast<Element>(links.front().Index());
+  for (const NodeId node :
+       {state_.topology.link(links.front()).a, state_.topology.link(links.front()).b}) {
+    const bool has_all = std::all_of(links.begin(), links.end(), [&](LinkId link) {
+      return state_.topology.link(link).a == node || state_.topology.link(link).b == node;
+    });
+    if (has_all) return static_cast<Element>(state_.topology.links().size() + node.Index());
+  }
+  return std::nullopt;
+}
+
+std::optional<FailurePlans::Escape> FailurePlans::EscapeFor(Element element, LivePaths::Way way) {
+  const std::vector<Entry>& entries = plans_[element].entries;
+  const auto found = std::lower_bound(
+      entries.begin(), entries.end(), way,
+      [](const Entry& entry, LivePaths::Way wanted) { return entry.way < wanted; });
+  if (found == entries.end() || found->way != way) return std::nullopt;
+  if (found->to == kNoPath || found->from != state_.live.PathOf(way)) return std::nullopt;
+  // The number may stand for another flow by now: then its path index may mean other links.
+  const Flow& flow = state_.flows.At(state_.owners[way].slot);
+  if (found->flow != FlowTag(flow)) return std::nullopt;
+  if (static_cast<std::size_t>(found->to) >= state_.PathsOf(flow).size()) return std::nullopt;
+  hops_.clear();
+  state_.view.AppendHops(*state_.view.LeafOf(flow.source_leaf),
+                         *state_.view.LeafOf(flow.destination_leaf), found->to, hops_);
+  if (!state_.view.IsUsable(hops_)) return std::nullopt;
+  return Escape{found->to, found->port,
+                plans_[element].retractions == state_.path_map.retractions()};
+}
+
+void FailurePlans::ForEachEscape(
+    Element element,
+    const std::function<void(LivePaths::Way way, std::int32_t from, std::int32_t to)>& visit) {
+  for (const Entry& entry : plans_[element].entries) {
+    if (EscapeFor(element, entry.way)) visit(entry.way, entry.from, entry.to);
+  }
+}
+
+std::size_t FailurePlans::loaded() const {
+  std::size_t count = 0;
+  for (Element element = 0; element < plans_.size(); ++element) {
+    count += LoadOf(element) > 0 ? 1 : 0;
+  }
+  return count;
+}
+
+std::size_t FailurePlans::fresh() const {
+  std::size_t count = 0;
+  for (Element element = 0; element < plans_.size(); ++element) {
+    count += LoadOf(element) > 0 && IsFresh(element) ? 1 : 0;
+  }
+  return count;
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "common/base/bus.h"
+#include "common/base/event_loop.h"
+#include "common/base/token_bucket.h"
+#include "controller/state/flow_table.h"
+#include "proto/messages.h"
+
+namespace espalier::controller {
+
+// What a rank of a job is to do, and in which push its agent was told (0: not yet).
+struct HeldPlan {
+  std::shared_ptr<const wire::RankPlan> plan;
+  std::uint64_t generation = 0;
+};
+using RankOfJob = std::pair<std::string, std::uint32_t>;
+
+// One agent name, connected or not.
+struct Agent {
+  std::string name;
+  std::optional<PeerId> peer;  // none: never accepted, or gone
+  std::uint64_t instance = 0;  // nonce of the process that last said Hello
+  std::vector<wire::Nic> nics;
+  std::vector<std::string> features;
+  std::uint32_t protocol_minor = 0;
+  TimePoint last_heard;
+  bool reported = false;                 // its first full report after Hello has come
+  std::uint64_t report_sequence = 0;     // of the last report, since Hello
+  std::optional<TokenBucket> allowance;  // entries (proto/message_cost.h), over all connections
+
+  // Pushes. Generations count up by one per push in an epoch.
+  std::uint64_t generation = 0;  // last sent
+  std::uint64_t acked_generation = 0;
+  bool needs_full = true;
+  TimePoint hold_until;  // a full push waits for flows being adopted, which end by this
+  TimePoint last_push;
+  std::vector<wire::LocalFlowId> dirty;
+  std::map<RankOfJob, HeldPlan> plans;  // of the ranks on its host
+  std::set<RankOfJob> dirty_plans;      // new, changed or ended since the last push
+
+  bool Has(std::string_view feature) const {
+    return std::find(features.begin(), features.end(), feature) != features.end();
+  }
+};
+
+// Who is connected as which agent. Names are those of the topology's hosts.
+// Thread safety: the controller's loop thread.
+class AgentRegistry {
+ public:
+  // A known name keeps its id for ever.
+  AgentId Intern(const std::string& name);
+  std::optional<AgentId> FindByName(std::string_view name) const;
+  std::optional<AgentId> FindByPeer(PeerId peer) const;
+  Agent& At(AgentId id) { return agents_[id.Index()]; }
+  const Agent& At(AgentId id) const { return agents_[id.Index()]; }
+  std::size_t size() const { return agents_.size(); }
+
+  void Connect(AgentId id, PeerId peer);
+  void Disconnect(AgentId id);
+
+  // Agents to which something is to be pushed, ascending: few of many.
+  void QueuePush(AgentId id) { to_push_.insert(id); }
+  void QueueFullPush(AgentId id) {
+    At(id).needs_full = true;
+    QueuePush(id);
+  }
+  std::set<AgentId>& to_push() { return to_push_; }
+  // The agent is to be told.
+  void SetPlan(AgentId id, wire::RankPlan plan);
+  void EndPlan(AgentId id, const RankOfJob& rank);
+
+ private:
+  std::vector<Agent> agents_;
+  std::unordered_map<std::string, AgentId> by_name_;
+  std::unordered_map<PeerId, AgentId> by_peer_;
+  std::set<AgentId> to_push_;
+};
+
+}  // namespace espalier::controller

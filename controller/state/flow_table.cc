@@ -1,0 +1,168 @@
+#include "controller/state/flow_table.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+
+namespace espalier::controller {
+namespace {
+
+// What the flow sends from its opening to the end of what is announced. Each part is below 2^63.
+std::uint64_t InAll(const wire::FlowProgress& flow) {
+  const std::uint64_t to_send = flow.remaining_bytes + flow.outstanding_bytes;
+  return flow.sent_bytes + std::min(to_send, ~flow.sent_bytes);
+}
+
+// A flow that waits within what it announced (the edge of a ring, for its turn) may say that
+// nothing is left, and the same rest again later: with what it has sent, that is nothing new.
+std::uint64_t NewBytes(const FlowActivity& before, const wire::FlowProgress& now) {
+  const bool is_sum_known = now.sent_bytes > 0 && before.announced_bytes > 0;
+  const std::uint64_t had = is_sum_known ? before.announced_bytes : before.remaining_bytes;
+  const std::uint64_t has = is_sum_known ? InAll(now) : now.remaining_bytes;
+  return has - std::min(had, has);
+}
+
+}  // namespace
+
+std::string_view FlowStatusName(FlowStatus status) {
+  switch (status) {
+    case FlowStatus::kNew:
+      return "NEW";
+    case FlowStatus::kAdopting:
+      return "ADOPTING";
+    case FlowStatus::kLearning:
+      return "LEARNING";
+    case FlowStatus::kRouted:
+      return "ROUTED";
+    case FlowStatus::kLocal:
+      return "LOCAL";
+    case FlowStatus::kUnroutable:
+      return "UNROUTABLE";
+  }
+  return "?";
+}
+
+std::string_view PlanOriginName(PlanOrigin origin) {
+  switch (origin) {
+    case PlanOrigin::kReactive:
+      return "REACTIVE";
+    case PlanOrigin::kPredicted:
+      return "PREDICTED";
+    case PlanOrigin::kFailure:
+      return "FAILURE";
+    case PlanOrigin::kManual:
+      return "MANUAL";
+  }
+  return "?";
+}
+
+FlowTable::AgentFlows::const_iterator FlowTable::LowerBound(const AgentFlows& flows,
+                                                            wire::LocalFlowId local) {
+  // Flows that are new come last, mostly.
+  if (flows.empty() || flows.back().local < local) return flows.end();
+  return std::lower_bound(
+      flows.begin(), flows.end(), local,
+      [](const Entry& entry, wire::LocalFlowId wanted) { return entry.local < wanted; });
+}
+
+FlowSlot FlowTable::Open(Flow flow) {
+  if (by_agent_.size() <= flow.agent.Index()) by_agent_.resize(flow.agent.Index() + 1);
+  AgentFlows& own = by_agent_[flow.agent.Index()];
+  const auto place = LowerBound(own, flow.local);
+  ESPALIER_CHECK(place == own.end() || place->local != flow.local, "agent={} flow={} opened twice",
+                 flow.agent.value(), flow.local.value());
+  FlowSlot slot(static_cast<std::uint32_t>(slots_.size()));
+  if (!free_.empty()) {
+    slot = free_.back();
+    free_.pop_back();
+  } else {
+    slots_.emplace_back();
+    activity_.emplace_back();
+  }
+  own.insert(place, {flow.local, slot});
+  jobs_.Begin(flow.job);
+  slots_[slot.Index()] = std::move(flow);
+  activity_[slot.Index()] = {};
+  ++size_;
+  return slot;
+}
+
+void FlowTable::Close(FlowSlot slot) {
+  const Flow& flow = At(slot);
+  AgentFlows& own = by_agent_[flow.agent.Index()];
+  own.erase(LowerBound(own, flow.local));
+  jobs_.End(flow.job);
+  slots_[slot.Index()].reset();
+  free_.push_back(slot);
+  --size_;
+}
+
+std::optional<FlowSlot> FlowTable::Find(AgentId agent, wire::LocalFlowId local) const {
+  if (agent.Index() >= by_agent_.size()) return std::nullopt;
+  const AgentFlows& own = by_agent_[agent.Index()];
+  const auto found = LowerBound(own, local);
+  if (found == own.end() || found->local != local) return std::nullopt;
+  return found->slot;
+}
+
+FlowTable::Taken FlowTable::TakeProgress(AgentId agent,
+                                         std::span<const wire::FlowProgress> progress,
+                                         TimePoint now) {
+  changes_.clear();
+  due_.clear();
+  if (agent.Index() >= by_agent_.size()) return {};
+  const AgentFlows& own = by_agent_[agent.Index()];
+  auto next = own.begin();
+  for (const wire::FlowProgress& flow : progress) {
+    if (next == own.end() || next->local != flow.id) next = LowerBound(own, flow.id);
+    if (next == own.end() || next->local != flow.id) continue;
+    FlowActivity& activity = activity_[next->slot.Index()];
+    const bool was_busy = activity.IsBusy();
+    const std::uint64_t new_bytes = NewBytes(activity, flow);
+    activity = {.remaining_bytes = flow.remaining_bytes,
+                .outstanding_bytes = flow.outstanding_bytes,
+                .achieved_bps = flow.achieved_bps,
+                .announced_bytes = std::max(activity.announced_bytes, InAll(flow)),
+                .look_at = activity.look_at,
+                .state = flow.state};
+    if (now >= activity.look_at) due_.push_back(next->slot);
+    if (was_busy != activity.IsBusy() || new_bytes > 0) {
+      changes_.push_back({next->slot, was_busy, activity.IsBusy(), new_bytes});
+    }
+    ++next;
+  }
+  return {changes_, due_};
+}
+
+std::vector<FlowSlot> FlowTable::OfAgent(AgentId agent) const {
+  std::vector<FlowSlot> slots;
+  if (agent.Index() >= by_agent_.size()) return slots;
+  slots.reserve(by_agent_[agent.Index()].size());
+  for (const Entry& entry : by_agent_[agent.Index()]) slots.push_back(entry.slot);
+  return slots;
+}
+
+std::optional<FlowSlot> FlowTable::FindAfter(AgentId agent,
+                                             std::optional<wire::LocalFlowId> local) const {
+  if (agent.Index() >= by_agent_.size()) return std::nullopt;
+  const AgentFlows& flows = by_agent_[agent.Index()];
+  auto next = local ? LowerBound(flows, *local) : flows.begin();
+  if (local && next != flows.end() && next->local == *local) ++next;
+  if (next == flows.end()) return std::nullopt;
+  return next->slot;
+}
+
+std::vector<FlowSlot> FlowTable::All() const {
+  std::vector<FlowSlot> slots;
+  slots.reserve(size_);
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i]) slots.emplace_back(static_cast<std::uint32_t>(i));
+  }
+  return slots;
+}
+
+std::size_t FlowTable::CountOfAgent(AgentId agent) const {
+  return agent.Index() < by_agent_.size() ? by_agent_[agent.Index()].size() : 0;
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,118 @@
+#include "deploy/cli/bench/program_run.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "collective/program/files/program_file.h"
+#include "collective/runtime/plan.h"
+#include "common/files/command_result.h"
+#include "common/files/json.h"
+
+namespace espalier::runtime {
+namespace {
+
+using program::CollectiveKind;
+
+struct Arguments {
+  ProgramRunRequest request;
+  std::string transport = "shm";
+  bool json = false;
+};
+
+Result<program::Program> ReadRightProgram(const std::string& file) {
+  auto read = program::ReadProgramFile(file);
+  if (!read) return read;
+  const auto ranks = static_cast<int>(read->ranks.size());
+  auto plan = CheckPlan({.program = std::make_shared<const program::Program>(std::move(*read)),
+                         .generation = 1,
+                         .source_ports = {}},
+                        ranks);
+  if (plan) return *plan->program;
+  return Fail(ErrorCode::kFailedPrecondition, fmt::format("{}: {}", file, plan.error().message));
+}
+
+void Print(const Arguments& arguments, const BenchRow& row) {
+  if (!arguments.json) {
+    fmt::print("{}: {} bytes over {}: {:.2f} us ({:.3f} GB/s), {} elements wrong\n",
+               arguments.request.file, row.bytes, arguments.transport, row.seconds * 1e6,
+               row.algbw / 1e9, row.errors);
+    return;
+  }
+  io::JsonWriter json;
+  json.BeginObject();
+  json.Key("file").String(arguments.request.file);
+  json.Key("transport").String(arguments.transport);
+  json.Key("bytes").Integer(static_cast<std::int64_t>(row.bytes));
+  json.Key("seconds").Double(row.seconds);
+  json.Key("algbw_gbytes").Double(row.algbw / 1e9);
+  json.Key("errors").Integer(row.errors);
+  json.EndObject();
+  fmt::print("{}\n", json.Text());
+}
+
+int Run(Arguments& arguments) {
+  arguments.request.medium = arguments.transport == "tcp" ? Medium::kTcp : Medium::kShared;
+  const auto row = RunProgramFile(arguments.request);
+  if (!row) return io::Complain(row.error());
+  Print(arguments, *row);
+  return row->errors == 0 ? 0 : io::kExitFailed;
+}
+
+}  // namespace
+
+Result<BenchRow> RunProgramFile(const ProgramRunRequest& request) {
+  auto read = ReadRightProgram(request.file);
+  if (!read) return Propagate(read);
+  const CollectiveKind kind = read->collective.kind;
+  const auto size = static_cast<std::int64_t>(request.bytes);
+  if (kind == CollectiveKind::kCustom) {
+    return Fail(
+        ErrorCode::kUnsupported,
+        fmt::format("{}: a custom collective: nothing says what would be right", request.file));
+  }
+  if (size < read->min_bytes || size > read->max_bytes) {
+    return Fail(ErrorCode::kUnsupported,
+                fmt::format("{}: serves {} to {} bytes, not {}", request.file, read->min_bytes,
+                            read->max_bytes, size));
+  }
+  const auto ranks = static_cast<int>(read->ranks.size());
+  auto rows = RunBench({.kind = kind,
+                        .ranks = ranks,
+                        .medium = request.medium,
+                        .registered = false,
+                        .min_bytes = request.bytes,
+                        .max_bytes = request.bytes,
+                        .factor = 2,
+                        .repetitions = request.repetitions,
+                        .connections = 1,
+                        .costs_file = "",
+                        .algorithm = "",
+                        .program = std::make_shared<const program::Program>(std::move(*read))});
+  if (!rows) return Propagate(rows);
+  return rows->front();
+}
+
+void AddProgramRunCommand(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.get_subcommand("program")->add_subcommand(
+      "run", "Run a program between processes of this machine, with data that is checked");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("file", arguments->request.file, "Program: JSON, or XML of MSCCL or RCCL")
+      ->required();
+  command
+      ->add_option("-b,--bytes", arguments->request.bytes,
+                   "Data of all ranks together (suffixes K, M, G)")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  command->add_option("--transport", arguments->transport, "shm or tcp (loopback)")
+      ->check(CLI::IsMember({"shm", "tcp"}))
+      ->capture_default_str();
+  command->add_option("-n,--repetitions", arguments->request.repetitions)->capture_default_str();
+  command->add_flag("--json", arguments->json, "One JSON object");
+  command->callback([arguments, &exit_code] { exit_code = Run(*arguments); });
+}
+
+}  // namespace espalier::runtime

@@ -1,0 +1,493 @@
+#include "deploy/cli/forest/forest_commands.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "collective/forest/files/forest_binary.h"
+#include "collective/forest/files/forest_file.h"
+#include "collective/forest/files/forest_json.h"
+#include "collective/forest/files/forest_summary.h"
+#include "collective/forest/in_network/in_network.h"
+#include "collective/forest/planner.h"
+#include "common/files/command_result.h"
+#include "common/files/json.h"
+#include "common/files/topology_file.h"
+#include "deploy/cli/forest/option_files.h"
+#include "deploy/cli/forest/plan_program.h"
+#include "deploy/cli/forest/stage_watch.h"
+
+namespace espalier::forest {
+namespace {
+
+using fabric::Topology;
+
+// More than two gain little: much of the work is in sequence.
+int DefaultThreads() {
+  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 2U));
+}
+
+struct MakeRequest {
+  std::string topology;
+  std::string collective = "allgather";
+  std::string root;
+  std::string ranks;
+  std::string weights;
+  std::string share;
+  std::string previous;
+  std::string previous_topology;
+  std::int64_t trees_per_root = 0;
+  std::int64_t max_trees_per_root = 0;
+  std::string format = "json";
+  std::string output;
+  std::size_t tree = 0;
+  int threads = DefaultThreads();
+  bool multicast = false;
+  bool no_symmetry = false;
+  bool prove = false;
+  bool json = false;
+};
+
+// Reads what a file option names, if it is given.
+template <typename Parse, typename Target>
+Result<void> ReadOption(const std::string& path, Target& target, Parse parse) {
+  if (path.empty()) return {};
+  const auto text = io::ReadFile(path);
+  if (!text) return tl::unexpected<Error>(text.error());
+  auto parsed = parse(*text);
+  if (!parsed) return Propagate(parsed);
+  target = std::move(*parsed);
+  return {};
+}
+
+Result<PlanOptions> ReadOptions(const MakeRequest& request, const Topology& topology) {
+  PlanOptions options;
+  const auto collective = FindCollective(request.collective);
+  if (!collective) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("unknown collective \"{}\"", request.collective));
+  }
+  options.collective = *collective;
+  if (!request.root.empty()) {
+    options.root = topology.FindNode(request.root);
+    if (!options.root) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--root: the topology has no node \"{}\"", request.root));
+    }
+  }
+  ProblemOptions& problem = options.problem;
+  auto read = ReadOption(request.ranks, problem.ranks, [&](const std::string& text) {
+    return ParseRanks(text, request.ranks, topology);
+  });
+  if (!read) return Propagate(read);
+  read = ReadOption(request.weights, problem.weights, [&](const std::string& text) {
+    return ParseWeights(text, request.weights, topology, problem.ranks);
+  });
+  if (!read) return Propagate(read);
+  read = ReadOption(request.share, problem.available, [&](const std::string& text) {
+    return ParseShare(text, request.share, topology);
+  });
+  if (!read) return Propagate(read);
+  options.trees_per_weight = request.trees_per_root;
+  options.max_trees_per_weight = request.max_trees_per_root;
+  options.use_structure = !request.no_symmetry;
+  if (request.prove && options.collective != Collective::kAllreduce) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--prove is for allreduce: the bounds of the other collectives are exact");
+  }
+  const std::int64_t pages = ::sysconf(_SC_AVPHYS_PAGES);
+  const std::int64_t page = ::sysconf(_SC_PAGESIZE);
+  if (pages > 0 && page > 0) options.memory_limit_bytes = pages * page;
+  return options;
+}
+
+// The forest that --previous names, with the topology that it was made for.
+struct Earlier {
+  Topology topology;
+  Plan plan;
+};
+
+Result<std::optional<Earlier>> ReadPrevious(const MakeRequest& request, const Topology& topology) {
+  if (request.previous.empty()) return std::nullopt;
+  Earlier earlier{topology, {}};
+  if (!request.previous_topology.empty()) {
+    auto read = io::ReadTopologyFile(request.previous_topology);
+    if (!read) return Propagate(read);
+    earlier.topology = std::move(*read);
+  }
+  auto plan = ReadForestFile(request.previous, earlier.topology);
+  if (!plan) return Propagate(plan);
+  earlier.plan = std::move(*plan);
+  return earlier;
+}
+
+// For people: how much of the previous forest goes on.
+std::string DescribeReuse(const Reuse& reuse) {
+  if (reuse.kept == 0) return "kept         none of the previous trees: a fresh forest\n";
+  const double share = static_cast<double>(reuse.kept) / static_cast<double>(reuse.all);
+  return fmt::format(
+      "kept         {} of {} trees are previous ones ({:.1f} % of the weight), {} by other paths\n",
+      reuse.kept, reuse.all, 100 * share, reuse.rerouted);
+}
+
+// In the format asked for; the tree is one that `dot` draws.
+Result<std::string> FormatPlan(const Topology& topology, const Plan& plan, const Findings& findings,
+                               const std::vector<ClassSaving>& savings, const StageSeconds& seconds,
+                               const std::string& format, std::size_t tree,
+                               const std::optional<AllreduceProof>& proof = std::nullopt) {
+  if (format == "binary") return EncodeForest(topology, plan);
+  if (format == "summary") {
+    return SummariseForest(topology, plan, findings) +
+           (plan.in_network ? SummariseSavings(savings) : "");
+  }
+  if (format == "dot") return FormatTreeAsDot(topology, plan, tree);
+  if (format == "program") return FormatAsProgramJson(plan);
+  if (format == "msccl-xml") return FormatAsMscclXml(plan);
+  if (format == "mscclpp-json") return FormatAsMscclppJson(plan);
+  return FormatForestJson(topology, plan, seconds, proof);
+}
+
+void WriteSavings(const std::vector<ClassSaving>& savings, io::JsonWriter& writer) {
+  writer.Key("savings").BeginArray();
+  for (const ClassSaving& saving : savings) {
+    writer.BeginObject().Key("from").String(saving.from).Key("to").String(saving.to);
+    writer.Key("gbps").String(FormatGbps(saving.rate));
+    writer.Key("before").Integer(saving.before).Key("after").Integer(saving.after).EndObject();
+  }
+  writer.EndArray();
+}
+
+// The figures of a plan without its trees, as one JSON object.
+std::string FormatFigures(const Plan& plan, const Findings& findings,
+                          const std::vector<ClassSaving>& savings, const StageSeconds* seconds,
+                          const std::optional<AllreduceProof>& proof = std::nullopt,
+                          const std::optional<Reuse>& reuse = std::nullopt) {
+  std::int64_t unroutable = 0;
+  std::size_t classes = 0;
+  FallbackCounters fallbacks;
+  for (const Forest& forest : plan.forests) {
+    unroutable += forest.unroutable_edges;
+    classes += forest.classes.size();
+    fallbacks.batches_halved += forest.fallbacks.batches_halved;
+    fallbacks.guesses_refused += forest.fallbacks.guesses_refused;
+    fallbacks.bisections += forest.fallbacks.bisections;
+    fallbacks.exact_gammas += forest.fallbacks.exact_gammas;
+    fallbacks.exhaustive_rounds += forest.fallbacks.exhaustive_rounds;
+  }
+  io::JsonWriter writer;
+  const auto rates = [&](std::string_view key, const Rational& inverse_rate) {
+    writer.Key(key).BeginObject().Key("inverse_rate").String(inverse_rate.ToString());
+    writer.Key("algbw_gbps").String(plan.AlgorithmGbps(inverse_rate).ToString());
+  };
+  writer.BeginObject().Key("collective").String(CollectiveName(plan.collective));
+  writer.Key("compute_nodes").Integer(static_cast<std::int64_t>(plan.ranks.size()));
+  writer.Key("method").String(MethodName(plan.forests.front().method));
+  rates("bound", plan.bound_inverse_rate);
+  writer.EndObject();
+  writer.Key("trees_per_root").Integer(plan.trees_per_weight);
+  writer.Key("tree_gbps").String(plan.tree_gbps.ToString());
+  rates("achieved", plan.inverse_rate);
+  writer.Key("fraction_of_bound").String(plan.FractionOfBound().ToString()).EndObject();
+  writer.Key("height").BeginObject().Key("max").Integer(findings.heights.max);
+  writer.Key("mean").Double(findings.heights.mean).EndObject();
+  writer.Key("unroutable_edges").Integer(unroutable);
+  writer.Key("classes").Integer(static_cast<std::int64_t>(classes));
+  writer.Key("edges").Integer(findings.edges);
+  if (reuse) {
+    writer.Key("kept").BeginObject().Key("trees").Integer(reuse->kept);
+    writer.Key("of").Integer(reuse->all);
+    writer.Key("rerouted").Integer(reuse->rerouted);
+    writer.Key("share").String(Rational(reuse->kept, reuse->all).ToString()).EndObject();
+  }
+  if (plan.in_network) WriteSavings(savings, writer);
+  if (proof) WriteProof(*proof, writer);
+  if (seconds != nullptr) {
+    writer.Key("fallbacks").BeginObject();
+    writer.Key("batches_halved").Integer(fallbacks.batches_halved);
+    writer.Key("guesses_refused").Integer(fallbacks.guesses_refused);
+    writer.Key("bisections").Integer(fallbacks.bisections);
+    writer.Key("exact_gammas").Integer(fallbacks.exact_gammas);
+    writer.Key("exhaustive_rounds").Integer(fallbacks.exhaustive_rounds).EndObject();
+    writer.Key("seconds").BeginObject();
+    writer.Key("bound").Double(seconds->bound);
+    writer.Key("switch_removal").Double(seconds->switch_removal);
+    writer.Key("packing").Double(seconds->packing);
+    writer.Key("height").Double(seconds->height);
+    writer.Key("verify").Double(seconds->verify).EndObject();
+  }
+  writer.EndObject();
+  return writer.Text() + "\n";
+}
+
+// Checks the pruned trees on the way. Empty where nothing is pruned.
+Result<std::vector<ClassSaving>> FindSavings(const Topology& topology, const Plan& plan,
+                                             const Findings& findings) {
+  if (!plan.in_network) return std::vector<ClassSaving>();
+  const auto pruned = CountPrunedLoads(topology, plan);
+  if (!pruned) return tl::unexpected<Error>(pruned.error());
+  return SavingsByClass(topology, plan, findings, *pruned);
+}
+
+// A plan, and what was asked to be found out about it.
+struct MadeForest {
+  MadePlan made;
+  std::vector<ClassSaving> savings;  // where switches copy and add up
+  std::optional<AllreduceProof> proof;
+  StageSeconds seconds;
+};
+
+Result<MadeForest> MakeForest(const MakeRequest& request, const Topology& topology,
+                              const PlanOptions& options, const LinearSolver& solver) {
+  StageWatch watch;
+  Control control = watch.MakeControl();
+  control.threads = request.threads;
+  auto made = MakePlan(topology, options, control);
+  if (!made) return Propagate(made);
+  MadeForest forest{std::move(*made), {}, std::nullopt, {}};
+  if (request.multicast) {
+    forest.made.plan.in_network = true;
+    auto savings = FindSavings(topology, forest.made.plan, forest.made.findings);
+    if (!savings) return Propagate(savings);
+    forest.savings = std::move(*savings);
+  }
+  if (request.prove) {
+    auto proof = ProveAllreduce(topology, options.problem, forest.made.plan, solver, control);
+    if (!proof) return Propagate(proof);
+    forest.proof = *proof;
+  }
+  forest.seconds = watch.Finish();
+  return forest;
+}
+
+int Make(const MakeRequest& request, const LinearSolver& solver) {
+  if (request.format == "binary" && request.output.empty() && ::isatty(STDOUT_FILENO) == 1) {
+    return io::Complain(
+        {ErrorCode::kInvalidArgument, "binary is not for a terminal (give -o FILE)"});
+  }
+  const auto topology = io::ReadTopologyFile(request.topology);
+  if (!topology) return io::Complain({ErrorCode::kInvalidArgument, topology.error().message});
+  auto options = ReadOptions(request, *topology);
+  if (!options) return io::Complain({ErrorCode::kInvalidArgument, options.error().message});
+  const auto previous = ReadPrevious(request, *topology);
+  if (!previous) return io::Complain({ErrorCode::kInvalidArgument, previous.error().message});
+  std::optional<Reuse> reuse;
+  if (*previous) options->previous = Previous{&(*previous)->plan, &(*previous)->topology};
+
+  const auto forest = MakeForest(request, *topology, *options, solver);
+  if (!forest) {
+    const auto& [code, message] = forest.error();
+    const bool interrupted = code == ErrorCode::kUnavailable;
+    return io::Complain({code, interrupted ? "interrupted" : request.topology + ": " + message});
+  }
+  const auto& [made, savings, proof, seconds] = *forest;
+  if (proof) fmt::print(stderr, "espalier: {}\n", DescribeProof(*proof, made.plan));
+  if (*previous) reuse = made.reuse;
+  // The JSON of the forest is one object already.
+  if (request.json && request.output.empty() && request.format != "json") {
+    return io::WriteOutput(FormatFigures(made.plan, made.findings, savings, &seconds, proof, reuse),
+                           "");
+  }
+  auto text = FormatPlan(*topology, made.plan, made.findings, savings, seconds, request.format,
+                         request.tree, proof);
+  if (!text) return io::Complain(text.error());
+  if (request.format == "json") *text += "\n";
+  if (request.format == "summary" && reuse) *text += DescribeReuse(*reuse);
+  const int code = io::WriteOutput(*text, request.output);
+  if (code != 0 || !request.json || request.output.empty()) return code;
+  return io::WriteOutput(FormatFigures(made.plan, made.findings, savings, &seconds, proof, reuse),
+                         "");
+}
+
+struct ReadRequest {
+  std::string topology;
+  std::string forest;
+  std::string share;
+  std::string format = "summary";
+  std::string output;
+  std::size_t tree = 0;
+  int threads = DefaultThreads();
+  bool json = false;
+};
+
+// The files that a command on a forest reads.
+struct Subject {
+  Topology topology;
+  Plan plan;
+  std::vector<BitsPerSecond> available;
+};
+
+// Errors: kInvalidArgument, whatever is wrong.
+Result<Subject> ReadSubject(const ReadRequest& request) {
+  const auto bad_input = [](const Error& error) {
+    return Fail(ErrorCode::kInvalidArgument, error.message);
+  };
+  auto topology = io::ReadTopologyFile(request.topology);
+  if (!topology) return bad_input(topology.error());
+  auto plan = ReadForestFile(request.forest, *topology);
+  if (!plan) return bad_input(plan.error());
+  Subject subject{std::move(*topology), std::move(*plan), {}};
+  const auto read = ReadOption(request.share, subject.available, [&](const std::string& text) {
+    return ParseShare(text, request.share, subject.topology);
+  });
+  if (!read) return bad_input(read.error());
+  return subject;
+}
+
+// What is found of a forest that is sound, with what its switches copy.
+struct Checked {
+  Findings findings;
+  std::vector<ClassSaving> savings;
+};
+
+Result<Checked> Check(const Subject& subject, int threads) {
+  auto findings = VerifyPlan(subject.topology, subject.plan, subject.available, threads);
+  if (!findings) return Propagate(findings);
+  auto savings = FindSavings(subject.topology, subject.plan, *findings);
+  if (!savings) return Propagate(savings);
+  return Checked{std::move(*findings), std::move(*savings)};
+}
+
+int Verify(const ReadRequest& request) {
+  const auto subject = ReadSubject(request);
+  if (!subject) return io::Complain(subject.error());
+  const Plan* plan = &subject->plan;
+  const auto checked = Check(*subject, request.threads);
+  if (!checked) {
+    if (request.json) {
+      io::JsonWriter writer;
+      writer.BeginObject().Key("sound").Bool(false).Key("violation");
+      writer.String(checked.error().message).EndObject();
+      io::WriteOutput(writer.Text() + "\n", "");
+    }
+    return io::Complain({checked.error().code, request.forest + ": " + checked.error().message});
+  }
+  const Findings* findings = &checked->findings;
+  if (request.json) {
+    io::JsonWriter writer;
+    writer.BeginObject().Key("sound").Bool(true);
+    writer.Key("compute_nodes").Integer(static_cast<std::int64_t>(plan->ranks.size()));
+    writer.Key("inverse_rate").String(plan->inverse_rate.ToString());
+    writer.Key("fraction_of_bound").String(plan->FractionOfBound().ToString());
+    writer.Key("height_max").Integer(findings->heights.max);
+    writer.Key("height_mean").Double(findings->heights.mean);
+    writer.Key("edges").Integer(findings->edges).EndObject();
+    return io::WriteOutput(writer.Text() + "\n", "");
+  }
+  fmt::print("{}: a sound forest, {} ranks, {} of the bound, height {}\n", request.forest,
+             plan->ranks.size(), plan->FractionOfBound().ToString(), findings->heights.max);
+  return 0;
+}
+
+int Show(const ReadRequest& request) {
+  const auto subject = ReadSubject(request);
+  if (!subject) return io::Complain(subject.error());
+  // What is not sound could not be walked through.
+  const auto checked = Check(*subject, request.threads);
+  if (!checked) {
+    return io::Complain({checked.error().code, request.forest + ": " + checked.error().message});
+  }
+  const Plan& plan = subject->plan;
+  const auto& [findings, savings] = *checked;
+  if (request.json) {
+    return io::WriteOutput(FormatFigures(plan, findings, savings, nullptr), request.output);
+  }
+  const auto text =
+      FormatPlan(subject->topology, plan, findings, savings, {}, request.format, request.tree);
+  if (!text) return io::Complain(text.error());
+  return io::WriteOutput(*text, request.output);
+}
+
+void AddFormat(CLI::App& command, std::string& format, std::string& output, std::size_t& tree) {
+  command
+      .add_option("--format", format,
+                  "json (small forests), binary, summary, dot (one tree), program, msccl-xml or "
+                  "mscclpp-json")
+      ->check(CLI::IsMember(
+          {"json", "binary", "summary", "dot", "program", "msccl-xml", "mscclpp-json"}))
+      ->capture_default_str();
+  command.add_option("--tree", tree, "Which class of trees dot draws")->capture_default_str();
+  command.add_option("-o,--output", output, "File to write (default: standard output)");
+}
+
+void AddThreads(CLI::App& command, int& threads) {
+  command
+      .add_option("--threads", threads,
+                  "How many threads work; the result is the same for any number")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+}
+
+void AddMakeOptions(CLI::App& command, MakeRequest& request) {
+  command.add_option("--topology", request.topology, "Topology file");
+  command.add_option("--collective", request.collective)
+      ->check(CLI::IsMember({"allgather", "reduce-scatter", "allreduce", "broadcast", "reduce"}))
+      ->capture_default_str();
+  command.add_option("--root", request.root, "The one root of broadcast and reduce");
+  command.add_option("--ranks", request.ranks, "JSON array of the compute nodes that take part");
+  CLI::Option* fixed =
+      command.add_option("--trees-per-root", request.trees_per_root, "Exactly so many trees")
+          ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 62));
+  command.add_option("--max-trees-per-root", request.max_trees_per_root, "At most so many trees")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 62))
+      ->excludes(fixed);
+  command.add_option("--weights", request.weights, "JSON object of shard sizes by compute node");
+  command.add_option("--share", request.share, "JSON object of Gbit/s left by link");
+  CLI::Option* previous = command.add_option(
+      "--previous", request.previous, "Forest file: trees of it are kept where that costs nothing");
+  command
+      .add_option("--previous-topology", request.previous_topology,
+                  "Topology file that it was made for (default: --topology)")
+      ->needs(previous);
+  command.add_flag("--multicast", request.multicast,
+                   "Let switches that can copy data, or add it up, do so");
+  command.add_flag("--no-symmetry", request.no_symmetry,
+                   "Do not look for a known structure: the general way");
+  command.add_flag("--prove", request.prove,
+                   "Find out whether any allreduce could be faster (may need the solver cbc)");
+  AddThreads(command, request.threads);
+  AddFormat(command, request.format, request.output, request.tree);
+  command.add_flag(
+      "--json", request.json,
+      "One JSON object on standard output: the forest, or its figures where that goes to "
+      "a file or has another format");
+}
+
+template <typename Run>
+void AddReader(CLI::App& group, const std::string& name, const std::string& what, bool formats,
+               int& exit_code, Run run) {
+  auto request = std::make_shared<ReadRequest>();
+  CLI::App* command = group.add_subcommand(name, what);
+  command->add_option("--topology", request->topology, "Topology file")->required();
+  command->add_option("FOREST", request->forest, "Forest file, JSON or binary")->required();
+  command->add_option("--share", request->share, "What the links have left, as it was made with");
+  AddThreads(*command, request->threads);
+  if (formats) AddFormat(*command, request->format, request->output, request->tree);
+  command->add_flag("--json", request->json, "One JSON object instead of text");
+  command->callback([request, run, &exit_code] { exit_code = run(*request); });
+}
+
+}  // namespace
+
+void AddForestCommands(CLI::App& app, int& exit_code, LinearSolver solver) {
+  auto request = std::make_shared<MakeRequest>();
+  CLI::App* group =
+      app.add_subcommand("forest", "Throughput-optimal trees for collectives on a topology");
+  group->require_subcommand(0, 1);
+  AddMakeOptions(*group, *request);
+  AddReader(*group, "verify", "Check a forest against its topology", false, exit_code, Verify);
+  AddReader(*group, "show", "Print a forest", true, exit_code, Show);
+  group->callback([group, request, &exit_code, solver = std::move(solver)] {
+    if (!group->get_subcommands().empty()) return;
+    if (request->topology.empty()) throw CLI::RequiredError("--topology");
+    exit_code = Make(*request, solver);
+  });
+}
+
+}  // namespace espalier::forest

@@ -1,0 +1,81 @@
+#include "deploy/cli/forest/stage_watch.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+
+namespace espalier::forest {
+namespace {
+
+// What a signal handler may touch; set by the one StageWatch there is.
+volatile std::sig_atomic_t interrupted = 0;
+
+void OnSignal(int /*signal*/) { interrupted = 1; }
+
+}  // namespace
+
+StageWatch::StageWatch() : on_terminal_(::isatty(STDERR_FILENO) == 1) {
+  interrupted = 0;
+  std::signal(SIGINT, OnSignal);
+  std::signal(SIGTERM, OnSignal);
+}
+
+StageWatch::~StageWatch() {
+  Finish();
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
+
+Control StageWatch::MakeControl() {
+  return {.cancelled = [] { return interrupted != 0; },
+          .progress = [this](std::string_view stage, double fraction) { Enter(stage, fraction); }};
+}
+
+void StageWatch::Enter(std::string_view stage, double fraction) {
+  if (stage != stage_) {
+    CloseStage();
+    stage_ = stage;
+  }
+  const auto now = Clock::now();
+  const auto pause = on_terminal_ ? std::chrono::milliseconds(100) : std::chrono::seconds(1);
+  if (now - begin_ < std::chrono::seconds(1) || now - shown_ < pause) return;
+  shown_ = now;
+  Show(fraction);
+}
+
+void StageWatch::Show(double fraction) {
+  const double percent = 100 * std::clamp(fraction, 0.0, 1.0);
+  if (!on_terminal_) {
+    fmt::print(stderr, "espalier: {} {:.0f} %\n", stage_, percent);
+    return;
+  }
+  constexpr int kWidth = 30;
+  const auto done = static_cast<std::size_t>(percent * kWidth / 100);
+  fmt::print(stderr, "\r{:<16} [{:<30}] {:3.0f} %", stage_, std::string(done, '#'), percent);
+  std::fflush(stderr);
+  line_open_ = true;
+}
+
+void StageWatch::CloseStage() {
+  const auto now = Clock::now();
+  const double took = std::chrono::duration<double>(now - stage_begin_).count();
+  stage_begin_ = now;
+  if (stage_ == "bound") seconds_.bound += took;
+  if (stage_ == "switch removal") seconds_.switch_removal += took;
+  if (stage_ == "packing" || stage_ == "lift") seconds_.packing += took;
+  if (stage_ == "height") seconds_.height += took;
+  if (stage_ == "verify") seconds_.verify += took;
+}
+
+StageSeconds StageWatch::Finish() {
+  CloseStage();
+  stage_.clear();
+  if (line_open_) fmt::print(stderr, "\r{:<60}\r", "");
+  line_open_ = false;
+  return seconds_;
+}
+
+}  // namespace espalier::forest

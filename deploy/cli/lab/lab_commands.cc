@@ -1,0 +1,479 @@
+#include "deploy/cli/lab/lab_commands.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/files/json.h"
+#include "deploy/lab/judges.h"
+#include "deploy/lab/lab.h"
+#include "deploy/lab/link_faults.h"
+#include "deploy/lab/link_watch.h"
+#include "deploy/lab/run_traffic.h"
+
+namespace espalier::lab {
+namespace {
+
+// What a command does once the options are read; its result becomes the exit code.
+using Action = std::function<Result<void>()>;
+
+int ExitCodeOf(const Result<void>& result) {
+  if (result) return 0;
+  fmt::print(stderr, "espalier: {}\n", result.error().message);
+  return result.error().code == ErrorCode::kInvalidArgument ? 2 : 1;
+}
+
+void Run(CLI::App* command, int& exit_code, Action action) {
+  command->callback([&exit_code, action = std::move(action)] { exit_code = ExitCodeOf(action()); });
+}
+
+void AddName(CLI::App* command, std::string& name) {
+  command->add_option("--name", name, "the lab's name")->capture_default_str();
+}
+
+void WriteLab(io::JsonWriter& json, const LabRecord& record, const std::string& topology_file) {
+  const LabOptions& options = record.options;
+  json.BeginObject();
+  json.Key("name").String(options.name);
+  json.Key("alive").Bool(record.alive);
+  json.Key("pid").Integer(record.pid);
+  json.Key("spines").Integer(options.spines);
+  json.Key("leaves").Integer(options.leaves);
+  json.Key("hosts_per_leaf").Integer(options.hosts_per_leaf);
+  json.Key("link_mbps")
+      .Double(options.link_rate ? static_cast<double>(options.link_rate->value) / 1e6 : 0);
+  json.Key("icmp_limits").Bool(options.icmp_limits);
+  json.Key("ipv6").Bool(options.ipv6);
+  json.Key("seed").String(fmt::format("{}", options.seed));
+  json.Key("topology").String(topology_file);
+  json.Key("controller_address").String(LabPlan::ControllerAddress());
+  json.EndObject();
+}
+
+struct UpArguments {
+  LabOptions lab;
+  double link_mbps = 0;
+  std::string icmp_limits = "off";
+  bool json = false;
+};
+
+Result<void> Up(const UpArguments& arguments) {
+  LabOptions options = arguments.lab;
+  if (arguments.link_mbps > 0) {
+    options.link_rate = BitsPerSecond{static_cast<std::int64_t>(arguments.link_mbps * 1e6)};
+  }
+  options.icmp_limits = arguments.icmp_limits == "on";
+  const auto begin = std::chrono::steady_clock::now();
+  const Result<Lab> lab = Lab::Start(options);
+  if (!lab) return tl::unexpected(lab.error());
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  if (arguments.json) {
+    io::JsonWriter json;
+    WriteLab(json, lab->record(), lab->topology_file());
+    fmt::print("{}\n", json.Text());
+    return {};
+  }
+  fmt::print(
+      "lab '{}': {} spines, {} leaves, {} hosts, up after {:.2f} s\n"
+      "topology: {}\n"
+      "try: espalier lab exec --name {} leaf0 -- ip route\n",
+      options.name, options.spines, options.leaves, lab->plan().HostCount(), took.count(),
+      lab->topology_file(), options.name);
+  return {};
+}
+
+void AddUp(CLI::App& lab, int& exit_code) {
+  CLI::App* up =
+      lab.add_subcommand("up", "Raise a leaf-spine fabric of network namespaces with kernel ECMP");
+  const auto arguments = std::make_shared<UpArguments>();
+  LabOptions& options = arguments->lab;
+  up->add_option("--spines", options.spines, "spine switches")->capture_default_str();
+  up->add_option("--leaves", options.leaves, "leaf switches")->capture_default_str();
+  up->add_option("--hosts-per-leaf", options.hosts_per_leaf, "hosts a leaf")->capture_default_str();
+  AddName(up, options.name);
+  up->add_option("--link-mbps", arguments->link_mbps,
+                 "rate of every leaf-spine link, each way, in Mbit/s (0: not limited); hosts' own "
+                 "links are never limited")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  up->add_option("--icmp-limits", arguments->icmp_limits,
+                 "on: the kernel's limits on ICMP errors, as real switches have them")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+  up->add_option("--seed", options.seed, "of the leaves' ECMP hashes")->capture_default_str();
+  up->add_flag("--ipv6", options.ipv6, "a fabric of IPv6 (management stays IPv4)");
+  up->add_flag("--hash-hint", options.hash_hint,
+               "the topology file tells the leaves' hash and seed, which the controller else "
+               "learns by probing");
+  up->add_flag("--json", arguments->json, "the result as JSON");
+  Run(up, exit_code, [arguments] { return Up(*arguments); });
+}
+
+void AddDown(CLI::App& lab, int& exit_code) {
+  CLI::App* down = lab.add_subcommand("down", "End a lab and every process in it");
+  const auto name = std::make_shared<std::string>("lab");
+  AddName(down, *name);
+  Run(down, exit_code, [name] { return Lab::Stop(*name); });
+}
+
+Result<void> List(bool as_json) {
+  const Result<LabRegistry> registry = LabRegistry::Open();
+  if (!registry) return tl::unexpected(registry.error());
+  const std::vector<LabRecord> records = registry->List();
+  if (as_json) {
+    io::JsonWriter json;
+    json.BeginObject().Key("labs").BeginArray();
+    for (const LabRecord& record : records) {
+      WriteLab(json, record, registry->TopologyFile(record.options.name));
+    }
+    json.EndArray().EndObject();
+    fmt::print("{}\n", json.Text());
+    return {};
+  }
+  if (records.empty()) fmt::print(stderr, "no lab is up\n");
+  for (const LabRecord& record : records) {
+    const LabOptions& options = record.options;
+    fmt::print("{:<16} {}x{}x{}{} {}\n", options.name, options.spines, options.leaves,
+               options.hosts_per_leaf, options.ipv6 ? " IPv6" : "",
+               record.alive ? fmt::format("up, process {}", record.pid) : "dead");
+  }
+  return {};
+}
+
+void AddList(CLI::App& lab, int& exit_code) {
+  CLI::App* list = lab.add_subcommand("list", "The labs of this user");
+  const auto json = std::make_shared<bool>(false);
+  list->add_flag("--json", *json, "the result as JSON");
+  Run(list, exit_code, [json] { return List(*json); });
+}
+
+struct ExecArguments {
+  std::string name = "lab";
+  std::string node;
+  std::vector<std::string> argv;
+};
+
+Result<void> Exec(const ExecArguments& arguments) {
+  const Result<Lab> lab = Lab::Find(arguments.name);
+  if (!lab) return tl::unexpected(lab.error());
+  const Result<Command> command = lab->MakeCommand(arguments.node, arguments.argv);
+  if (!command) return tl::unexpected(command.error());
+  std::fflush(nullptr);
+  return tl::unexpected(ExecCommand(*command));
+}
+
+void AddExec(CLI::App& lab, int& exit_code) {
+  CLI::App* exec = lab.add_subcommand(
+      "exec",
+      "Become a program in a node: a host (h0, ...), a switch (leaf0, spine0, ...) or "
+      "'controller', "
+      "from which every host can be reached at its management address. Its exit code is that of "
+      "the program");
+  const auto arguments = std::make_shared<ExecArguments>();
+  AddName(exec, arguments->name);
+  exec->add_option("node", arguments->node, "where")->required();
+  exec->add_option("command", arguments->argv, "the program and, after --, its arguments")
+      ->required();
+  Run(exec, exit_code, [arguments] { return Exec(*arguments); });
+}
+
+struct LinkArguments {
+  std::string name = "lab";
+  std::string link;
+  std::string end = "b";
+};
+
+Result<void> Fail(const LinkArguments& arguments) {
+  const Result<Lab> lab = Lab::Find(arguments.name);
+  if (!lab) return tl::unexpected(lab.error());
+  const Result<bool> changed =
+      FailLink(*lab, arguments.link, arguments.end == "a" ? LinkEnd::kA : LinkEnd::kB);
+  if (!changed) return tl::unexpected(changed.error());
+  if (!*changed) fmt::print(stderr, "{} is down already\n", arguments.link);
+  return {};
+}
+
+Result<void> Restore(const LinkArguments& arguments) {
+  const Result<Lab> lab = Lab::Find(arguments.name);
+  if (!lab) return tl::unexpected(lab.error());
+  const Result<bool> changed = RestoreLink(*lab, arguments.link);
+  if (!changed) return tl::unexpected(changed.error());
+  if (!*changed) fmt::print(stderr, "{} is up already\n", arguments.link);
+  return {};
+}
+
+void AddLinkCommands(CLI::App& lab, int& exit_code) {
+  constexpr char kLinkHelp[] =
+      "its id in the topology (leaf0--spine1, h0--leaf0), or mgmt-h0 for a host's management link";
+  CLI::App* fail = lab.add_subcommand(
+      "fail",
+      "Take a link down. One end is shut, the other loses its carrier; both of its switches "
+      "notice. "
+      "For flows from other leaves it is a far link: their leaf goes on using the spine, which "
+      "drops them. Failing mgmt-hN cuts a host's agent off from the controller");
+  const auto failed = std::make_shared<LinkArguments>();
+  AddName(fail, failed->name);
+  fail->add_option("link", failed->link, kLinkHelp)->required();
+  fail->add_option("--end", failed->end,
+                   "the end that is shut: a the lower tier (host, leaf), b the upper (leaf, spine)")
+      ->check(CLI::IsMember({"a", "b"}))
+      ->capture_default_str();
+  Run(fail, exit_code, [failed] { return Fail(*failed); });
+
+  CLI::App* restore =
+      lab.add_subcommand("restore", "Bring a link up again at both ends, with its routes");
+  const auto restored = std::make_shared<LinkArguments>();
+  AddName(restore, restored->name);
+  restore->add_option("link", restored->link, kLinkHelp)->required();
+  Run(restore, exit_code, [restored] { return Restore(*restored); });
+}
+
+// Lines as the controller takes them (`espalier report links`), each as soon as a switch tells.
+Result<void> Watch(const std::string& name) {
+  const Result<Lab> lab = Lab::Find(name);
+  if (!lab) return tl::unexpected(lab.error());
+  Result<LinkWatch> watch = LinkWatch::Start(*lab);
+  if (!watch) return Propagate(watch);
+  while (true) {
+    const auto changes = watch->Next();
+    if (!changes) return tl::unexpected(changes.error());
+    for (const LinkChange& change : *changes) {
+      io::JsonWriter json;
+      json.BeginObject();
+      json.Key("link").String(lab->topology().link(change.link).id);
+      json.Key("up").Bool(change.up);
+      json.Key("source").String("netlink");
+      json.EndObject();
+      fmt::print("{}\n", json.Text());
+    }
+    std::fflush(stdout);
+  }
+}
+
+void AddWatch(CLI::App& lab, int& exit_code) {
+  CLI::App* watch = lab.add_subcommand(
+      "watch",
+      "The switches' telemetry: a line of JSON for every link between switches that is down, goes "
+      "down or comes up, until Ctrl-C or the lab ends. For `espalier report links`");
+  const auto name = std::make_shared<std::string>("lab");
+  AddName(watch, *name);
+  Run(watch, exit_code, [name] { return Watch(*name); });
+}
+
+std::string_view ProtocolName(std::uint8_t protocol) { return protocol == 6 ? "tcp" : "udp"; }
+
+std::string CountersJson(const std::vector<FlowCount>& flows,
+                         const std::vector<InterfaceCount>& interfaces) {
+  io::JsonWriter json;
+  json.BeginObject().Key("flows").BeginArray();
+  for (const FlowCount& flow : flows) {
+    json.BeginObject();
+    json.Key("spine").String(flow.spine);
+    json.Key("protocol").String(ProtocolName(flow.protocol));
+    json.Key("source").String(flow.source.ToString());
+    json.Key("destination").String(flow.destination.ToString());
+    json.Key("source_port").Integer(flow.source_port);
+    json.Key("packets").Integer(flow.packets);
+    json.Key("bytes").Integer(flow.bytes);
+    json.EndObject();
+  }
+  json.EndArray().Key("interfaces").BeginArray();
+  for (const InterfaceCount& interface : interfaces) {
+    json.BeginObject();
+    json.Key("node").String(interface.node);
+    json.Key("interface").String(interface.interface);
+    json.Key("link").String(interface.link);
+    json.Key("in_packets").Integer(interface.in_packets);
+    json.Key("in_bytes").Integer(interface.in_bytes);
+    json.Key("out_packets").Integer(interface.out_packets);
+    json.Key("out_bytes").Integer(interface.out_bytes);
+    json.Key("dropped").Integer(interface.dropped);
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
+  return json.Text();
+}
+
+Result<void> Counters(const std::string& name, bool as_json) {
+  const Result<Lab> lab = Lab::Find(name);
+  if (!lab) return tl::unexpected(lab.error());
+  const Result<std::vector<FlowCount>> flows = ReadFlowCounts(*lab);
+  if (!flows) return tl::unexpected(flows.error());
+  const Result<std::vector<InterfaceCount>> interfaces = ReadInterfaceCounts(*lab);
+  if (!interfaces) return tl::unexpected(interfaces.error());
+  if (as_json) {
+    fmt::print("{}\n", CountersJson(*flows, *interfaces));
+    return {};
+  }
+  fmt::print("{:<9}{:<6}{:<16}{:<16}{:>6}{:>10}{:>14}\n", "spine", "proto", "source", "destination",
+             "port", "packets", "bytes");
+  for (const FlowCount& flow : *flows) {
+    fmt::print("{:<9}{:<6}{:<16}{:<16}{:>6}{:>10}{:>14}\n", flow.spine, ProtocolName(flow.protocol),
+               flow.source.ToString(), flow.destination.ToString(), flow.source_port, flow.packets,
+               flow.bytes);
+  }
+  fmt::print("\n{:<18}{:<9}{:>10}{:>14}{:>10}\n", "link", "sent by", "packets", "bytes", "dropped");
+  for (const InterfaceCount& interface : *interfaces) {
+    fmt::print("{:<18}{:<9}{:>10}{:>14}{:>10}\n", interface.link, interface.node,
+               interface.out_packets, interface.out_bytes, interface.dropped);
+  }
+  return {};
+}
+
+void AddCounters(CLI::App& lab, int& exit_code) {
+  CLI::App* counters = lab.add_subcommand(
+      "counters",
+      "What the spines have seen: packets and bytes to port 4791 by source, destination and source "
+      "port, and the switches' interface counters");
+  const auto name = std::make_shared<std::string>("lab");
+  const auto json = std::make_shared<bool>(false);
+  AddName(counters, *name);
+  counters->add_flag("--json", *json, "the result as JSON");
+  Run(counters, exit_code, [name, json] { return Counters(*name, *json); });
+}
+
+struct TrafficArguments {
+  std::string name = "lab";
+  std::string workload_file;
+  TrafficOptions options;
+  int time_limit_seconds = 60;
+  bool json = false;
+};
+
+Result<void> Traffic(const TrafficArguments& arguments) {
+  const Result<Lab> lab = Lab::Find(arguments.name);
+  if (!lab) return tl::unexpected(lab.error());
+  const Result<std::string> text = io::ReadFile(arguments.workload_file);
+  if (!text) return tl::unexpected(text.error());
+  const Result<traffic::Workload> workload = traffic::ParseWorkload(*text, arguments.workload_file);
+  if (!workload) return tl::unexpected(workload.error());
+  TrafficOptions options = arguments.options;
+  options.time_limit = std::chrono::seconds(arguments.time_limit_seconds);
+  const Result<TrafficResult> result = RunTraffic(*lab, *workload, options);
+  if (!result) return tl::unexpected(result.error());
+  if (arguments.json) {
+    fmt::print("{}\n", FormatTrafficResult(*result));
+  } else {
+    fmt::print("{} flows in {:.2f} s, slowest {:.2f} s, median {:.2f} s, {:.0f} Mbit/s\n",
+               result->flows.size(), result->seconds, result->SlowestFlowSeconds(),
+               result->MedianFlowSeconds(), result->ThroughputBps() / 1e6);
+    for (const JobOutcome& job : result->jobs) {
+      fmt::print("job {}: all-reduce {:.3f} s, mean of {} epochs\n", job.id, job.allreduce_seconds,
+                 job.epoch_seconds.size());
+    }
+  }
+  if (!result->completed) {
+    return espalier::Fail(ErrorCode::kUnavailable,
+                          "the traffic was not done within the time limit");
+  }
+  return {};
+}
+
+void AddTraffic(CLI::App& lab, int& exit_code) {
+  CLI::App* traffic = lab.add_subcommand(
+      "traffic", "Run a workload file (flows and ring jobs) and say how long everything took");
+  const auto arguments = std::make_shared<TrafficArguments>();
+  AddName(traffic, arguments->name);
+  traffic->add_option("--workload", arguments->workload_file, "the workload file")->required();
+  traffic->add_option("--seed", arguments->options.seed, "of the flows' own source ports")
+      ->capture_default_str();
+  traffic->add_flag("--agents", arguments->options.use_agents,
+                    "announce flows to the hosts' agents and take the ports that they choose");
+  traffic->add_option("--time-limit", arguments->time_limit_seconds, "in seconds")
+      ->check(CLI::Range(1, 86'400))
+      ->capture_default_str();
+  traffic->add_flag("--json", arguments->json, "the result as JSON");
+  Run(traffic, exit_code, [arguments] { return Traffic(*arguments); });
+}
+
+struct RdmaArguments {
+  std::string name = "lab";
+  std::string host;  // of that lab; empty: a machine with a fabric of its own
+  bool no_fabric = false;
+  int time_limit_seconds = 300;
+  std::vector<std::string> argv;
+};
+
+Result<void> Rdma(const RdmaArguments& arguments) {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path start =
+      self.parent_path().parent_path() / "share/espalier/rdma-machine/start";
+  std::vector<std::string> argv = {start, "--time-limit",
+                                   fmt::format("{}", arguments.time_limit_seconds)};
+  if (arguments.no_fabric) argv.emplace_back("--no-fabric");
+  const auto add_program = [&] {
+    argv.emplace_back("--");
+    argv.insert(argv.end(), arguments.argv.begin(), arguments.argv.end());
+  };
+  if (arguments.host.empty()) {
+    add_program();
+    std::fflush(nullptr);
+    return tl::unexpected(ExecCommand({.argv = std::move(argv)}));
+  }
+  const Result<Lab> lab = Lab::Find(arguments.name);
+  if (!lab) return tl::unexpected(lab.error());
+  const LabNode* const node = lab->plan().FindNode(arguments.host);
+  if (node == nullptr || node->role != Role::kHost) {
+    return espalier::Fail(ErrorCode::kNotFound,
+                          fmt::format("lab '{}' has no host '{}' (h0..h{})", arguments.name,
+                                      arguments.host, lab->plan().HostCount() - 1));
+  }
+  // From within the lab nothing can be fetched. Where that fails, become what says why.
+  const Command fetch = {.argv = {start, "--fetch"}};
+  const Result<CommandOutput> fetched = RunCommand(fetch);
+  if (!fetched || fetched->exit_code != 0) return tl::unexpected(ExecCommand(fetch));
+  for (const char* interface : {"eth0", "mgmt0"}) argv.insert(argv.end(), {"--take", interface});
+  add_program();
+  const Result<Command> command = lab->MakeCommand(arguments.host, std::move(argv));
+  if (!command) return tl::unexpected(command.error());
+  std::fflush(nullptr);
+  return tl::unexpected(ExecCommand(*command));
+}
+
+void AddRdma(CLI::App& lab, int& exit_code) {
+  CLI::App* rdma = lab.add_subcommand(
+      "rdma",
+      "Run a program in the RDMA machine: an emulated one with this machine's files, read-only, "
+      "and four hosts with soft RoCE (h0 to h3, devices rxe0 to rxe3) on two leaves and four "
+      "spines; or, with --host, one in the place of a lab's host. Its exit code is that of the "
+      "program; 77 where the machine cannot run here");
+  const auto arguments = std::make_shared<RdmaArguments>();
+  rdma->add_option("command", arguments->argv, "the program and, after --, its arguments")
+      ->required();
+  CLI::Option* const host =
+      rdma->add_option("--host", arguments->host,
+                       "the machine takes the place of this host of a lab, with its addresses and "
+                       "soft RoCE (rxe0), until the program ends");
+  rdma->add_option("--name", arguments->name, "of that lab")->needs(host)->capture_default_str();
+  rdma->add_flag("--no-fabric", arguments->no_fabric, "without hosts and switches")->excludes(host);
+  rdma->add_option("--time-limit", arguments->time_limit_seconds, "of the machine, in seconds")
+      ->check(CLI::Range(1, 86'400))
+      ->capture_default_str();
+  Run(rdma, exit_code, [arguments] { return Rdma(*arguments); });
+}
+
+}  // namespace
+
+void AddLabCommands(CLI::App& app, int& exit_code) {
+  CLI::App* lab = app.add_subcommand(
+      "lab", "A leaf-spine fabric with real ECMP on this machine, in network namespaces");
+  lab->require_subcommand(1);
+  AddUp(*lab, exit_code);
+  AddDown(*lab, exit_code);
+  AddList(*lab, exit_code);
+  AddExec(*lab, exit_code);
+  AddLinkCommands(*lab, exit_code);
+  AddWatch(*lab, exit_code);
+  AddCounters(*lab, exit_code);
+  AddTraffic(*lab, exit_code);
+  AddRdma(*lab, exit_code);
+}
+
+}  // namespace espalier::lab

@@ -1,0 +1,41 @@
+// espalier: the operator's and planner's command line. A thin list of command groups.
+#include <CLI/CLI.hpp>
+
+#include "controller/offline/evaluation/solver.h"
+#include "deploy/cli/bench/bench_commands.h"
+#include "deploy/cli/bench/program_run.h"
+#include "deploy/cli/forest/forest_commands.h"
+#include "deploy/cli/lab/lab_commands.h"
+#include "deploy/cli/operator/operator_commands.h"
+#include "deploy/cli/operator/report_commands.h"
+#include "deploy/cli/planning/assign_commands.h"
+#include "deploy/cli/planning/simulate_commands.h"
+#include "deploy/cli/program/program_commands.h"
+#include "deploy/cli/setup/key_commands.h"
+#include "deploy/cli/setup/store_commands.h"
+#include "deploy/cli/setup/topology_commands.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("Espalier steers the elephant flows of training clusters.");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", ESPALIER_VERSION);
+  int exit_code = 0;
+  espalier::cli::AddOperatorCommands(app, exit_code);
+  espalier::cli::AddReportCommands(app, exit_code);
+  espalier::cli::AddAssignCommand(app, exit_code);
+  espalier::cli::AddSimulateCommands(app, exit_code);
+  espalier::cli::AddKeyCommands(app, exit_code);
+  espalier::cli::AddStoreCommands(app, exit_code);
+  espalier::cli::AddTopologyCommands(app, exit_code);
+  espalier::forest::AddForestCommands(app, exit_code, espalier::cli::SolveWithCbc);
+  espalier::program::AddProgramCommands(app, exit_code);
+  espalier::runtime::AddProgramRunCommand(app, exit_code);
+  espalier::runtime::AddBenchCommands(app, exit_code);
+  espalier::lab::AddLabCommands(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return exit_code;
+}

@@ -1,0 +1,402 @@
+#include "deploy/cli/operator/operator_commands.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "common/files/json.h"
+#include "common/terminal/table.h"
+#include "deploy/cli/operator/operator_session.h"
+
+namespace espalier::cli {
+namespace {
+
+// Whether a list may be so long that it is asked for in pages.
+enum class Length { kShort, kLong };
+
+// A command that shows one array of the API as a table.
+void AddList(CLI::App& app, const SessionPtr& session, Length length, const std::string& name,
+             const std::string& help, std::vector<Column> columns) {
+  CLI::App* command = AddCommand(app, session, name, help);
+  command->callback([session, length, name, columns = std::move(columns)] {
+    const std::string target = "/api/v1/" + name;
+    const auto answer =
+        length == Length::kLong ? AskPages(*session, target, name) : Ask(*session, "GET", target);
+    if (!answer || session->json) return;
+    if (const io::JsonValue* rows = answer->Find(name)) PrintTable(columns, rows->items);
+  });
+}
+
+void AddStatus(CLI::App& app, const SessionPtr& session) {
+  CLI::App* command = AddCommand(app, session, "status", "The controller at a glance");
+  command->callback([session] {
+    const auto answer = Ask(*session, "GET", "/api/v1/status");
+    if (!answer || session->json) return;
+    for (const auto& [key, value] : answer->members) {
+      if (value.kind == io::JsonValue::Kind::kBool) {
+        fmt::print("{:22} {}\n", key, value.boolean ? "true" : "false");
+      } else if (value.kind != io::JsonValue::Kind::kObject) {
+        fmt::print("{:22} {}\n", key, value.text);
+      }
+      for (const auto& [name, count] : value.members) {
+        fmt::print("{:22} {}\n", "  " + name, count.text);
+      }
+    }
+  });
+}
+
+void AddActionOptions(CLI::App& command, const SessionPtr& session, bool can_end) {
+  command.add_flag("--dry-run", session->dry_run, "Only tell which flows would move");
+  command.add_option("--reason", session->reason, "Kept with it, and shown to others");
+  if (!can_end) return;
+  command.add_option("--until", session->until,
+                     "It ends by itself then: +30m, +2h, +3d or 2026-11-21T18:00Z");
+}
+
+// "fail link ID", "fail node ID", ...
+void AddAction(CLI::App& app, const SessionPtr& session, const std::string& verb,
+               const std::string& help, bool can_end) {
+  CLI::App* group = app.add_subcommand(verb, help);
+  group->require_subcommand(1);
+  for (const std::string kind : {"link", "node"}) {
+    CLI::App* command = AddCommand(*group, session, kind, help);
+    command->add_option("ID", session->id, "The " + kind + "'s id in the topology")->required();
+    AddActionOptions(*command, session, can_end);
+    command->callback([session, action = kind + "s/" + verb] { Act(*session, action); });
+  }
+}
+
+void AddRecompute(CLI::App& app, const SessionPtr& session) {
+  CLI::App* command = AddCommand(app, session, "recompute", "Assign all flows anew");
+  command->add_flag("--dry-run", session->dry_run, "Only tell which flows would move");
+  command->add_option("--reason", session->reason, "Kept in the audit log");
+  command->add_option("--move-bytes", session->move_bytes,
+                      "How many bytes in flight it may move in all");
+  command->callback([session] { Act(*session, "recompute"); });
+}
+
+void AddReload(CLI::App& app, const SessionPtr& session) {
+  CLI::App* command = AddCommand(app, session, "reload",
+                                 "Let the controller read its configuration and keys again");
+  command->callback([session] {
+    const auto answer = Ask(*session, "POST", "/api/v1/reload");
+    if (answer && !session->json) fmt::print("reloaded: `espalier events` says what\n");
+  });
+}
+
+void AddRollBack(CLI::App& app, const SessionPtr& session) {
+  CLI::App* command = AddCommand(app, session, "rollback",
+                                 "Back to what operators had said at an earlier revision");
+  command->add_option("--to", session->id,
+                      "The revision (default: the one before the last change)");
+  command->add_flag("--dry-run", session->dry_run, "Only tell which flows would move");
+  command->add_option("--reason", session->reason, "Kept in the audit log");
+  command->callback([session] { Act(*session, "rollback"); });
+}
+
+void PrintExplanation(const io::JsonValue& answer) {
+  if (const io::JsonValue* flow = answer.Find("flow")) {
+    for (const auto& [key, value] : flow->members) {
+      fmt::print("{:20} {}\n", key,
+                 value.kind == io::JsonValue::Kind::kBool ? (value.boolean ? "true" : "false")
+                                                          : value.text);
+    }
+  }
+  for (const char* key : {"ends_in_seconds", "port_trust", "known_ports"}) {
+    if (const io::JsonValue* value = answer.Find(key)) fmt::print("{:20} {}\n", key, value->text);
+  }
+  if (const io::JsonValue* paths = answer.Find("paths")) {
+    fmt::print("paths of the pair, and the flows on the busiest link of each:\n");
+    PrintTable({{"VIA", "via"},
+                {"USABLE", "usable"},
+                {"CHOSEN", "chosen"},
+                {"FLOWS", "busiest_link_flows"}},
+               paths->items);
+  }
+}
+
+void AddExplain(CLI::App& app, const SessionPtr& session) {
+  CLI::App* command = AddCommand(app, session, "explain", "Why a flow is on its path");
+  command->add_option("FLOW", session->id, "As `flows` names it: AGENT:NUMBER")->required();
+  command->callback([session] {
+    const auto answer =
+        Ask(*session, "GET", "/api/v1/flows/explain?flow=" + UrlEncode(session->id));
+    if (answer && !session->json) PrintExplanation(*answer);
+  });
+}
+
+// What `job start` is told.
+struct JobOptions {
+  std::string name = "job";
+  std::string ranks;
+  std::string collective = "allreduce";
+  std::uint64_t bytes = 0;
+  bool offload = false;
+  std::string transport = "tcp";
+};
+
+// "h0,h1,...", or a file with a JSON array of names.
+Result<std::vector<std::string>> ReadRanks(const std::string& text) {
+  std::vector<std::string> ranks;
+  if (!std::filesystem::is_regular_file(text)) {
+    for (std::size_t at = 0; at <= text.size();) {
+      const std::size_t end = std::min(text.find(',', at), text.size());
+      ranks.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+    return ranks;
+  }
+  const auto read = io::ReadFile(text);
+  if (!read) return tl::unexpected<Error>(read.error());
+  const auto json = io::ParseJson(*read, text);
+  if (!json) return tl::unexpected<Error>(json.error());
+  for (const io::JsonValue& rank : json->items) ranks.push_back(rank.text);
+  return ranks;
+}
+
+void StartJob(Session& session, const JobOptions& options) {
+  const auto ranks = ReadRanks(options.ranks);
+  if (!ranks) {
+    session.exit_code = Complain(ranks.error().message, 2);
+    return;
+  }
+  io::JsonWriter body;
+  body.BeginObject();
+  body.Key("name").String(options.name);
+  body.Key("ranks").BeginArray();
+  for (const std::string& rank : *ranks) body.String(rank);
+  body.EndArray();
+  body.Key("collective").String(options.collective);
+  body.Key("bytes").Integer(static_cast<std::int64_t>(options.bytes));
+  body.Key("offload").Bool(options.offload);
+  body.Key("transport").String(options.transport);
+  body.EndObject();
+  const std::string target =
+      fmt::format("/api/v1/jobs/start?dry_run={}&reason={}", session.dry_run ? "true" : "false",
+                  UrlEncode(session.reason));
+  const auto answer = Ask(session, "POST", target, true, body.Text());
+  if (answer && !session.json) {
+    fmt::print("job {} {}: {} ranks\n", options.name,
+               session.dry_run ? "could be started" : "started", ranks->size());
+  }
+}
+
+void AddJobStart(CLI::App& group, const SessionPtr& session) {
+  CLI::App* command =
+      AddCommand(group, session, "start", "Run the collective of these ranks on a forest");
+  const auto options = std::make_shared<JobOptions>();
+  command->add_option("NAME", options->name, "Names the job")->capture_default_str();
+  command
+      ->add_option("--ranks", options->ranks,
+                   "Compute nodes, in the order of the ranks: a,b,... or a JSON file")
+      ->required();
+  command->add_option("--collective", options->collective, "What they do; the root is the first")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"allreduce", "allgather", "reduce-scatter", "broadcast", "reduce"}));
+  command->add_option("--bytes", options->bytes, "Of a typical call, for the expected time")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 53U));
+  command->add_flag("--offload", options->offload, "The agents run it, not the programs");
+  command->add_option("--transport", options->transport, "What it goes over: verbs is RoCEv2")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"tcp", "verbs"}));
+  command->add_flag("--dry-run", session->dry_run, "Only tell whether it could be started");
+  command->add_option("--reason", session->reason, "Kept with it, and shown to others");
+  command->callback([session, options] { StartJob(*session, *options); });
+}
+
+// "weight JOB W", "policy list|set|reset": how flows are placed.
+void AddWeight(CLI::App& app, const SessionPtr& session) {
+  CLI::App* command = AddCommand(app, session, "weight", "How fast a job is to be beside others");
+  const auto weight = std::make_shared<std::string>();
+  command->add_option("JOB", session->id, "Its name, as `jobs` has it")->required();
+  command->add_option("WEIGHT", *weight, "1 (as all jobs without a word) to 1000")->required();
+  AddActionOptions(*command, session, true);
+  command->callback(
+      [session, weight] { Act(*session, "jobs/weight?weight=" + UrlEncode(*weight)); });
+}
+
+void AddPolicies(CLI::App& app, const SessionPtr& session) {
+  CLI::App* group = app.add_subcommand("policy", "How flows are placed");
+  group->require_subcommand(1);
+  CLI::App* list = AddCommand(*group, session, "list", "Every policy, and what holds");
+  list->callback([session] {
+    const auto answer = Ask(*session, "GET", "/api/v1/policies");
+    if (!answer || session->json) return;
+    PrintTable({{"POLICY", "policy"},
+                {"VALUE", "value"},
+                {"CONFIGURED", "configured"},
+                {"SET BY", "set_by"}},
+               answer->Find("policies")->items);
+  });
+  CLI::App* set = AddCommand(*group, session, "set", "It holds instead of the configuration");
+  const auto value = std::make_shared<std::string>();
+  set->add_option("POLICY", session->id, "As `policy list` names it")->required();
+  set->add_option("VALUE", *value, "As in the configuration")->required();
+  AddActionOptions(*set, session, true);
+  set->callback([session, value] { Act(*session, "policies/set?value=" + UrlEncode(*value)); });
+  CLI::App* reset = AddCommand(*group, session, "reset", "The configuration holds again");
+  reset->add_option("POLICY", session->id, "As `policy list` names it")->required();
+  AddActionOptions(*reset, session, false);
+  reset->callback([session] { Act(*session, "policies/reset"); });
+}
+
+// "job start", "job stop", "job list": collectives on forests.
+void AddJobs(CLI::App& app, const SessionPtr& session) {
+  CLI::App* group = app.add_subcommand("job", "Jobs whose collective runs on a forest");
+  group->require_subcommand(1);
+  AddJobStart(*group, session);
+  CLI::App* stop = AddCommand(*group, session, "stop", "End a job");
+  stop->add_option("NAME", session->id, "As `job list` names it")->required();
+  stop->add_option("--reason", session->reason, "Kept in the audit log");
+  stop->callback([session] {
+    const auto answer = Ask(
+        *session, "POST",
+        "/api/v1/jobs/stop?id=" + UrlEncode(session->id) + "&reason=" + UrlEncode(session->reason));
+    if (answer && !session->json) fmt::print("job {} stopped\n", session->id);
+  });
+  CLI::App* list = AddCommand(*group, session, "list", "Every job, its state and its forest");
+  list->callback([session] {
+    const auto answer = Ask(*session, "GET", "/api/v1/forests");
+    if (!answer || session->json) return;
+    PrintTable({{"JOB", "job"},
+                {"STATUS", "status"},
+                {"COLLECTIVE", "collective"},
+                {"RANKS", "rank_count"},
+                {"TREES", "trees_per_rank"},
+                {"EDGES", "edges"},
+                {"ALGBW", "algbw_gbps"},
+                {"BOUND", "bound_gbps"},
+                {"DONE", "collectives_done"},
+                {"FAILED", "failures"},
+                {"PROBLEM", "problem"}},
+               answer->Find("forests")->items);
+  });
+}
+
+volatile std::sig_atomic_t g_interrupted = 0;
+
+void PrintEvents(const io::JsonValue& answer) {
+  for (const io::JsonValue& event : answer.Find("events")->items) {
+    fmt::print("{} {} {}\n", event.Find("time")->text, event.Find("kind")->text,
+               event.Find("text")->text);
+  }
+  std::fflush(stdout);
+}
+
+void FollowEvents(Session& session) {
+  std::signal(SIGINT, [](int) { g_interrupted = 1; });
+  std::string since = "0";
+  while (g_interrupted == 0) {
+    const auto answer = Ask(session, "GET", PageTarget("/api/v1/events?since=" + since, ""),
+                            /*print_json=*/false);
+    if (!answer) return;
+    PrintEvents(*answer);
+    const auto& events = answer->Find("events")->items;
+    if (!events.empty()) since = events.back().Find("sequence")->text;
+    if (answer->Find("next") != nullptr) continue;
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+}
+
+void AddEvents(CLI::App& app, const SessionPtr& session) {
+  CLI::App* command = AddCommand(app, session, "events", "What has happened, oldest first");
+  const auto follow = std::make_shared<bool>(false);
+  command->add_flag("--follow", *follow, "Go on with what happens from now, until Ctrl-C");
+  command->callback([session, follow] {
+    if (*follow) return FollowEvents(*session);
+    const auto answer = AskPages(*session, "/api/v1/events?since=0", "events");
+    if (answer && !session->json) PrintEvents(*answer);
+  });
+}
+
+}  // namespace
+
+void AddOperatorCommands(CLI::App& app, int& exit_code) {
+  const auto session = std::make_shared<Session>(exit_code);
+  AddStatus(app, session);
+  AddList(app, session, Length::kLong, "flows", "Every elephant flow, its path and its port",
+          {{"FLOW", "flow"},
+           {"JOB", "job"},
+           {"SOURCE", "source"},
+           {"DESTINATION", "destination"},
+           {"STATUS", "status"},
+           {"VIA", "via"},
+           {"PORT", "source_port"},
+           {"REASON", "reason"},
+           {"REMAINING", "remaining_bytes"}});
+  AddList(app, session, Length::kLong, "links", "Every link, its state and the flows on it",
+          {{"LINK", "id"},
+           {"GBPS", "gbps"},
+           {"STATE", "state"},
+           {"A>B", "flows_a_to_b"},
+           {"B>A", "flows_b_to_a"},
+           {"REASON", "reason"}});
+  AddList(app, session, Length::kLong, "agents", "Every agent that has ever connected",
+          {{"AGENT", "name"},
+           {"CONNECTED", "connected"},
+           {"FLOWS", "flows"},
+           {"PUSHED", "generation"},
+           {"ACKNOWLEDGED", "acknowledged_generation"},
+           {"SILENT", "silent_seconds"}});
+  AddList(app, session, Length::kLong, "plans",
+          "What was pushed to agents: flows, their ports and paths",
+          {{"TIME", "time"},
+           {"FLOW", "flow"},
+           {"JOB", "job"},
+           {"SOURCE", "source"},
+           {"DESTINATION", "destination"},
+           {"PORT", "source_port"},
+           {"VIA", "via"},
+           {"REASON", "reason"}});
+  AddList(app, session, Length::kShort, "predict",
+          "What each job starts next, and how often that was right",
+          {{"JOB", "job"},
+           {"ON", "on"},
+           {"PERIOD", "period_seconds"},
+           {"NEXT IN", "next_in_seconds"},
+           {"+-", "uncertainty_seconds"},
+           {"CONFIDENCE", "confidence"},
+           {"FLOWS", "next_flows"},
+           {"PLANNED", "planned"},
+           {"HIT RATE", "hit_rate"}});
+  AddExplain(app, session);
+  AddEvents(app, session);
+  AddAction(app, session, "fail", "Take it as failed: its flows move at once", true);
+  AddAction(app, session, "restore", "It works again: new flows may use it", false);
+  AddAction(app, session, "drain", "Move its flows away at their next message", true);
+  AddAction(app, session, "undrain", "Use it again", false);
+  AddRecompute(app, session);
+  AddWeight(app, session);
+  AddPolicies(app, session);
+  AddJobs(app, session);
+  AddRollBack(app, session);
+  AddReload(app, session);
+  AddList(app, session, Length::kShort, "intents", "What operators have said and is in force",
+          {{"WHAT", "what"},
+           {"ID", "id"},
+           {"VALUE", "value"},
+           {"ACTOR", "actor"},
+           {"SINCE", "since"},
+           {"UNTIL", "until"},
+           {"REASON", "reason"}});
+  AddList(app, session, Length::kShort, "audit", "Who did what, when, and what it moved",
+          {{"TIME", "time"},
+           {"ACTOR", "actor"},
+           {"ACTION", "action"},
+           {"TARGET", "target"},
+           {"RESULT", "result"},
+           {"MOVED", "moved"},
+           {"REVISION", "revision"},
+           {"REASON", "reason"},
+           {"DETAIL", "detail"}});
+}
+
+}  // namespace espalier::cli

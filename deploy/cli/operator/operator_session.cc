@@ -1,0 +1,234 @@
+#include "deploy/cli/operator/operator_session.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/http/http.h"
+#include "common/identity/trusted_files.h"
+#include "common/terminal/table.h"
+
+namespace espalier::cli {
+namespace {
+
+constexpr const char* kDefaultController = "unix:/run/espalier-controller/controller.sock";
+// Where controllers of the first release listen.
+constexpr const char* kEarlierController = "unix:/run/espalier/controller.sock";
+constexpr std::string_view kUnixScheme = "unix:";
+constexpr Duration kTimeout = std::chrono::seconds(10);
+
+// An option, else the environment's, else the fallback.
+std::string Choose(const std::string& option, const char* variable, const std::string& fallback) {
+  if (!option.empty()) return option;
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0' ? value : fallback;
+}
+
+std::string ControllerAddress(const Session& session) {
+  const bool is_at_default = ::access(kDefaultController + kUnixScheme.size(), F_OK) == 0;
+  const bool is_earlier =
+      !is_at_default && ::access(kEarlierController + kUnixScheme.size(), F_OK) == 0;
+  return Choose(session.controller, "ESPALIER_CONTROLLER",
+                is_earlier ? kEarlierController : kDefaultController);
+}
+
+// The token that the controller wants over TCP, and whom to believe over TLS.
+Result<io::HttpAccess> AccessOf(const Session& session) {
+  io::HttpAccess access{.ca_file = Choose(session.ca_file, "ESPALIER_CA_FILE", "")};
+  std::string token = Choose("", "ESPALIER_TOKEN", "");
+  const std::string file = Choose(session.token_file, "ESPALIER_TOKEN_FILE", "");
+  if (!session.token_file.empty() || token.empty()) {
+    if (file.empty()) return access;
+    Result<std::string> read = identity::ReadSecretFile(file);
+    if (!read) return Propagate(read);
+    token = read->substr(0, read->find_first_of("\r\n"));
+  }
+  access.headers.emplace_back("Authorization", "Bearer " + token);
+  return access;
+}
+
+// An answer other than 200. What is so already is done: there was nothing to do.
+int ComplainOfAnswer(const io::JsonValue& answer, int status, const std::string& address) {
+  const io::JsonValue* error = answer.Find("error");
+  const io::JsonValue* code = error != nullptr ? error->Find("code") : nullptr;
+  const io::JsonValue* message = error != nullptr ? error->Find("message") : nullptr;
+  if (code == nullptr || message == nullptr) {
+    return Complain(fmt::format("{} says {}", address, status), 1);
+  }
+  if (code->text == ErrorCodeName(ErrorCode::kAlreadyExists)) return Complain(message->text, 0);
+  return Complain(message->text, status == 400 ? 2 : 1);
+}
+
+// "max load 3 (before: 4), bound 3: optimal"
+void PrintLoads(const io::JsonValue& answer) {
+  const io::JsonValue* before = answer.Find("max_load_before");
+  const io::JsonValue* load = answer.Find("max_load");
+  const io::JsonValue* bound = answer.Find("lower_bound");
+  const io::JsonValue* optimal = answer.Find("optimal");
+  if (before == nullptr || load == nullptr || bound == nullptr || optimal == nullptr) return;
+  fmt::print("max load {} (before: {}), bound {}{}\n", load->text, before->text, bound->text,
+             optimal->boolean ? " (optimal)" : "");
+}
+
+void PrintMoves(const Session& session, const io::JsonValue& answer) {
+  if (const io::JsonValue* moves = answer.Find("moves"); moves && !moves->items.empty()) {
+    PrintTable({{"FLOW", "flow"}, {"JOB", "job"}, {"FROM", "from"}, {"TO", "to"}}, moves->items);
+  }
+  const io::JsonValue* moved = answer.Find("moved");
+  const io::JsonValue* version = answer.Find("version");
+  const io::JsonValue* bytes = answer.Find("moved_bytes");
+  fmt::print("{} {} flows with {} bytes in flight (topology version {})\n",
+             session.dry_run ? "would move" : "moved", moved != nullptr ? moved->text : "?",
+             bytes != nullptr ? bytes->text : "?", version != nullptr ? version->text : "?");
+  if (const io::JsonValue* forests = answer.Find("forests"); forests && forests->text != "0") {
+    fmt::print("makes {} forests anew (`espalier job list`)\n", forests->text);
+  }
+  PrintLoads(answer);
+}
+
+io::JsonValue* FindMember(io::JsonValue& object, std::string_view key) {
+  const auto found =
+      std::ranges::find_if(object.members, [&](const auto& one) { return one.first == key; });
+  return found == object.members.end() ? nullptr : &found->second;
+}
+
+// Takes the name of the next page from a page; "" where none follows.
+std::string TakeNext(io::JsonValue& page) {
+  std::string next;
+  std::erase_if(page.members, [&](const auto& member) {
+    if (member.first != "next") return false;
+    next = member.second.text;
+    return true;
+  });
+  return next;
+}
+
+}  // namespace
+
+CLI::App* AddCommand(CLI::App& app, const SessionPtr& session, const std::string& name,
+                     const std::string& help) {
+  CLI::App* command = app.add_subcommand(name, help);
+  command->add_option(
+      "--controller", session->controller,
+      "Its API: unix:/path, host:port or https://host:port (default $ESPALIER_CONTROLLER, else " +
+          std::string(kDefaultController) + ")");
+  command->add_option("--token-file", session->token_file,
+                      "Its token for host:port (default $ESPALIER_TOKEN, $ESPALIER_TOKEN_FILE)");
+  command->add_option("--ca", session->ca_file,
+                      "Whom to believe over https (PEM; default $ESPALIER_CA_FILE, the system)");
+  command->add_flag("--json", session->json, "One JSON object on standard output");
+  return command;
+}
+
+std::string UrlEncode(std::string_view text) {
+  std::string encoded;
+  for (const char c : text) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' ||
+                       c == '.' || c == '~';
+    encoded += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return encoded;
+}
+
+int Complain(const std::string& message, int code) {
+  fmt::print(stderr, "espalier: {}\n", message);
+  return code;
+}
+
+Result<io::HttpResponse> Send(const Session& session, const std::string& method,
+                              const std::string& target, const std::string& body) {
+  const Result<io::HttpAccess> access = AccessOf(session);
+  if (!access) return Fail(ErrorCode::kInvalidArgument, access.error().message);
+  auto response =
+      io::HttpFetch(ControllerAddress(session), method, target, body, kTimeout, *access);
+  if (response) return response;
+  return Fail(
+      response.error().code,
+      fmt::format("{} (is the controller running? --controller or ESPALIER_CONTROLLER names it)",
+                  response.error().message));
+}
+
+std::optional<io::JsonValue> TakeAnswer(Session& session, const io::HttpResponse& response) {
+  const std::string address = ControllerAddress(session);
+  auto parsed = io::ParseJson(response.body, address);
+  if (!parsed) {
+    session.exit_code = Complain(parsed.error().message, 1);
+    return std::nullopt;
+  }
+  if (response.status != 200) {
+    session.exit_code = ComplainOfAnswer(*parsed, response.status, address);
+    return std::nullopt;
+  }
+  session.exit_code = 0;
+  return std::move(*parsed);
+}
+
+std::optional<io::JsonValue> Ask(Session& session, const std::string& method,
+                                 const std::string& target, bool print_json,
+                                 const std::string& body) {
+  const auto response = Send(session, method, target, body);
+  if (!response) {
+    const bool is_ours = response.error().code == ErrorCode::kInvalidArgument;
+    session.exit_code = Complain(response.error().message, is_ours ? 2 : 1);
+    return std::nullopt;
+  }
+  auto answer = TakeAnswer(session, *response);
+  if (answer && session.json && print_json) fmt::print("{}\n", response->body);
+  return answer;
+}
+
+std::string PageTarget(const std::string& target, const std::string& after) {
+  const char sign = target.find('?') == std::string::npos ? '?' : '&';
+  std::string page = fmt::format("{}{}limit={}", target, sign, kItemsPerPage);
+  if (!after.empty()) page += "&after=" + UrlEncode(after);
+  return page;
+}
+
+std::optional<io::JsonValue> AskPages(Session& session, const std::string& target,
+                                      const std::string& name) {
+  std::vector<io::JsonValue> items;
+  std::string after;
+  while (true) {
+    auto page = Ask(session, "GET", PageTarget(target, after), /*print_json=*/false);
+    if (!page) return std::nullopt;
+    io::JsonValue* const array = FindMember(*page, name);
+    if (array == nullptr) {
+      session.exit_code = Complain(fmt::format("the controller's answer has no \"{}\"", name), 1);
+      return std::nullopt;
+    }
+    std::ranges::move(array->items, std::back_inserter(items));
+    const std::string next = TakeNext(*page);
+    if (!next.empty() && next == after) {
+      session.exit_code = Complain("the controller names the same page twice", 1);
+      return std::nullopt;
+    }
+    if (next.empty()) {
+      FindMember(*page, name)->items = std::move(items);
+      if (session.json) fmt::print("{}\n", io::JsonWriter().Value(*page).Text());
+      return page;
+    }
+    after = next;
+  }
+}
+
+void Act(Session& session, const std::string& action) {
+  std::string target = "/api/v1/" + action + (action.find('?') == std::string::npos ? "?" : "&") +
+                       "dry_run=" + (session.dry_run ? "true" : "false");
+  if (!session.id.empty()) {
+    target += (action == "rollback" ? "&to=" : "&id=") + UrlEncode(session.id);
+  }
+  if (!session.reason.empty()) target += "&reason=" + UrlEncode(session.reason);
+  if (session.move_bytes) target += fmt::format("&move_bytes={}", *session.move_bytes);
+  if (!session.until.empty()) target += "&until=" + UrlEncode(session.until);
+  const auto answer = Ask(session, "POST", target);
+  if (answer && !session.json) PrintMoves(session, *answer);
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,120 @@
+#include "deploy/cli/operator/report_commands.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "deploy/cli/operator/operator_session.h"
+
+namespace espalier::cli {
+namespace {
+
+constexpr std::size_t kMostBytes = 64 * 1024;  // of one request, but for its last line
+constexpr auto kRetryInterval = std::chrono::seconds(1);
+
+struct Feed {
+  std::string file = "-";
+  bool follow = false;
+};
+
+// Waits for a line; more that have come with it are taken along. Empty at the end.
+std::string NextLines(std::istream& input) {
+  std::string lines;
+  std::string line;
+  while (std::getline(input, line)) {
+    lines += line + "\n";
+    if (input.rdbuf()->in_avail() <= 0 || lines.size() >= kMostBytes) break;
+  }
+  return lines;
+}
+
+// The controller's answer. A feed that is followed waits for a controller that does not answer.
+Result<io::HttpResponse> Deliver(const Session& session, bool follow, const std::string& lines) {
+  bool told = false;
+  while (true) {
+    auto response = Send(session, "POST", "/api/v1/links/report", lines);
+    const bool is_away = !response && response.error().code != ErrorCode::kInvalidArgument;
+    if (!follow || !is_away) return response;
+    if (!std::exchange(told, true)) Complain(response.error().message + "; waiting for it", 1);
+    std::this_thread::sleep_for(kRetryInterval);
+  }
+}
+
+void Report(Session& session, const Feed& feed) {
+  std::ifstream file;
+  if (feed.file != "-") file.open(feed.file);
+  if (feed.file != "-" && !file) {
+    session.exit_code = Complain("cannot read " + feed.file, 2);
+    return;
+  }
+  std::ios::sync_with_stdio(false);  // standard input tells how much there is
+  std::istream& input = feed.file == "-" ? std::cin : file;
+  int worst = 0;
+  std::int64_t taken = 0;
+  for (std::string lines = NextLines(input); !lines.empty(); lines = NextLines(input)) {
+    const auto response = Deliver(session, feed.follow, lines);
+    if (!response) {
+      session.exit_code = Complain(response.error().message, 1);
+      return;
+    }
+    const auto answer = TakeAnswer(session, *response);
+    worst = std::max(worst, session.exit_code);
+    if (answer) taken += std::stoll(answer->Find("taken")->text);
+    if (!answer && !feed.follow) return;
+  }
+  session.exit_code = worst;
+  if (session.json) {
+    fmt::print("{{\"taken\":{}}}\n", taken);
+  } else {
+    fmt::print("{} reports taken\n", taken);
+  }
+}
+
+void Declare(Session& session, const std::string& name) {
+  std::ifstream file;
+  if (name != "-") file.open(name);
+  if (name != "-" && !file) {
+    session.exit_code = Complain("cannot read " + name, 2);
+    return;
+  }
+  std::istream& input = name == "-" ? std::cin : file;
+  const std::string schedule(std::istreambuf_iterator<char>(input), {});
+  const auto answer = Ask(session, "POST", "/api/v1/jobs/schedule", true, schedule);
+  if (answer && !session.json) fmt::print("{} flows taken\n", answer->Find("taken")->text);
+}
+
+}  // namespace
+
+void AddReportCommands(CLI::App& app, int& exit_code) {
+  const auto session = std::make_shared<Session>(exit_code);
+  CLI::App* report = app.add_subcommand("report", "Tell the controller what others have seen");
+  report->require_subcommand(1);
+  CLI::App* links = AddCommand(*report, session, "links",
+                               "Which links between switches went down or came up, as lines "
+                               "{\"link\": ID, \"up\": false, \"source\": \"gnmi\"}");
+  const auto feed = std::make_shared<Feed>();
+  links->add_option("FILE", feed->file, "The lines; - is standard input, until its end")
+      ->capture_default_str();
+  links->add_flag("--follow", feed->follow,
+                  "A feed that goes on: wait for a controller that is away, and go on after lines "
+                  "that it refused");
+  links->callback([session, feed] { Report(*session, *feed); });
+  CLI::App* schedule =
+      AddCommand(*report, session, "schedule",
+                 "What a job will start together, as its scheduler or profiler "
+                 "knows: {\"job\": NAME, \"flows\": [[NIC, NIC], ...], \"bytes\": OF "
+                 "EACH, \"period_us\": N, \"transport\": \"verbs\" or \"tcp\"}");
+  const auto file = std::make_shared<std::string>("-");
+  schedule->add_option("FILE", *file, "The JSON; - is standard input")->capture_default_str();
+  schedule->callback([session, file] { Declare(*session, *file); });
+}
+
+}  // namespace espalier::cli

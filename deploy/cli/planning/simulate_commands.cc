@@ -1,0 +1,272 @@
+#include "deploy/cli/planning/simulate_commands.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/files/command_result.h"
+#include "common/files/json.h"
+#include "common/files/topology_file.h"
+#include "common/terminal/interrupt.h"
+#include "common/terminal/progress.h"
+#include "common/terminal/table.h"
+#include "controller/offline/evaluation/paper_evaluation.h"
+#include "controller/offline/evaluation/schemes.h"
+#include "controller/offline/evaluation/solver.h"
+#include "controller/offline/files/job_file.h"
+#include "deploy/cli/planning/foresight_commands.h"
+
+namespace espalier::cli {
+namespace {
+
+using controller::JobOutcome;
+using controller::Workload;
+
+constexpr std::uint64_t kMaxSeeds = 1000;
+
+struct Request {
+  std::string topology;
+  std::string jobs;
+  std::string algorithms = "optimal";
+  int failed_spines = 0;
+  std::uint32_t split = 1;
+  std::uint64_t seeds = 1;
+  std::string live_flows = "open";
+  bool json = false;
+};
+
+std::vector<Scheme> ListSchemes(const std::vector<Algorithm>& algorithms, const Request& request) {
+  std::vector<Scheme> schemes;
+  for (const Algorithm algorithm : algorithms) {
+    const std::uint64_t seeds = algorithm == Algorithm::kEcmp ? request.seeds : 1;
+    for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+      schemes.push_back({algorithm, request.split, seed});
+    }
+  }
+  return schemes;
+}
+
+void WriteJob(io::JsonWriter& json, const controller::Job& job, const JobOutcome& outcome) {
+  json.BeginObject().Key("job").String(job.id).Key("model").String(job.model);
+  json.Key("allreduce_seconds").Double(outcome.allreduce_seconds);
+  json.Key("mean_flow_completion_seconds").Double(outcome.mean_completion_seconds);
+  json.Key("mean_throughput_gbps").Double(outcome.mean_throughput_gbps);
+  json.Key("flows").Integer(outcome.flows);
+  json.Key("epoch_seconds").BeginArray();
+  for (const double seconds : outcome.epoch_seconds) json.Double(seconds);
+  json.EndArray().EndObject();
+}
+
+std::string FormatRuns(const Workload& workload, const Request& request,
+                       const std::vector<SchemeRun>& runs) {
+  io::JsonWriter json;
+  json.BeginObject().Key("topology").String(request.topology);
+  json.Key("failed_spines").Integer(request.failed_spines);
+  json.Key("runs").BeginArray();
+  for (const SchemeRun& run : runs) {
+    json.BeginObject().Key("algorithm").String(AlgorithmName(run.scheme.algorithm));
+    json.Key("split").Integer(run.scheme.split);
+    json.Key("seed").Integer(static_cast<std::int64_t>(run.scheme.seed));
+    json.Key("max_link_load").Double(run.outcome.max_link_load);
+    json.Key("assignments").Integer(run.outcome.assignments);
+    json.Key("assigned_flows").Integer(run.outcome.assigned_flows);
+    json.Key("microseconds_per_assignment").Double(TypicalMicroseconds(run.assignment_seconds));
+    json.Key("simulated_seconds").Double(run.outcome.end_seconds);
+    json.Key("events").Integer(run.outcome.events);
+    json.Key("wall_seconds").Double(run.wall_seconds);
+    json.Key("jobs").BeginArray();
+    for (std::size_t j = 0; j < run.outcome.jobs.size(); ++j) {
+      WriteJob(json, workload.jobs()[j], run.outcome.jobs[j]);
+    }
+    json.EndArray().EndObject();
+  }
+  json.EndArray().EndObject();
+  return json.Text();
+}
+
+io::JsonValue MakeRow(const std::vector<std::pair<std::string, std::string>>& cells) {
+  io::JsonValue row;
+  row.kind = io::JsonValue::Kind::kObject;
+  for (const auto& [key, text] : cells) {
+    io::JsonValue value;
+    value.kind = io::JsonValue::Kind::kString;
+    value.text = text;
+    row.members.emplace_back(key, std::move(value));
+  }
+  return row;
+}
+
+io::JsonValue MakeJobRow(const std::string& scheme, const SchemeRun& run,
+                         const controller::Job& job, const JobOutcome& outcome) {
+  return MakeRow({{"scheme", scheme},
+                  {"split", fmt::format("{}", run.scheme.split)},
+                  {"job", job.id},
+                  {"model", job.model},
+                  {"allreduce", fmt::format("{:.4f}", outcome.allreduce_seconds)},
+                  {"completion", fmt::format("{:.4f}", outcome.mean_completion_seconds)},
+                  {"gbps", fmt::format("{:.2f}", outcome.mean_throughput_gbps)},
+                  {"load", fmt::format("{:.4g}", run.outcome.max_link_load)},
+                  {"assignments", fmt::format("{}", run.outcome.assignments)},
+                  {"time", fmt::format("{:.1f}", TypicalMicroseconds(run.assignment_seconds))}});
+}
+
+// Runs of one algorithm with several seeds: those with the least, the middle and the greatest
+// all-reduce time of the job.
+void AddSeedRows(const Workload& workload, std::vector<const SchemeRun*> runs,
+                 std::vector<io::JsonValue>& rows) {
+  const std::string name(AlgorithmName(runs.front()->scheme.algorithm));
+  for (std::size_t j = 0; j < workload.jobs().size(); ++j) {
+    std::ranges::sort(runs, {},
+                      [j](const SchemeRun* run) { return run->outcome.jobs[j].allreduce_seconds; });
+    const std::pair<const char*, const SchemeRun*> picks[] = {
+        {" least", runs.front()},
+        {" median", runs[(runs.size() - 1) / 2]},
+        {" greatest", runs.back()},
+    };
+    for (const auto& [which, run] : picks) {
+      rows.push_back(MakeJobRow(name + which, *run, workload.jobs()[j], run->outcome.jobs[j]));
+    }
+  }
+}
+
+void PrintRuns(const Workload& workload, const std::vector<SchemeRun>& runs) {
+  std::vector<io::JsonValue> rows;
+  for (std::size_t i = 0; i < runs.size();) {
+    std::vector<const SchemeRun*> same;
+    for (; i < runs.size() && (same.empty() || runs[i].scheme.seed > 0); ++i) {
+      same.push_back(&runs[i]);
+    }
+    if (same.size() > 1) {
+      AddSeedRows(workload, same, rows);
+      continue;
+    }
+    const std::string name(AlgorithmName(same[0]->scheme.algorithm));
+    for (std::size_t j = 0; j < workload.jobs().size(); ++j) {
+      rows.push_back(MakeJobRow(name, *same[0], workload.jobs()[j], same[0]->outcome.jobs[j]));
+    }
+  }
+  PrintTable({{"ALGORITHM", "scheme"},
+              {"SPLIT", "split"},
+              {"JOB", "job"},
+              {"MODEL", "model"},
+              {"ALLREDUCE_S", "allreduce"},
+              {"FLOW_COMPLETION_S", "completion"},
+              {"FLOW_GBPS", "gbps"},
+              {"MAX_LOAD", "load"},
+              {"ASSIGNMENTS", "assignments"},
+              {"US_EACH", "time"}},
+             rows);
+}
+
+int RunSimulate(const Request& request) {
+  const auto algorithms = ParseAlgorithms(request.algorithms);
+  if (!algorithms) return io::Complain(algorithms.error());
+  auto topology = io::ReadTopologyFile(request.topology);
+  if (!topology) return io::Complain(topology.error());
+  if (auto failed = FailLastSpines(*topology, request.failed_spines); !failed) {
+    return io::Complain(failed.error());
+  }
+  auto jobs = files::ReadJobs(request.jobs, *topology);
+  if (!jobs) return io::Complain(jobs.error());
+  const auto workload = Workload::Build(*topology, std::move(*jobs));
+  if (!workload) return io::Complain(workload.error());
+
+  const Interrupt interrupt;
+  controller::SimulationOptions options;
+  options.is_cancelled = [&interrupt] { return interrupt.IsRequested(); };
+  if (request.live_flows == "unfinished") options.live_flows = controller::LiveFlows::kUnfinished;
+  SchemeRunner runner(*topology, *workload, SolveWithCbc);
+  const std::vector<Scheme> schemes = ListSchemes(*algorithms, request);
+  std::vector<SchemeRun> runs;
+  {
+    Progress progress("simulation", static_cast<int>(schemes.size()));
+    for (const Scheme& scheme : schemes) {
+      progress.Next(AlgorithmName(scheme.algorithm));
+      auto run = runner.Run(scheme, options);
+      if (!run) return io::Complain(run.error());
+      runs.push_back(std::move(*run));
+    }
+  }
+  if (request.json) {
+    fmt::print("{}\n", FormatRuns(*workload, request, runs));
+  } else {
+    PrintRuns(*workload, runs);
+  }
+  return 0;
+}
+
+void AddPaper(CLI::App& group, int& exit_code) {
+  auto request = std::make_shared<PaperRequest>();
+  CLI::App* command = group.add_subcommand(
+      "paper", "The evaluation of \"Routing for Large ML Models\": quality table, figures 4 to 8");
+  command
+      ->add_option("--jobs", request->jobs,
+                   "Folder with concurrent_jobs_J/ring_size_R/job_N-MODEL.txt")
+      ->required();
+  command
+      ->add_option("-o,--output", request->output,
+                   "Folder for evaluation.md, evaluation.json and the figures (SVG)")
+      ->required();
+  command->add_option("--seeds", request->seeds, "Seeds of ecmp")
+      ->capture_default_str()
+      ->check(CLI::Range(std::uint64_t{1}, kMaxSeeds));
+  command->add_flag("--ilp", request->with_ilp, "Also the integer program (needs cbc; slow)");
+  command->add_flag("--json", request->json, "The results as one JSON object, on standard output");
+  command->callback([request, &exit_code] {
+    const Interrupt interrupt;
+    const auto done = EvaluatePaper(*request, [&interrupt] { return interrupt.IsRequested(); });
+    exit_code = done ? 0 : io::Complain(done.error());
+  });
+}
+
+}  // namespace
+
+void AddSimulateCommands(CLI::App& app, int& exit_code) {
+  auto request = std::make_shared<Request>();
+  CLI::App* command = app.add_subcommand(
+      "simulate", "Training jobs on a fabric, flow by flow, under schemes of path assignment");
+  CLI::Option* topology = command->add_option("--topology", request->topology, "Topology file");
+  CLI::Option* jobs = command->add_option(
+      "--jobs", request->jobs, "Job file (JSON, or floodns's .txt), or a folder of them");
+  command
+      ->add_option("--algorithm", request->algorithms,
+                   "greedy, optimal, annealing, ilp, ecmp, ideal; several with commas; all (but "
+                   "ilp)")
+      ->capture_default_str();
+  command
+      ->add_option("--failed-spines", request->failed_spines,
+                   "The last N spines are out of service")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--split", request->split, "Paths a flow is split over")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, controller::kMaxWays));
+  command->add_option("--seeds", request->seeds, "Seeds of ecmp")
+      ->capture_default_str()
+      ->check(CLI::Range(std::uint64_t{1}, kMaxSeeds));
+  command
+      ->add_option("--live-flows", request->live_flows,
+                   "Which flows are assigned paths: open (also those between two rounds) or "
+                   "unfinished")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"open", "unfinished"}));
+  command->add_flag("--json", request->json, "One JSON object on standard output");
+  command->require_subcommand(0, 1);
+  AddPaper(*command, exit_code);
+  AddForesightReplay(*command, exit_code);
+  command->callback([request, command, topology, jobs, &exit_code] {
+    if (!command->get_subcommands().empty()) return;
+    for (const CLI::Option* option : {topology, jobs}) {
+      if (option->empty()) throw CLI::RequiredError(option->get_name());
+    }
+    exit_code = RunSimulate(*request);
+  });
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,247 @@
+#include "deploy/cli/program/program_commands.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "collective/algorithms/algorithm.h"
+#include "collective/program/files/msccl_xml.h"
+#include "collective/program/files/mscclpp_json.h"
+#include "collective/program/files/program_file.h"
+#include "collective/program/program_bytes.h"
+#include "collective/program/verifier/verifier.h"
+#include "common/files/command_result.h"
+#include "common/files/json.h"
+
+namespace espalier::program {
+namespace {
+
+constexpr int kMscclSlots = 2;
+constexpr int kMaxSlots = 1 << 20;
+
+// Says what is wrong with a program, by the name of its file.
+int Refuse(const std::string& file, const Violation& violation) {
+  fmt::print(stderr, "espalier: {}: {}\n", file, violation.message);
+  return io::kExitFailed;
+}
+
+Result<std::string> Format(const Program& program, const std::string& form, int ranks_per_node) {
+  if (form == "json") return FormatProgramJson(program);
+  if (form == "bytes") return EncodeProgram(program);
+  if (form == "mscclpp-json") return FormatMscclppJson(program, {.ranks_per_node = ranks_per_node});
+  const Verdict verdict = Verify(program, {.fifo_slots = kMscclSlots});
+  if (verdict.violation) {
+    return Fail(ErrorCode::kUnsupported,
+                fmt::format("with MSCCL's {} slots: {}", kMscclSlots, verdict.violation->message));
+  }
+  return FormatMscclXml(program);
+}
+
+struct MakeRequest {
+  std::string algorithm;
+  algorithms::AlgorithmOptions options;
+  std::string placement;
+  std::string form = "json";
+  std::string output;
+};
+
+int Make(MakeRequest request) {
+  if (!request.placement.empty()) {
+    request.options.placement = Placement{.in_place = request.placement == "in-place",
+                                          .out_of_place = request.placement == "out-of-place"};
+  }
+  const auto made = algorithms::MakeAlgorithm(request.algorithm, request.options);
+  if (!made) return io::Complain(made.error());
+  const Verdict verdict = Verify(*made, {.fifo_slots = request.options.fifo_slots});
+  if (verdict.violation) return Refuse(request.algorithm, *verdict.violation);
+  const auto text = Format(*made, request.form, request.options.ranks_per_node);
+  return text ? io::WriteOutput(*text, request.output) : io::Complain(text.error());
+}
+
+std::string ListAlgorithms() {
+  std::string text = "Algorithms (options beyond --ranks):\n";
+  for (const auto& one : algorithms::Algorithms()) {
+    text += fmt::format("  {:<32} {}{}\n", one.name, one.summary,
+                        one.takes.empty() ? "" : fmt::format(" ({})", one.takes));
+  }
+  return text;
+}
+
+void AddMake(CLI::App& group, int& exit_code) {
+  auto* command = group.add_subcommand("make", "Make the program of a known algorithm");
+  command->footer(ListAlgorithms());
+  auto request = std::make_shared<MakeRequest>();
+  auto& options = request->options;
+  command->add_option("algorithm", request->algorithm, "Its name")->required();
+  command->add_option("--ranks", options.ranks, "Number of ranks")->required();
+  command->add_option("--root", options.root, "Root of a broadcast, reduce or barrier");
+  command->add_option("--base", options.base, "Most members of a group of bcube");
+  command->add_option("--ranks-per-node", options.ranks_per_node, "Ranks of one node (0: all)");
+  command->add_option("--pieces", options.pieces, "Pieces of what is pipelined (0: as it likes)");
+  command->add_option("--steps", options.steps, "Steps of pairwise-exchange (0: lg of the ranks)");
+  command->add_option("--counts", options.counts, "Chunks of each rank of a reduce-scatter")
+      ->delimiter(',');
+  command->add_option("--instances", options.instances, "Parts that move in parallel");
+  command->add_option("--fifo-depth", options.fifo_slots, "Messages that a connection holds")
+      ->check(CLI::Range(1, kMaxSlots));
+  command->add_option("--placement", request->placement, "Buffers of the calls that it serves")
+      ->check(CLI::IsMember({"in-place", "out-of-place"}));
+  command->add_option("--to", request->form, "Form of the file")
+      ->check(CLI::IsMember({"json", "msccl-xml", "mscclpp-json", "bytes"}))
+      ->capture_default_str();
+  command->add_option("-o,--output", request->output, "File to write instead of standard output");
+  command->callback([request, &exit_code] { exit_code = Make(*request); });
+}
+
+struct FileRequest {
+  std::string file;
+  int fifo_slots = kMscclSlots;
+  bool json = false;
+  std::string form;
+  int ranks_per_node = 0;
+  std::string output;
+};
+
+void WriteVerdict(const Program& program, const Verdict& verdict, io::JsonWriter& writer) {
+  const Violation none{.rank = -1};
+  const Violation& violation = verdict.violation ? *verdict.violation : none;
+  writer.Key("name").String(program.name);
+  writer.Key("collective").String(CollectiveKindName(program.collective.kind));
+  writer.Key("ranks").Integer(program.collective.ranks);
+  writer.Key("valid").Bool(!verdict.violation);
+  writer.Key("violation").BeginObject();
+  writer.Key("kind").String(verdict.violation ? ViolationKindName(violation.kind) : "");
+  writer.Key("rank").Integer(violation.rank).Key("block").Integer(violation.block);
+  writer.Key("step").Integer(violation.step).Key("message").String(violation.message).EndObject();
+  writer.Key("needed_fifo_depth").Integer(verdict.violation ? 0 : verdict.needed_slots);
+  writer.Key("same_bits").Bool(!verdict.violation && verdict.same_bits);
+  writer.Key("has_postcondition").Bool(!verdict.violation && verdict.has_postcondition);
+  writer.Key("root").Integer(verdict.violation ? kNoRoot : verdict.root);
+}
+
+int VerifyFile(const FileRequest& request) {
+  const auto program = ReadProgramFile(request.file);
+  if (!program) return io::Complain(program.error());
+  const Verdict verdict = Verify(*program, {.fifo_slots = request.fifo_slots});
+  if (request.json) {
+    io::JsonWriter writer;
+    writer.BeginObject();
+    WriteVerdict(*program, verdict, writer);
+    writer.EndObject();
+    fmt::print("{}\n", writer.Text());
+    return verdict.violation ? io::kExitFailed : 0;
+  }
+  if (verdict.violation) return Refuse(request.file, *verdict.violation);
+  fmt::print("{}: right: {} of {} ranks, FIFO depth {} suffices{}{}\n", request.file,
+             CollectiveKindName(program->collective.kind), program->collective.ranks,
+             verdict.needed_slots,
+             verdict.same_bits ? "" : ", bits of floating point differ between ranks",
+             verdict.has_postcondition ? "" : "; what it computes is not said, so not checked");
+  return 0;
+}
+
+void ShowText(const Program& program, const Verdict& verdict) {
+  const CollectiveSpec& spec = program.collective;
+  std::size_t most_blocks = 0;
+  for (const RankProgram& rank : program.ranks) {
+    most_blocks = std::max(most_blocks, rank.blocks.size());
+  }
+  fmt::print("{}: {} of {} ranks, {} chunk{}\n", program.name, CollectiveKindName(spec.kind),
+             spec.ranks, spec.chunks, spec.chunks == 1 ? "" : "s");
+  fmt::print("calls        {}{}{}\n", program.placement.in_place ? "in place" : "",
+             program.placement.in_place && program.placement.out_of_place ? ", " : "",
+             program.placement.out_of_place ? "out of place" : "");
+  fmt::print("channels     {}\nblocks       at most {} a rank\nsteps        {} of all ranks\n",
+             CountChannels(program), most_blocks, CountSteps(program));
+  if (verdict.violation) {
+    fmt::print("wrong        {}\n", verdict.violation->message);
+    return;
+  }
+  const Cost cost = MeasureCost(program);
+  const double chunks = spec.chunks;
+  fmt::print("FIFO depth   {} suffices\n", verdict.needed_slots);
+  fmt::print("latency      {} steps of communication\n", cost.steps);
+  fmt::print("on the wire  {} messages; at most {:.4g} of the data by one rank, {:.4g} by all\n",
+             cost.messages, static_cast<double>(cost.most_chunks_sent) / chunks,
+             static_cast<double>(cost.total_chunks_sent) / chunks);
+}
+
+int ShowFile(const FileRequest& request) {
+  const auto program = ReadProgramFile(request.file);
+  if (!program) return io::Complain(program.error());
+  const Verdict verdict = Verify(*program, {.fifo_slots = request.fifo_slots});
+  if (!request.json) {
+    ShowText(*program, verdict);
+    return 0;
+  }
+  const Cost cost = verdict.violation ? Cost() : MeasureCost(*program);
+  io::JsonWriter writer;
+  writer.BeginObject();
+  WriteVerdict(*program, verdict, writer);
+  writer.Key("chunks").Integer(program->collective.chunks);
+  writer.Key("in_place").Bool(program->placement.in_place);
+  writer.Key("out_of_place").Bool(program->placement.out_of_place);
+  writer.Key("channels").Integer(CountChannels(*program));
+  writer.Key("program_steps").Integer(CountSteps(*program));
+  writer.Key("communication_steps").Integer(cost.steps);
+  writer.Key("messages").Integer(cost.messages);
+  writer.Key("most_chunks_sent").Integer(cost.most_chunks_sent);
+  writer.Key("total_chunks_sent").Integer(cost.total_chunks_sent).EndObject();
+  fmt::print("{}\n", writer.Text());
+  return 0;
+}
+
+int ConvertFile(const FileRequest& request) {
+  const auto program = ReadProgramFile(request.file);
+  if (!program) return io::Complain(program.error());
+  const Verdict verdict = Verify(*program, {.fifo_slots = request.fifo_slots});
+  if (verdict.violation) return Refuse(request.file, *verdict.violation);
+  const auto text = Format(*program, request.form, request.ranks_per_node);
+  if (!text) return io::Complain({text.error().code, request.file + ": " + text.error().message});
+  return io::WriteOutput(*text, request.output);
+}
+
+CLI::App* AddFileCommand(CLI::App& group, const char* name, const char* help,
+                         const std::shared_ptr<FileRequest>& request) {
+  auto* command = group.add_subcommand(name, help);
+  command->add_option("file", request->file, "Program: JSON, or XML of MSCCL or RCCL")->required();
+  command->add_option("--fifo-depth", request->fifo_slots, "Messages that a connection holds")
+      ->check(CLI::Range(1, kMaxSlots))
+      ->capture_default_str();
+  return command;
+}
+
+}  // namespace
+
+void AddProgramCommands(CLI::App& app, int& exit_code) {
+  auto* group = app.add_subcommand("program", "Collective programs: make, verify, show, convert");
+  group->require_subcommand(1);
+  AddMake(*group, exit_code);
+  const auto add = [&](const char* name, const char* help, int (*run)(const FileRequest&)) {
+    auto request = std::make_shared<FileRequest>();
+    auto* command = AddFileCommand(*group, name, help, request);
+    command->callback([request, run, &exit_code] { exit_code = run(*request); });
+    return std::pair(command, request);
+  };
+  for (const auto& [command, request] :
+       {add("verify", "Verify that a program is right in every interleaving", VerifyFile),
+        add("show", "Show what a program does and costs", ShowFile)}) {
+    command->add_flag("--json", request->json, "One JSON object");
+  }
+  const auto [convert, request] =
+      add("convert", "Verify a program and write it in another form", ConvertFile);
+  convert->add_option("--to", request->form, "Form to write")
+      ->check(CLI::IsMember({"json", "msccl-xml", "mscclpp-json", "bytes"}))
+      ->required();
+  convert
+      ->add_option("--ranks-per-node", request->ranks_per_node,
+                   "Ranks of one node (mscclpp-json; 0: all)")
+      ->check(CLI::NonNegativeNumber);
+  convert->add_option("-o,--output", request->output, "File to write instead of standard output");
+}
+
+}  // namespace espalier::program

@@ -1,0 +1,273 @@
+#include "deploy/cli/setup/key_commands.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/files/command_result.h"
+#include "common/files/json.h"
+#include "common/files/topology_file.h"
+#include "common/identity/key_folder.h"
+
+namespace espalier::cli {
+namespace {
+
+using identity::KeyFolder;
+using io::Complain;
+
+struct Arguments {
+  std::string folder = "/etc/espalier/keys";
+  std::vector<std::string> names;
+  std::string topology;
+  std::string overlap = "+1d";
+  bool controller = false;
+  bool finish = false;
+  bool json = false;
+  std::string role;
+  std::string until;
+};
+using ArgumentsPtr = std::shared_ptr<Arguments>;
+
+// What a command does with the folder, once it is open; its error, if any, ends the command.
+using Command = std::function<Result<void>(KeyFolder& folder, const Arguments& arguments)>;
+
+int RunOn(const Arguments& arguments, const Command& command) {
+  Result<KeyFolder> folder = KeyFolder::Open(arguments.folder);
+  if (!folder) return Complain(folder.error());
+  const Result<void> done = command(*folder, arguments);
+  if (done) return 0;
+  const int code = Complain(done.error());
+  return done.error().code == ErrorCode::kAlreadyExists ? io::kExitFailed : code;
+}
+
+// The agents of a topology: the hosts of its NICs and of its compute nodes.
+Result<std::vector<std::string>> HostsOf(const std::string& topology_file) {
+  const Result<fabric::Topology> topology = io::ReadTopologyFile(topology_file);
+  if (!topology) return tl::unexpected<Error>(topology.error());
+  std::set<std::string> hosts;
+  for (const fabric::Node& node : topology->nodes()) {
+    if (node.kind == fabric::NodeKind::kSwitch) continue;
+    hosts.insert(node.host.empty() ? node.id : node.host);
+  }
+  return std::vector<std::string>(hosts.begin(), hosts.end());
+}
+
+void TellToReload() {
+  fmt::print(stderr, "a running controller learns of it by SIGHUP (systemctl reload)\n");
+}
+
+Result<void> MakeKeys(KeyFolder& folder, const Arguments& arguments) {
+  std::vector<std::string> names = arguments.names;
+  if (!arguments.topology.empty()) {
+    Result<std::vector<std::string>> hosts = HostsOf(arguments.topology);
+    if (!hosts) return Propagate(hosts);
+    for (std::string& host : *hosts) {
+      if (!folder.ring().HasGoodKey(host, SystemWallTime())) names.push_back(std::move(host));
+    }
+  }
+  Result<void> made = folder.MakeController(SystemWallTime());
+  if (made) {
+    fmt::print("{}\n", folder.PathOf("controller.key"));
+  } else if (made.error().code != ErrorCode::kAlreadyExists || names.empty()) {
+    return made;
+  }
+  Result<std::vector<std::string>> files = folder.MakeAgents(names, SystemWallTime());
+  if (!files) return Propagate(files);
+  for (const std::string& file : *files) fmt::print("{}\n", file);
+  if (!made && !files->empty()) TellToReload();
+  return {};
+}
+
+Result<void> RotateController(KeyFolder& folder, bool finish) {
+  if (!finish) {
+    Result<void> prepared = folder.PrepareController(SystemWallTime());
+    if (!prepared) return prepared;
+    fmt::print("{}\n", folder.PathOf("controller.pub"));
+    fmt::print(stderr,
+               "give controller.pub to all agents and reload them; then: espalier keys rotate "
+               "--controller --finish\n");
+    return {};
+  }
+  Result<void> finished = folder.FinishController();
+  if (finished)
+    fmt::print(stderr, "restart the controller: agents take its new key by themselves\n");
+  return finished;
+}
+
+Result<void> RotateKeys(KeyFolder& folder, const Arguments& arguments) {
+  if (arguments.controller) return RotateController(folder, arguments.finish);
+  const WallTime now = SystemWallTime();
+  const Result<WallTime> old_until = ParseWallTime(arguments.overlap, now);
+  if (!old_until) return tl::unexpected<Error>(old_until.error());
+  if (arguments.names.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "name the agents, or --controller");
+  }
+  for (const std::string& name : arguments.names) {
+    Result<std::string> file = folder.RotateAgent(name, *old_until, now);
+    if (!file) return Propagate(file);
+    fmt::print("{}\n", *file);
+  }
+  TellToReload();
+  return {};
+}
+
+Result<void> RevokeKeys(KeyFolder& folder, const Arguments& arguments) {
+  for (const std::string& name : arguments.names) {
+    if (Result<void> revoked = folder.RevokeAgent(name, SystemWallTime()); !revoked) return revoked;
+  }
+  TellToReload();
+  return {};
+}
+
+std::string StateOf(const identity::AgentKey& key, WallTime now) {
+  if (key.revoked) return "revoked";
+  if (!key.IsGood(now)) return "replaced";
+  return key.until ? "until " + FormatWallTime(*key.until) : "good";
+}
+
+Result<void> ListKeys(KeyFolder& folder, const Arguments& arguments) {
+  const WallTime now = SystemWallTime();
+  if (!arguments.json) {
+    for (const identity::AgentKey& key : folder.ring().keys()) {
+      fmt::print("{:24} {}  made {}  {}\n", key.name, key.public_key, FormatWallTime(key.made),
+                 StateOf(key, now));
+    }
+    return {};
+  }
+  io::JsonWriter json;
+  json.BeginObject().Key("keys").BeginArray();
+  for (const identity::AgentKey& key : folder.ring().keys()) {
+    json.BeginObject();
+    json.Key("name").String(key.name);
+    json.Key("public_key").String(key.public_key);
+    json.Key("made").String(FormatWallTime(key.made));
+    json.Key("until").String(key.until ? FormatWallTime(*key.until) : "");
+    json.Key("revoked").String(key.revoked ? FormatWallTime(*key.revoked) : "");
+    json.Key("good").Bool(key.IsGood(now));
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
+  fmt::print("{}\n", json.Text());
+  return {};
+}
+
+Result<void> MakeToken(KeyFolder& folder, const Arguments& arguments) {
+  const WallTime now = SystemWallTime();
+  const Result<identity::Role> role = identity::ParseRole(arguments.role);
+  if (!role) return tl::unexpected<Error>(role.error());
+  std::optional<WallTime> until;
+  if (!arguments.until.empty()) {
+    const Result<WallTime> end = ParseWallTime(arguments.until, now);
+    if (!end) return tl::unexpected<Error>(end.error());
+    until = *end;
+  }
+  Result<std::string> token = folder.MakeToken(arguments.names.front(), *role, until, now);
+  if (!token) return Propagate(token);
+  fmt::print("{}\n", *token);
+  fmt::print(stderr, "this is the only time that it is shown\n");
+  TellToReload();
+  return {};
+}
+
+Result<void> RevokeToken(KeyFolder& folder, const Arguments& arguments) {
+  Result<void> revoked = folder.RevokeToken(arguments.names.front());
+  if (revoked) TellToReload();
+  return revoked;
+}
+
+Result<void> ListTokens(KeyFolder& folder, const Arguments& arguments) {
+  io::JsonWriter json;
+  json.BeginObject().Key("tokens").BeginArray();
+  for (const identity::AccessToken& token : folder.tokens().tokens()) {
+    const std::string until = token.until ? FormatWallTime(*token.until) : "";
+    if (!arguments.json) {
+      fmt::print("{:24} {:9} made {}  {}\n", token.name, identity::RoleName(token.role),
+                 FormatWallTime(token.made), until.empty() ? "" : "until " + until);
+    }
+    json.BeginObject();
+    json.Key("name").String(token.name);
+    json.Key("role").String(identity::RoleName(token.role));
+    json.Key("made").String(FormatWallTime(token.made));
+    json.Key("until").String(until);
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
+  if (arguments.json) fmt::print("{}\n", json.Text());
+  return {};
+}
+
+class Group {
+ public:
+  Group(CLI::App& app, int& exit_code, const std::string& name, const std::string& help)
+      : group_(app.add_subcommand(name, help)),
+        exit_code_(exit_code),
+        arguments_(std::make_shared<Arguments>()) {
+    group_->require_subcommand(1);
+  }
+
+  CLI::App* Add(const std::string& name, const std::string& help, Command command) {
+    CLI::App* added = group_->add_subcommand(name, help);
+    added->add_option("--keys", arguments_->folder, "The controller's key_folder")
+        ->capture_default_str();
+    added->callback([arguments = arguments_, command = std::move(command), &code = exit_code_] {
+      code = RunOn(*arguments, command);
+    });
+    return added;
+  }
+  Arguments& arguments() { return *arguments_; }
+
+ private:
+  CLI::App* group_;
+  int& exit_code_;
+  ArgumentsPtr arguments_;
+};
+
+void AddKeys(CLI::App& app, int& exit_code) {
+  Group keys(app, exit_code, "keys", "Who may connect to the controller, and who it is");
+  Arguments& arguments = keys.arguments();
+  CLI::App* make = keys.Add(
+      "make", "The controller's key, where it has none, and one for each agent named", MakeKeys);
+  make->add_option("AGENT", arguments.names, "Names of agents: those of the topology's hosts");
+  make->add_option("--topology", arguments.topology, "All of its hosts that have no key");
+  CLI::App* rotate = keys.Add("rotate", "A new key, beside the old one for a while", RotateKeys);
+  rotate->add_option("AGENT", arguments.names, "Names of agents");
+  rotate->add_option("--overlap", arguments.overlap, "How long the old one is still good")
+      ->capture_default_str();
+  rotate->add_flag("--controller", arguments.controller, "The controller's, in two steps");
+  rotate->add_flag("--finish", arguments.finish, "The second step: all agents know the next key");
+  keys.Add("revoke", "An agent's keys are good no longer", RevokeKeys)
+      ->add_option("AGENT", arguments.names, "Names of agents")
+      ->required();
+  keys.Add("list", "All agents' keys", ListKeys)
+      ->add_flag("--json", arguments.json, "One JSON object on standard output");
+}
+
+void AddTokens(CLI::App& app, int& exit_code) {
+  Group tokens(app, exit_code, "token", "Who may use the controller's HTTP API, and for what");
+  Arguments& arguments = tokens.arguments();
+  CLI::App* make = tokens.Add("make", "Print a new token", MakeToken);
+  make->add_option("NAME", arguments.names, "Whose it is: for the audit log")
+      ->expected(1)
+      ->required();
+  make->add_option("--role", arguments.role, "viewer, operator or admin")->required();
+  make->add_option("--until", arguments.until, "It is good until then: +90d or 2027-01-01T00:00Z");
+  tokens.Add("revoke", "A token is good no longer", RevokeToken)
+      ->add_option("NAME", arguments.names, "Whose it is")
+      ->expected(1)
+      ->required();
+  tokens.Add("list", "Whose tokens there are", ListTokens)
+      ->add_flag("--json", arguments.json, "One JSON object on standard output");
+}
+
+}  // namespace
+
+void AddKeyCommands(CLI::App& app, int& exit_code) {
+  AddKeys(app, exit_code);
+  AddTokens(app, exit_code);
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,334 @@
+#include "deploy/cli/setup/topology_commands.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <initializer_list>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/fabric/accelerator_builders.h"
+#include "common/fabric/builders.h"
+#include "common/fabric/paths.h"
+#include "common/files/command_result.h"
+#include "common/files/json.h"
+#include "common/files/topology_file.h"
+#include "controller/offline/files/floodns_topology.h"
+
+namespace espalier::cli {
+namespace {
+
+using fabric::LinkState;
+using fabric::NodeId;
+using fabric::NodeKind;
+using fabric::Topology;
+using fabric::TopologySpec;
+
+// A bandwidth option: its text is kept, so that decimals stay exact.
+struct RateOption {
+  std::string name;
+  std::string text;
+};
+
+void AddRate(CLI::App& command, RateOption& rate, std::string name, std::string text,
+             const std::string& what) {
+  rate = {"--" + std::move(name), std::move(text)};
+  command.add_option(rate.name, rate.text, what + ", Gbit/s (decimal)")->capture_default_str();
+}
+
+Result<BitsPerSecond> ReadRate(const RateOption& option) {
+  auto rate = ParseGbps(option.text);
+  if (rate) return rate;
+  return Fail(rate.error().code, option.name + ": " + rate.error().message);
+}
+
+// What one `make` command was given.
+template <typename Options>
+struct MakeRequest {
+  Options options;
+  RateOption host_rate;
+  RateOption fabric_rate;
+  RateOption nvlink_rate;
+  std::string output;
+};
+
+int WriteTopology(const Result<TopologySpec>& spec, const std::string& output) {
+  if (!spec) return io::Complain(spec.error());
+  return io::WriteOutput(io::FormatTopology(*spec), output);
+}
+
+// Reads the rates into the fields that they are for, then builds and writes.
+template <typename Options, typename Build>
+int RunMake(const MakeRequest<Options>& request,
+            std::initializer_list<std::pair<const RateOption*, BitsPerSecond*>> rates,
+            const Options& options, Build build) {
+  for (const auto& [option, field] : rates) {
+    auto rate = ReadRate(*option);
+    if (!rate) return io::Complain(rate.error());
+    *field = *rate;
+  }
+  return WriteTopology(build(options), request.output);
+}
+
+void AddOutput(CLI::App& command, std::string& output) {
+  command.add_option("-o,--output", output, "File to write (default: standard output)");
+}
+
+void AddLeafSpine(CLI::App& make, int& exit_code) {
+  auto request = std::make_shared<MakeRequest<fabric::LeafSpineOptions>>();
+  CLI::App* command = make.add_subcommand("leaf-spine", "Every leaf joined to every spine");
+  command->add_option("--spines", request->options.spines)->required();
+  command->add_option("--leaves", request->options.leaves)->required();
+  command->add_option("--hosts-per-leaf", request->options.hosts_per_leaf)->required();
+  AddRate(*command, request->host_rate, "host-gbps", "100", "Links to the hosts");
+  AddRate(*command, request->fabric_rate, "fabric-gbps", "100", "Links between switches");
+  AddOutput(*command, request->output);
+  command->callback([request, &exit_code] {
+    fabric::LeafSpineOptions options = request->options;
+    exit_code = RunMake(
+        *request,
+        {{&request->host_rate, &options.host_rate}, {&request->fabric_rate, &options.fabric_rate}},
+        options, fabric::BuildLeafSpine);
+  });
+}
+
+void AddFatTree(CLI::App& make, int& exit_code) {
+  auto request = std::make_shared<MakeRequest<fabric::FatTreeOptions>>();
+  CLI::App* command = make.add_subcommand("fat-tree", "Three tiers of switches with k ports each");
+  command->add_option("--k", request->options.k, "Ports of a switch (even)")->required();
+  AddRate(*command, request->host_rate, "host-gbps", "100", "Links to the hosts");
+  AddRate(*command, request->fabric_rate, "fabric-gbps", "100", "Links between switches");
+  AddOutput(*command, request->output);
+  command->callback([request, &exit_code] {
+    fabric::FatTreeOptions options = request->options;
+    exit_code = RunMake(
+        *request,
+        {{&request->host_rate, &options.host_rate}, {&request->fabric_rate, &options.fabric_rate}},
+        options, fabric::BuildFatTree);
+  });
+}
+
+void AddRails(CLI::App& make, int& exit_code) {
+  auto request = std::make_shared<MakeRequest<fabric::RailOptions>>();
+  CLI::App* command = make.add_subcommand("rails", "Boxes of GPUs; NIC r of each box on leaf r");
+  command->add_option("--boxes", request->options.boxes)->required();
+  command->add_option("--rails", request->options.rails, "GPUs, NICs and leaves")
+      ->capture_default_str();
+  command->add_option("--spines", request->options.spines, "0: the rails are not joined")
+      ->capture_default_str();
+  AddRate(*command, request->host_rate, "nic-gbps", "400", "Links of the NICs");
+  AddRate(*command, request->fabric_rate, "fabric-gbps", "400", "Links between switches");
+  AddRate(*command, request->nvlink_rate, "nvlink-gbps", "3600", "GPU to the switch of its box");
+  AddOutput(*command, request->output);
+  command->callback([request, &exit_code] {
+    fabric::RailOptions options = request->options;
+    exit_code = RunMake(*request,
+                        {{&request->host_rate, &options.nic_rate},
+                         {&request->fabric_rate, &options.fabric_rate},
+                         {&request->nvlink_rate, &options.nvlink_rate}},
+                        options, fabric::BuildRails);
+  });
+}
+
+template <typename Options>
+void AddBoxes(CLI::App& make, int& exit_code, const std::string& name, const std::string& what,
+              Options options, Result<TopologySpec> (*build)(const Options&)) {
+  auto request = std::make_shared<MakeRequest<Options>>();
+  request->options = options;
+  CLI::App* command = make.add_subcommand(name, what);
+  command->add_option("--boxes", request->options.boxes)->required();
+  AddOutput(*command, request->output);
+  command->callback([request, build, &exit_code] {
+    exit_code = WriteTopology(build(request->options), request->output);
+  });
+}
+
+void AddAccelerators(CLI::App& make, int& exit_code) {
+  AddBoxes<fabric::BoxOptions>(make, exit_code, "a100", "Boxes of 8 GPUs with NVSwitch, two rails",
+                               {}, fabric::BuildA100);
+  AddBoxes<fabric::BoxOptions>(make, exit_code, "h100", "Boxes of 8 GPUs with NVSwitch, one switch",
+                               {}, fabric::BuildH100);
+  AddBoxes<fabric::Mi250Options>(make, exit_code, "mi250", "Boxes of 16 GPUs with direct links",
+                                 {.half = false}, fabric::BuildMi250);
+  AddBoxes<fabric::Mi250Options>(make, exit_code, "mi250-half", "The first 8 GPUs of MI250 boxes",
+                                 {.half = true}, fabric::BuildMi250);
+}
+
+void AddRing(CLI::App& make, int& exit_code) {
+  auto request = std::make_shared<MakeRequest<fabric::RingOptions>>();
+  CLI::App* command = make.add_subcommand("ring", "Nodes joined in a circle");
+  command->add_option("--nodes", request->options.nodes)->required();
+  command->add_flag("--directed", request->options.directed, "Links go one way only");
+  AddRate(*command, request->host_rate, "gbps", "1", "Links");
+  AddOutput(*command, request->output);
+  command->callback([request, &exit_code] {
+    fabric::RingOptions options = request->options;
+    exit_code =
+        RunMake(*request, {{&request->host_rate, &options.rate}}, options, fabric::BuildRing);
+  });
+}
+
+struct GridOptions {
+  std::vector<int> dimensions;
+  BitsPerSecond rate;
+};
+
+void AddGrid(CLI::App& make, int& exit_code, const std::string& name, const std::string& what,
+             const std::string& option, const std::string& meaning,
+             Result<TopologySpec> (*build)(const GridOptions&)) {
+  auto request = std::make_shared<MakeRequest<GridOptions>>();
+  CLI::App* command = make.add_subcommand(name, what);
+  command->add_option(option, request->options.dimensions, meaning)->required()->delimiter('x');
+  AddRate(*command, request->host_rate, "gbps", "1", "Links");
+  AddOutput(*command, request->output);
+  command->callback([request, build, &exit_code] {
+    GridOptions options = request->options;
+    exit_code = RunMake(*request, {{&request->host_rate, &options.rate}}, options, build);
+  });
+}
+
+Result<TopologySpec> MakeTorus(const GridOptions& options) {
+  return fabric::BuildTorus(options.dimensions, options.rate);
+}
+
+Result<TopologySpec> MakeHypercube(const GridOptions& options) {
+  if (options.dimensions.size() != 1) {
+    return Fail(ErrorCode::kInvalidArgument, "--dimension takes one number");
+  }
+  return fabric::BuildHypercube(options.dimensions.front(), options.rate);
+}
+
+// Figures of a topology that `check` prints, by the names that its JSON has.
+using Summary = std::vector<std::pair<std::string, std::int64_t>>;
+
+// In how many parts the links that are not DOWN leave the nodes.
+std::int64_t CountParts(const Topology& topology) {
+  std::vector<std::size_t> parent(topology.nodes().size());
+  std::iota(parent.begin(), parent.end(), std::size_t{0});
+  const auto root = [&](std::size_t node) {
+    while (parent[node] != node) node = parent[node] = parent[parent[node]];
+    return node;
+  };
+  auto parts = static_cast<std::int64_t>(parent.size());
+  for (const fabric::Link& link : topology.links()) {
+    const std::size_t a = root(link.a.Index());
+    const std::size_t b = root(link.b.Index());
+    if (link.state == LinkState::kDown || a == b) continue;
+    parent[a] = b;
+    --parts;
+  }
+  return parts;
+}
+
+Summary Summarise(const Topology& topology) {
+  const auto nodes = [&](NodeKind kind) {
+    return std::ranges::count(topology.nodes(), kind, &fabric::Node::kind);
+  };
+  const auto links = [&](LinkState state) {
+    return std::ranges::count(topology.links(), state, &fabric::Link::state);
+  };
+  const fabric::PathTable paths(topology);
+  std::int64_t endpoints = 0;
+  std::int64_t unattached = 0;
+  for (std::size_t i = 0; i < topology.nodes().size(); ++i) {
+    const NodeId node(static_cast<std::int32_t>(i));
+    if (!topology.IsFlowEndpoint(node)) continue;
+    ++endpoints;
+    if (!paths.FindAttachment(node)) ++unattached;
+  }
+  return {{"version", topology.version()},
+          {"nodes", static_cast<std::int64_t>(topology.nodes().size())},
+          {"compute", nodes(NodeKind::kCompute)},
+          {"nics", nodes(NodeKind::kNic)},
+          {"switches", nodes(NodeKind::kSwitch)},
+          {"endpoints", endpoints},
+          {"unattached_endpoints", unattached},
+          {"links", static_cast<std::int64_t>(topology.links().size())},
+          {"links_up", links(LinkState::kUp)},
+          {"links_down", links(LinkState::kDown)},
+          {"links_drained", links(LinkState::kDrained)},
+          {"parts", CountParts(topology)}};
+}
+
+int Check(const std::string& file, bool json) {
+  const auto topology = io::ReadTopologyFile(file);
+  if (!topology) return io::Complain(topology.error());
+  const Summary summary = Summarise(*topology);
+  if (json) {
+    io::JsonWriter writer;
+    writer.BeginObject().Key("file").String(file).Key("name").String(topology->name());
+    for (const auto& [key, value] : summary) writer.Key(key).Integer(value);
+    writer.EndObject();
+    fmt::print("{}\n", writer.Text());
+    return 0;
+  }
+  fmt::print("{}: a good topology\n", file);
+  fmt::print("  {:<21} {}\n", "name", topology->name());
+  for (const auto& [key, value] : summary) {
+    std::string title = key;
+    std::ranges::replace(title, '_', ' ');
+    fmt::print("  {:<21} {}\n", title, value);
+  }
+  return 0;
+}
+
+void AddCheck(CLI::App& group, int& exit_code) {
+  struct Request {
+    std::string file;
+    bool json = false;
+  };
+  auto request = std::make_shared<Request>();
+  CLI::App* command = group.add_subcommand("check", "Read a topology file and say what it holds");
+  command->add_option("FILE", request->file, "Topology file")->required();
+  command->add_flag("--json", request->json, "One JSON object instead of text");
+  command->callback([request, &exit_code] { exit_code = Check(request->file, request->json); });
+}
+
+int ImportFloodns(const std::string& file, const std::string& output) {
+  const auto text = io::ReadFile(file);
+  if (!text) return io::Complain(text.error());
+  return WriteTopology(files::ParseFloodnsTopology(*text, file), output);
+}
+
+void AddImport(CLI::App& group, int& exit_code) {
+  struct Request {
+    std::string file;
+    std::string output;
+  };
+  CLI::App* import = group.add_subcommand("import", "Turn a foreign topology file into ours");
+  import->require_subcommand(1);
+  auto request = std::make_shared<Request>();
+  CLI::App* command = import->add_subcommand(
+      "floodns", "A topology.properties of the simulator floodns: nodes tor0, spine0, h0, ...");
+  command->add_option("FILE", request->file, "The file to read")->required();
+  AddOutput(*command, request->output);
+  command->callback(
+      [request, &exit_code] { exit_code = ImportFloodns(request->file, request->output); });
+}
+
+}  // namespace
+
+void AddTopologyCommands(CLI::App& app, int& exit_code) {
+  CLI::App* group = app.add_subcommand("topology", "Make, import and check topology files");
+  group->require_subcommand(1);
+  CLI::App* make = group->add_subcommand("make", "Write the topology of a regular fabric");
+  make->require_subcommand(1);
+  AddLeafSpine(*make, exit_code);
+  AddFatTree(*make, exit_code);
+  AddRails(*make, exit_code);
+  AddAccelerators(*make, exit_code);
+  AddRing(*make, exit_code);
+  AddGrid(*make, exit_code, "torus", "Nodes joined to both neighbours in every dimension", "--dims",
+          "Sizes, such as 8x8x16", MakeTorus);
+  AddGrid(*make, exit_code, "hypercube", "Nodes joined where their numbers differ in one bit",
+          "--dimension", "The number of nodes is 2 to this", MakeHypercube);
+  AddImport(*group, exit_code);
+  AddCheck(*group, exit_code);
+}
+
+}  // namespace espalier::cli

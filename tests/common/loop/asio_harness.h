@@ -1,0 +1,29 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+#include "common/loop/asio_event_loop.h"
+
+namespace espalier::io {
+
+// Runs the loop until done() is true; false after a minute, which no test needs on any machine.
+inline bool RunUntil(AsioEventLoop& loop, const std::function<bool()>& done) {
+  using namespace std::chrono_literals;
+  const TimePoint deadline = loop.Now() + 60s;
+  bool is_done = false;
+  TimerPtr timer;
+  std::function<void()> look = [&] {
+    is_done = done();
+    if (is_done || loop.Now() > deadline) {
+      loop.Stop();
+    } else {
+      timer = loop.After(100us, look);
+    }
+  };
+  loop.Post(look);
+  loop.Run();
+  return is_done;
+}
+
+}  // namespace espalier::io

@@ -1,0 +1,129 @@
+#include "controller/daemon/configuration.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <limits>
+
+#include "tests/temporary_folder.h"
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+
+class ConfigurationTest : public testing::Test {
+ protected:
+  Result<Configuration> Read(const std::string& text) {
+    std::ofstream(path_) << text;
+    return ReadConfiguration(path_);
+  }
+  std::string ErrorOf(const std::string& text) {
+    const auto config = Read(text);
+    return config ? "no error" : config.error().message;
+  }
+
+  TemporaryFolder folder_;
+  std::string path_ = folder_.path() + "/controller.conf";
+};
+
+TEST_F(ConfigurationTest, HasDefaultsForAllButTheTopology) {
+  const auto config = Read("topology_file: \"t.json\"  # the fabric\n");
+  ASSERT_TRUE(config.has_value()) << config.error().message;
+  EXPECT_EQ(config->listen, "tcp://127.0.0.1:7400");
+  EXPECT_EQ(config->http,
+            std::vector<std::string>{"unix:/run/espalier-controller/controller.sock"});
+  EXPECT_EQ(config->options.heartbeat_interval, 1s);
+  EXPECT_EQ(config->options.lease, 10min);
+  EXPECT_TRUE(config->options.fabric_hashes_protocol);
+  EXPECT_EQ(config->options.algorithm, Algorithm::kOptimal);
+  EXPECT_EQ(config->options.moves_per_start, 8U);
+  EXPECT_EQ(config->options.moved_bytes_per_start, std::numeric_limits<std::int64_t>::max());
+  EXPECT_FALSE(config->options.limit_rates);
+  EXPECT_TRUE(config->options.plan_ahead);
+}
+
+TEST_F(ConfigurationTest, HasLimitsForAgentsAndDetection) {
+  const auto config = Read("topology_file: \"t.json\"\n");
+  ASSERT_TRUE(config.has_value()) << config.error().message;
+  EXPECT_EQ(config->options.agent_limits.messages_per_second, 5'000);
+  EXPECT_EQ(config->options.agent_limits.entries_per_second, 1'200'000);
+  EXPECT_EQ(config->options.detection.most_links, 8U);
+  EXPECT_EQ(config->options.detection.budget_window, 60s);
+  const auto other = Read(
+      "topology_file: \"t.json\" max_messages_per_second: 7 max_entries_per_second: 9\n"
+      "detection_max_links: 0 detection_max_tier_percent: 10 detection_window_seconds: 5\n"
+      "max_reports_per_second: 3\n");
+  ASSERT_TRUE(other.has_value()) << other.error().message;
+  EXPECT_EQ(other->options.agent_limits.messages_per_second, 7);
+  EXPECT_EQ(other->options.agent_limits.entries_per_second, 9);
+  EXPECT_EQ(other->options.detection.most_links, 0U);
+  EXPECT_EQ(other->options.detection.most_of_tier, 0.1);
+  EXPECT_EQ(other->options.detection.budget_window, 5s);
+  EXPECT_EQ(other->options.max_reports_per_second, 3U);
+  EXPECT_FALSE(NeedRestart(*config, *other).empty());
+}
+
+TEST_F(ConfigurationTest, TakesWhatTheFileSays) {
+  const auto config = Read(
+      "topology_file: \"t.json\" http: \"127.0.0.1:1\" http: \"unix:/x\" heartbeat_ms: 250\n"
+      "hash_ignores_protocol: true log_level: \"error\" max_probes_per_second: 10\n"
+      "algorithm: \"greedy\" moves_per_start: 0 moved_bytes_per_start: 9 limit_rates: true\n"
+      "plan_ahead: false\n");
+  ASSERT_TRUE(config.has_value()) << config.error().message;
+  EXPECT_EQ(config->http.size(), 2U);
+  EXPECT_EQ(config->options.heartbeat_interval, 250ms);
+  EXPECT_FALSE(config->options.fabric_hashes_protocol);
+  EXPECT_EQ(config->log_level, LogLevel::kError);
+  EXPECT_EQ(config->options.learner.max_probes_per_second, 10U);
+  EXPECT_EQ(config->options.algorithm, Algorithm::kGreedy);
+  EXPECT_EQ(config->options.moves_per_start, 0U);
+  EXPECT_EQ(config->options.moved_bytes_per_start, 9);
+  EXPECT_TRUE(config->options.limit_rates);
+  EXPECT_FALSE(config->options.plan_ahead);
+}
+
+TEST_F(ConfigurationTest, KeepsPlainHttpOffTheNetwork) {
+  const std::string topology = "topology_file: \"t.json\" ";
+  for (const std::string& address : {std::string("unix:/run/x.sock"), std::string("127.0.0.1:9180"),
+                                     std::string("[::1]:9180"), std::string("localhost:9180")}) {
+    EXPECT_TRUE(Read(topology + "http: \"" + address + "\"")) << address;
+  }
+  for (const std::string& address : {std::string("0.0.0.0:9180"), std::string("10.0.0.1:9180"),
+                                     std::string("[::]:9180"), std::string("ctl:9180")}) {
+    const std::string http = topology + "http: \"" + address + "\"";
+    EXPECT_NE(ErrorOf(http).find("insecure_http"), std::string::npos) << address;
+    EXPECT_TRUE(Read(http + " insecure_http: true"));
+    EXPECT_TRUE(Read(http + " tls_certificate_file: \"a\" tls_key_file: \"b\""));
+  }
+  EXPECT_NE(ErrorOf(topology + "tls_certificate_file: \"a\"").find("go together"),
+            std::string::npos);
+}
+
+TEST_F(ConfigurationTest, KnowsWhatNeedsARestart) {
+  const auto running = Read("topology_file: \"t.json\"");
+  const auto live = Read(
+      "topology_file: \"t.json\" log_level: \"debug\" moves_per_start: 9 lease_seconds: 5\n"
+      "verify_interval_ms: 7 algorithm: \"greedy\" limit_rates: true max_messages_per_second: 3");
+  EXPECT_TRUE(NeedRestart(*running, *live).empty());
+  const auto other = Read("topology_file: \"u.json\" listen: \"tcp://*:1\" hash_uses_qpn: true");
+  EXPECT_EQ(NeedRestart(*running, *other),
+            (std::vector<std::string>{"topology_file", "listen", "hash_uses_qpn"}));
+}
+
+TEST_F(ConfigurationTest, NamesThePlaceOfAnError) {
+  EXPECT_NE(ErrorOf("topology_file: \"t.json\"\nlisten_on: \"x\"\n").find(path_ + ":2:"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf("topology_file: \"t.json\"\nheartbeat_ms: -1\n").find(path_ + ":2:"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf("topology_file: \"t.json").find(path_ + ":1:"), std::string::npos);
+  EXPECT_NE(ErrorOf("").find("topology_file is missing"), std::string::npos);
+  EXPECT_NE(ErrorOf("topology_file: \"t\" log_level: \"loud\"").find("log_level"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf("topology_file: \"t\" algorithm: \"best\"").find("optimal or greedy"),
+            std::string::npos);
+  EXPECT_EQ(ReadConfiguration(folder_.path() + "/missing").error().code, ErrorCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace espalier::controller

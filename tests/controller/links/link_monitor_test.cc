@@ -1,0 +1,195 @@
+#include "controller/links/link_monitor.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+using fabric::LinkId;
+
+constexpr TimePoint kStart{1h};
+const LinkId kUp0(0);    // leaf0--spine0
+const LinkId kUp1(1);    // leaf1--spine0
+const LinkId kDown(2);   // leaf2--spine0: the far link
+const LinkId kOther(3);  // leaf3--spine0
+
+std::vector<LinkId> Path(LinkId up, LinkId down) { return {up, down}; }
+
+TEST(LinkMonitor, OneHostsSilenceIsNoDeath) {
+  LinkMonitor monitor;
+  for (int i = 0; i < 10; ++i) {
+    monitor.TakeAccusation(7, Path(kUp0, kDown), kStart + i * 100ms);
+    EXPECT_TRUE(monitor.Update(kStart + i * 100ms).empty());
+  }
+  EXPECT_TRUE(monitor.HasAccusations());
+  EXPECT_TRUE(monitor.Update(kStart + 7s).empty());
+  EXPECT_FALSE(monitor.HasAccusations());
+}
+
+TEST(LinkMonitor, ARememberedLinkIsDownUntilAWordOrAProof) {
+  for (const bool is_proof : {true, false}) {
+    LinkMonitor monitor;
+    monitor.TakeProof(kDown, kStart);  // of what nobody doubts
+    EXPECT_TRUE(monitor.Update(kStart).empty());
+    monitor.Remember(kDown, kStart);
+    EXPECT_TRUE(monitor.IsDown(kDown));
+    EXPECT_TRUE(monitor.Update(kStart + 24h).empty()) << "time alone changes nothing";
+    EXPECT_EQ(monitor.Remembered(), std::vector<LinkId>{kDown});
+    const TimePoint then = kStart + 24h;
+    if (is_proof) {
+      monitor.TakeProof(kDown, then);
+    } else {
+      monitor.TakeReport(kDown, /*up=*/true, then);
+    }
+    EXPECT_TRUE(monitor.Remembered().empty());
+    EXPECT_TRUE(monitor.Update(then + 1s).empty()) << "it must stay up first";
+    const auto changes = monitor.Update(then + 2s);
+    ASSERT_EQ(changes.size(), 1U);
+    EXPECT_FALSE(changes[0].down);
+  }
+}
+
+TEST(LinkMonitor, AFeedThatRepeatsItselfIsNoMemory) {
+  LinkMonitor monitor;
+  monitor.Remember(kDown, kStart);
+  monitor.TakeReport(kDown, /*up=*/false, kStart + 1s);
+  EXPECT_TRUE(monitor.Remembered().empty());
+  monitor.TakeProof(kDown, kStart + 2s);
+  EXPECT_TRUE(monitor.Update(kStart + 1h).empty());
+  EXPECT_TRUE(monitor.IsDown(kDown));
+}
+
+TEST(LinkMonitor, TheLinkThatAllBlameIsDown) {
+  LinkMonitor monitor;
+  monitor.TakeAccusation(1, Path(kUp0, kDown), kStart);
+  monitor.TakeAccusation(2, Path(kUp1, kDown), kStart + 20ms);
+  const auto changes = monitor.Update(kStart + 20ms);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].link, kDown);
+  EXPECT_TRUE(changes[0].down);
+  EXPECT_EQ(changes[0].why, "hosts");
+  EXPECT_TRUE(monitor.IsDown(kDown));
+  EXPECT_FALSE(monitor.IsDown(kUp0));
+  EXPECT_TRUE(monitor.Update(kStart + 21ms).empty());
+}
+
+TEST(LinkMonitor, TrafficThatGetsThroughClearsALink) {
+  LinkMonitor monitor;
+  // Two hosts of one leaf cannot tell their uplink from the far link; a third host's traffic can.
+  monitor.TakeAccusation(1, Path(kUp0, kDown), kStart);
+  monitor.TakeAccusation(2, Path(kUp0, kDown), kStart);
+  monitor.TakeWitness(Path(kUp0, kOther), kStart + 100ms);
+  const auto changes = monitor.Update(kStart + 100ms);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].link, kDown);
+}
+
+TEST(LinkMonitor, OfLinksBlamedAlikeItIsTheOneFurtherOnUnlessThatWasSeenToWork) {
+  for (const bool far_link_works : {false, true}) {
+    LinkMonitor monitor;
+    monitor.TakeAccusation(1, Path(kUp0, kDown), kStart);
+    monitor.TakeAccusation(2, Path(kUp0, kDown), kStart);
+    if (far_link_works) monitor.TakeWitness(Path(kUp1, kDown), kStart + 100ms);
+    const auto changes = monitor.Update(kStart + 100ms);
+    ASSERT_EQ(changes.size(), 1U);
+    EXPECT_EQ(changes[0].link, far_link_works ? kUp0 : kDown);
+  }
+}
+
+TEST(LinkMonitor, ARateMeasuredBeforeTheDeathClearsNothing) {
+  LinkMonitor monitor;
+  monitor.TakeAccusation(1, Path(kUp0, kDown), kStart);
+  monitor.TakeAccusation(2, Path(kUp1, kDown), kStart);
+  monitor.TakeWitness(Path(kUp0, kDown), kStart - 40ms);
+  EXPECT_EQ(monitor.Update(kStart + 10ms).size(), 1U);
+}
+
+TEST(LinkMonitor, IsTriedAgainAfterAWhileThatDoubles) {
+  LinkMonitor monitor;
+  TimePoint now = kStart;
+  for (const Duration hold : {30s, 60s, 120s}) {
+    monitor.TakeAccusation(1, Path(kUp0, kDown), now);
+    monitor.TakeAccusation(2, Path(kUp1, kDown), now);
+    ASSERT_EQ(monitor.Update(now).size(), 1U);
+    EXPECT_TRUE(monitor.Update(now + hold - 1ms).empty());
+    now += hold;
+    const auto changes = monitor.Update(now);
+    ASSERT_EQ(changes.size(), 1U);
+    EXPECT_FALSE(changes[0].down);
+    now += 6s;
+  }
+}
+
+TEST(LinkMonitor, AFeedIsBelievedAtOnceAndItsRestoreAfterAWhile) {
+  LinkMonitor monitor;
+  monitor.TakeReport(kDown, false, kStart);
+  ASSERT_EQ(monitor.Update(kStart).size(), 1U);
+  monitor.TakeReport(kDown, false, kStart + 1s);  // again: nothing new
+  EXPECT_TRUE(monitor.Update(kStart + 1h).empty());
+  monitor.TakeReport(kDown, true, kStart + 1h);
+  EXPECT_TRUE(monitor.Update(kStart + 1h + 1s).empty());
+  EXPECT_EQ(monitor.Update(kStart + 1h + 2s).size(), 1U);
+  EXPECT_FALSE(monitor.IsDown(kDown));
+}
+
+TEST(LinkMonitor, AFlappingLinkStaysDownLonger) {
+  LinkMonitor monitor;
+  TimePoint now = kStart;
+  int changes = 0;
+  for (int i = 0; i < 600; ++i) {  // every second down, then up: for ten minutes
+    monitor.TakeReport(kDown, i % 2 == 1, now);
+    changes += static_cast<int>(monitor.Update(now).size());
+    now += 1s;
+  }
+  EXPECT_EQ(changes, 1);  // never up for long enough
+  now += 1h;
+  EXPECT_EQ(monitor.Update(now).size(), 1U);
+  changes = 0;
+  for (int i = 0; i < 100; ++i) {  // down for a second, up for twenty
+    monitor.TakeReport(kDown, false, now);
+    changes += static_cast<int>(monitor.Update(now).size());
+    monitor.TakeReport(kDown, true, now + 1s);
+    for (int second = 1; second <= 21; ++second) {
+      changes += static_cast<int>(monitor.Update(now + second * 1s).size());
+    }
+    now += 21s;
+  }
+  EXPECT_LT(changes, 16);
+}
+
+TEST(LinkMonitor, ForgetsAllInTheEndWhateverWasSaid) {
+  std::mt19937 random(9);
+  LinkMonitor monitor;
+  TimePoint now = kStart;
+  for (int i = 0; i < 20'000; ++i) {
+    const auto link = [&] { return LinkId(static_cast<std::int32_t>(random() % 20)); };
+    const auto time = now + Duration(static_cast<std::int64_t>(random() % 2'000'000'000) - 10'000);
+    switch (random() % 4) {
+      case 0:
+        monitor.TakeReport(link(), random() % 2 == 0, time);
+        break;
+      case 1:
+        monitor.TakeAccusation(static_cast<int>(random() % 50), Path(link(), link()), time);
+        break;
+      case 2:
+        monitor.TakeWitness(Path(link(), link()), time);
+        break;
+      default:
+        for (const auto& change : monitor.Update(time)) {
+          ASSERT_EQ(change.down, monitor.IsDown(change.link));
+        }
+    }
+    now += 10ms;
+  }
+  for (int link = 0; link < 20; ++link) monitor.TakeReport(LinkId(link), true, now);
+  monitor.Update(now + 10min);
+  monitor.Update(now + 30min);
+  for (int link = 0; link < 20; ++link) EXPECT_FALSE(monitor.IsDown(LinkId(link)));
+  EXPECT_FALSE(monitor.HasAccusations());
+}
+
+}  // namespace
+}  // namespace espalier::controller

@@ -1,0 +1,235 @@
+#include "controller/paths/path_learner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "common/fabric/builders.h"
+#include "common/fabric/path_predictor.h"
+
+namespace espalier::controller {
+namespace {
+
+using fabric::PathIndex;
+using fabric::PortKey;
+using fabric::PortTrust;
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+fabric::Topology MakeTopology() {
+  fabric::TopologySpec spec =
+      *fabric::BuildLeafSpine({.spines = 4, .leaves = 2, .hosts_per_leaf = 1});
+  for (fabric::Node& node : spec.nodes) {
+    if (node.role == fabric::SwitchRole::kLeaf) {
+      node.ecmp = fabric::EcmpSpec{.hash = "crc32", .seed = 7};
+    }
+  }
+  return *fabric::Topology::Build(spec);
+}
+
+// One pair of hosts under two leaves whose hash the topology file names, and its learner; what
+// probes see is up to the test.
+class Learning : public testing::Test {
+ protected:
+  // The port that was put into the map for a path by the model alone.
+  std::uint16_t PredictedPort(PathIndex path) {
+    EXPECT_TRUE(learner_.Want(key_, path));
+    for (const fabric::PortEntry& entry : map_.Ports(key_)) {
+      if (entry.path == path && entry.trust == PortTrust::kPredicted) return entry.port;
+    }
+    ADD_FAILURE() << "no port was predicted";
+    return 0;
+  }
+  std::optional<PathIndex> Model(std::uint16_t port) { return models_.Predict(key_, port); }
+  // Sends all orders and answers them, until there are none.
+  void Run() {
+    for (int rounds = 0; rounds < 100; ++rounds) {
+      now_ += 10s;
+      const auto orders = learner_.TakeOrders(now_, [](fabric::NodeId) { return true; });
+      if (orders.empty()) return;
+      for (const PathLearner::Order& order : orders) Answer(order.order);
+    }
+    FAIL() << "it asks for ever";
+  }
+  void Answer(const wire::ProbeOrder& order) {
+    ++orders_;
+    wire::ProbeReport report{.order = order.order, .done = true};
+    const auto paths = paths_.Between(leaf_, other_leaf_);
+    for (const std::uint16_t port : order.source_ports) {
+      for (const std::uint8_t ttl : order.ttls) {
+        ++report.sent;
+        const auto path = truth_(port);
+        if (!path) continue;
+        const auto hop = paths[path->Index()].hops[ttl - 2U];
+        const fabric::Link& link = topology_.link(hop.link);
+        report.answers.push_back({port, ttl, hop.forward ? link.b_address : link.a_address, 100});
+      }
+    }
+    Take(learner_.HandleReport(report, [](fabric::NodeId) { return true; }));
+  }
+  void Take(const PathLearner::Findings& findings) {
+    for (const PathLearner::GivenUp& port : findings.given_up) {
+      EXPECT_EQ(port.key, key_);
+      given_up_.push_back(port.port);
+    }
+    mismatches_ += findings.mismatches.size();
+  }
+
+  fabric::Topology topology_ = MakeTopology();
+  fabric::PathTable paths_{topology_};
+  fabric::PathMap map_;
+  fabric::PathMap other_map_;
+  PortModels models_{topology_, paths_, other_map_};
+  Metrics metrics_;
+  PathLearner learner_{topology_, paths_, map_, {}, metrics_};
+  const fabric::NodeId leaf_ = *topology_.FindNode("leaf0");
+  const fabric::NodeId other_leaf_ = *topology_.FindNode("leaf1");
+  const PortKey key_{.source = *topology_.FindNode("h0"), .destination = *topology_.FindNode("h1")};
+  TimePoint now_{};
+  // Where probes of a port are seen to go; none: nobody answers.
+  std::function<std::optional<PathIndex>(std::uint16_t)> truth_ = [this](std::uint16_t port) {
+    return Model(port);
+  };
+  int orders_ = 0;
+  std::vector<std::uint16_t> given_up_;
+  std::size_t mismatches_ = 0;
+};
+
+constexpr PathIndex kPath(2);
+
+TEST_F(Learning, GivesUpAPredictedPortThatAloneStaysSilent) {
+  const std::uint16_t port = PredictedPort(kPath);
+  truth_ = [&](std::uint16_t asked) { return asked == port ? std::nullopt : Model(asked); };
+  learner_.Verify(key_, port);
+  Run();
+  EXPECT_THAT(given_up_, ElementsAre(port));
+  EXPECT_EQ(orders_, 3) << "alone, and twice along with others";
+  EXPECT_TRUE(learner_.HasGivenUp(key_, port));
+  EXPECT_EQ(map_.Find(key_, port), std::nullopt);
+  const auto is_seen = [](const auto& entry) {
+    return entry.path == kPath && entry.trust == PortTrust::kVerified;
+  };
+  EXPECT_TRUE(std::ranges::any_of(map_.Ports(key_), is_seen)) << "one that answers is at hand";
+  // Nor is it predicted again.
+  for (int i = 0; i < 40; ++i) {
+    const auto ports = map_.Ports(key_);
+    for (const fabric::PortEntry& entry : ports) map_.DropPrediction(key_, entry.port);
+    learner_.Want(key_, kPath);
+  }
+  EXPECT_EQ(map_.Find(key_, port), std::nullopt);
+}
+
+TEST_F(Learning, AsksAgainAndKeepsAPortThatIsAnsweredThen) {
+  const std::uint16_t port = PredictedPort(kPath);
+  truth_ = [&](std::uint16_t asked) {
+    return asked == port && orders_ <= 2 ? std::nullopt : Model(asked);
+  };
+  learner_.Verify(key_, port);
+  Run();
+  EXPECT_THAT(given_up_, IsEmpty());
+  EXPECT_EQ(map_.Find(key_, port)->trust, PortTrust::kVerified);
+  // It has been seen now.
+  truth_ = [&](std::uint16_t asked) { return asked == port ? std::nullopt : Model(asked); };
+  for (int i = 0; i < 10; ++i) learner_.Verify(key_, port), Run();
+  EXPECT_THAT(given_up_, IsEmpty());
+}
+
+TEST_F(Learning, SilenceOfAllIsUnknown) {
+  const std::uint16_t port = PredictedPort(kPath);
+  truth_ = [](std::uint16_t) { return std::nullopt; };
+  for (int i = 0; i < 4; ++i) learner_.Verify(key_, port), Run();
+  EXPECT_EQ(orders_, 16) << "four each time";
+  for (int i = 0; i < 10; ++i) learner_.Verify(key_, port), Run();
+  EXPECT_EQ(orders_, 16 + 10) << "and one where nobody ever answers";
+  EXPECT_THAT(given_up_, IsEmpty());
+  EXPECT_EQ(map_.Find(key_, port)->trust, PortTrust::kPredicted);
+}
+
+TEST_F(Learning, SilenceOfAWholePathIsUnknownAlthoughOthersAnswer) {
+  const std::uint16_t port = PredictedPort(kPath);
+  truth_ = [&](std::uint16_t asked) {
+    const auto path = Model(asked);
+    return path == kPath ? std::nullopt : path;
+  };
+  for (int i = 0; i < 10; ++i) learner_.Verify(key_, port), Run();
+  EXPECT_THAT(given_up_, IsEmpty());
+  EXPECT_EQ(map_.Find(key_, port)->trust, PortTrust::kPredicted);
+}
+
+TEST_F(Learning, NeverGivesUpAPortThatWasSeenInAnEarlierFabric) {
+  const std::uint16_t port = PredictedPort(kPath);
+  learner_.Verify(key_, port);
+  Run();
+  ASSERT_EQ(map_.Find(key_, port)->trust, PortTrust::kVerified);
+  const fabric::LinkId link = *topology_.FindLink("leaf1--spine0");
+  learner_.HandleLinkChange(std::span(&link, 1));
+  ASSERT_EQ(map_.Find(key_, port)->trust, PortTrust::kReverify);
+  truth_ = [&](std::uint16_t asked) { return asked == port ? std::nullopt : Model(asked); };
+  for (int i = 0; i < 10; ++i) learner_.Verify(key_, port), Run();
+  EXPECT_THAT(given_up_, IsEmpty());
+  EXPECT_TRUE(map_.Find(key_, port).has_value());
+}
+
+TEST_F(Learning, APredictionForAnEarlierFabricIsNoMoreThanThat) {
+  const std::uint16_t port = PredictedPort(kPath);
+  const fabric::LinkId link = *topology_.FindLink("leaf1--spine0");
+  learner_.HandleLinkChange(std::span(&link, 1));
+  ASSERT_EQ(map_.Find(key_, port)->trust, PortTrust::kReverify);
+  truth_ = [&](std::uint16_t asked) { return asked == port ? std::nullopt : Model(asked); };
+  learner_.Verify(key_, port);
+  Run();
+  EXPECT_THAT(given_up_, ElementsAre(port));
+  learner_.HandleLinkChange(std::span(&link, 1));
+  EXPECT_FALSE(learner_.HasGivenUp(key_, port)) << "the fabric is another again";
+}
+
+TEST_F(Learning, GivesUpASilentPortOfAModelThatIsWrong) {
+  const std::uint16_t port = PredictedPort(kPath);
+  truth_ = [&](std::uint16_t asked) -> std::optional<PathIndex> {
+    if (asked == port) return std::nullopt;
+    return PathIndex((Model(asked)->value() + 1) % 4);
+  };
+  learner_.Verify(key_, port);
+  Run();
+  EXPECT_GE(mismatches_, 1U);
+  EXPECT_THAT(given_up_, ElementsAre(port));
+}
+
+TEST_F(Learning, AnOrderThatGotLostIsNoSilence) {
+  const std::uint16_t port = PredictedPort(kPath);
+  learner_.Verify(key_, port);
+  int lost = 0;
+  for (int rounds = 0; rounds < 100; ++rounds) {
+    const auto orders = learner_.TakeOrders(now_, [](fabric::NodeId) { return true; });
+    if (orders.empty()) break;
+    lost += static_cast<int>(orders.size());
+    now_ += 1h;
+    Take(learner_.ExpireOrders(now_));
+  }
+  EXPECT_EQ(lost, 4);
+  EXPECT_THAT(given_up_, IsEmpty());
+  EXPECT_TRUE(map_.Find(key_, port).has_value());
+}
+
+TEST(PortDoubts, HasALimit) {
+  PortDoubts doubts;
+  for (std::uint16_t port = 0; port < 1'000; ++port) doubts.Add(port, kPath);
+  EXPECT_TRUE(doubts.PathOf(63).has_value());
+  EXPECT_FALSE(doubts.PathOf(64).has_value());
+  EXPECT_EQ(doubts.HandleSilence(64, true), PortDoubts::Verdict::kUnknown);
+  EXPECT_FALSE(doubts.HasGivenUp(64));
+}
+
+TEST(PortDoubts, ForgetsSilenceWhenAModelPutsThePortOnAnotherPath) {
+  PortDoubts doubts;
+  doubts.Add(1, kPath);
+  doubts.HandleSilence(1, true);
+  doubts.Add(1, PathIndex(0));
+  EXPECT_EQ(doubts.HandleSilence(1, true), PortDoubts::Verdict::kAskAgain);
+  EXPECT_EQ(doubts.HandleSilence(1, true), PortDoubts::Verdict::kGivenUp);
+}
+
+}  // namespace
+}  // namespace espalier::controller

@@ -1,0 +1,200 @@
+#include "controller/state/flow_table.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace espalier::controller {
+namespace {
+
+constexpr AgentId kAgent{3};
+
+Flow FlowOf(AgentId agent, std::uint64_t local) {
+  Flow flow;
+  flow.agent = agent;
+  flow.local = wire::LocalFlowId(local);
+  return flow;
+}
+
+wire::FlowProgress ProgressOf(std::uint64_t local, std::uint64_t remaining) {
+  return {.id = wire::LocalFlowId(local), .remaining_bytes = remaining};
+}
+
+TEST(FlowTable, ListsFlowsOfAnAgentInOrderOfTheirIds) {
+  FlowTable table;
+  for (const std::uint64_t local : {7, 2, 9, 4}) table.Open(FlowOf(kAgent, local));
+  std::vector<std::uint64_t> ids;
+  for (const FlowSlot slot : table.OfAgent(kAgent)) ids.push_back(table.At(slot).local.value());
+  EXPECT_EQ(ids, (std::vector<std::uint64_t>{2, 4, 7, 9}));
+  EXPECT_TRUE(table.OfAgent(AgentId(0)).empty());
+  EXPECT_TRUE(table.OfAgent(AgentId(99)).empty());
+}
+
+TEST(FlowTable, TakesProgressInAnyOrderAndSkipsUnknownFlows) {
+  FlowTable table;
+  const FlowSlot two = table.Open(FlowOf(kAgent, 2));
+  const FlowSlot five = table.Open(FlowOf(kAgent, 5));
+  const FlowSlot other = table.Open(FlowOf(AgentId(4), 5));
+  table.TakeProgress(
+      kAgent,
+      std::vector{ProgressOf(5, 50), ProgressOf(3, 30), ProgressOf(2, 20), ProgressOf(6, 60)},
+      TimePoint{});
+  EXPECT_EQ(table.ActivityOf(two).remaining_bytes, 20U);
+  EXPECT_EQ(table.ActivityOf(five).remaining_bytes, 50U);
+  EXPECT_EQ(table.ActivityOf(other).remaining_bytes, 0U);
+  table.TakeProgress(AgentId(99), std::vector{ProgressOf(5, 1)}, TimePoint{});
+}
+
+TEST(FlowTable, NamesTheFlowsWhoseTimeToBeLookedAtHasCome) {
+  FlowTable table;
+  const FlowSlot one = table.Open(FlowOf(kAgent, 1));
+  const FlowSlot two = table.Open(FlowOf(kAgent, 2));
+  const TimePoint now{std::chrono::hours(1)};
+  const auto due_at = [&](TimePoint time) {
+    const auto due =
+        table.TakeProgress(kAgent, std::vector{ProgressOf(1, 10), ProgressOf(2, 20)}, time).due;
+    return std::vector<FlowSlot>(due.begin(), due.end());
+  };
+  EXPECT_EQ(due_at(now), (std::vector{one, two}));
+  table.LookFrom(one, now + std::chrono::seconds(1));
+  EXPECT_EQ(due_at(now), std::vector{two});
+  EXPECT_EQ(table.ActivityOf(one).remaining_bytes, 10U);  // it is taken all the same
+  EXPECT_EQ(due_at(now + std::chrono::seconds(1)), (std::vector{one, two}));
+  table.LookFrom(one, TimePoint::max());
+  table.Close(one);
+  ASSERT_EQ(table.Open(FlowOf(kAgent, 1)), one);  // another flow
+  EXPECT_EQ(due_at(now), (std::vector{one, two}));
+}
+
+TEST(JobNames, KeepTheirNumbersWhileFlowsAreOpenAndTheLatestIdleOnesAfter) {
+  JobNames names;
+  const std::uint32_t busy = names.Intern("busy", 1);
+  names.Begin(busy);
+  const std::uint32_t others = names.Intern("idle", 2);
+  std::map<std::string, std::uint32_t> numbers;
+  for (int i = 0; i < 1'000; ++i) {
+    const std::string name = "j" + std::to_string(i);
+    const std::uint32_t job = numbers[name] = names.Intern(name, 1);
+    names.Begin(job);
+    EXPECT_EQ(names.At(job), name);
+    names.End(job);
+    const auto forgotten = names.TakeForgotten();
+    EXPECT_EQ(forgotten.size(), i < static_cast<int>(JobNames::kMostIdle) ? 0U : 1U) << i;
+    for (const std::uint32_t other : forgotten) EXPECT_EQ(names.At(other), "");
+  }
+  EXPECT_LE(names.size(), JobNames::kMostIdle + 5);
+  for (int i = 1'000 - static_cast<int>(JobNames::kMostIdle); i < 1'000; ++i) {
+    const std::string name = "j" + std::to_string(i);
+    EXPECT_EQ(names.Intern(name, 2), numbers[name]) << name;
+  }
+  EXPECT_EQ(names.Intern("busy", 3), busy);
+  EXPECT_EQ(names.Intern("idle", 3), others);
+}
+
+TEST(JobNames, ANumberIsNotUsedAgainBeforeWhoKeepsSomethingByItHasHeard) {
+  JobNames names;
+  for (std::size_t i = 0; i <= JobNames::kMostIdle; ++i) names.Intern("j" + std::to_string(i), 0);
+  const std::uint32_t anew = names.Intern("other", 1);
+  EXPECT_EQ(anew, names.size() - 1);
+  EXPECT_EQ(names.TakeForgotten(), std::vector<std::uint32_t>{1});
+  EXPECT_EQ(names.Intern("j0", 1), 1U);  // as a new one
+  EXPECT_EQ(names.Intern("", 5), 0U);
+}
+
+// Bytes that one report of a flow adds to what was known.
+std::uint64_t NewBytes(FlowTable& table, wire::FlowProgress progress) {
+  progress.id = wire::LocalFlowId(1);
+  std::uint64_t bytes = 0;
+  for (const MessageChange& change :
+       table.TakeProgress(kAgent, std::vector{progress}, TimePoint{}).changes) {
+    bytes += change.new_bytes;
+  }
+  return bytes;
+}
+
+// An epoch of 100 bytes, sent in turns between which the flow says that nothing is left.
+TEST(FlowTable, CountsTheRestOfAnEpochOnceHoweverOftenItIsAnnounced) {
+  FlowTable table;
+  table.Open(FlowOf(kAgent, 1));
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 100}), 100U);
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 70, .outstanding_bytes = 10, .sent_bytes = 20}),
+            0U);
+  EXPECT_EQ(NewBytes(table, {.sent_bytes = 40}), 0U);
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 60, .sent_bytes = 40}), 0U);
+  EXPECT_EQ(NewBytes(table, {.sent_bytes = 100}), 0U);
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 90, .outstanding_bytes = 10, .sent_bytes = 100}),
+            100U);
+}
+
+TEST(FlowTable, CountsWhatGrowsWhereNothingSentIsTold) {
+  FlowTable table;
+  table.Open(FlowOf(kAgent, 1));
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 100}), 100U);
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 50, .outstanding_bytes = 25}), 0U);
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 80}), 30U);
+}
+
+// After a restart of the controller a flow may have sent much before.
+TEST(FlowTable, CountsNothingThatWasSentBeforeTheFirstReport) {
+  FlowTable table;
+  table.Open(FlowOf(kAgent, 1));
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 10, .sent_bytes = 1'000'000}), 10U);
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 10, .sent_bytes = 1'000'010}), 10U);
+}
+
+TEST(FlowTable, SumsOfAbsurdSizesStayWithinTheirType) {
+  FlowTable table;
+  table.Open(FlowOf(kAgent, 1));
+  constexpr std::uint64_t kHuge = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = 10, .sent_bytes = 1}), 10U);
+  EXPECT_GT(
+      NewBytes(table, {.remaining_bytes = kHuge, .outstanding_bytes = kHuge, .sent_bytes = kHuge}),
+      kHuge);
+  EXPECT_EQ(NewBytes(table, {.remaining_bytes = kHuge, .sent_bytes = kHuge}), 0U);
+}
+
+TEST(FlowTable, ReusedSlotStartsWithoutActivity) {
+  FlowTable table;
+  const FlowSlot first = table.Open(FlowOf(kAgent, 1));
+  table.TakeProgress(kAgent, std::vector{ProgressOf(1, 10)}, TimePoint{});
+  table.Close(first);
+  const FlowSlot second = table.Open(FlowOf(kAgent, 2));
+  ASSERT_EQ(second, first);
+  EXPECT_EQ(table.ActivityOf(second).remaining_bytes, 0U);
+}
+
+TEST(FlowTable, AgreesWithAMapUnderRandomUse) {
+  constexpr int kSeed = 20261121;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  std::mt19937 random(kSeed);
+  FlowTable table;
+  std::map<std::pair<int, std::uint64_t>, std::uint64_t> expected;  // (agent, flow) -> remaining
+  for (int step = 0; step < 20'000; ++step) {
+    const int agent = static_cast<int>(random() % 3);
+    const std::uint64_t local = random() % 64;
+    const auto known = expected.find({agent, local});
+    const auto slot = table.Find(AgentId(agent), wire::LocalFlowId(local));
+    ASSERT_EQ(slot.has_value(), known != expected.end());
+    if (!slot) {
+      table.Open(FlowOf(AgentId(agent), local));
+      expected[{agent, local}] = 0;
+    } else if (random() % 2 == 0) {
+      ASSERT_EQ(table.ActivityOf(*slot).remaining_bytes, known->second);
+      table.Close(*slot);
+      expected.erase(known);
+    } else {
+      known->second = random();
+      table.TakeProgress(AgentId(agent), std::vector{ProgressOf(local, known->second)},
+                         TimePoint{});
+    }
+    ASSERT_EQ(table.size(), expected.size());
+  }
+  EXPECT_EQ(table.All().size(), expected.size());
+}
+
+}  // namespace
+}  // namespace espalier::controller

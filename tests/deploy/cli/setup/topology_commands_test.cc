@@ -1,0 +1,176 @@
+#include "deploy/cli/setup/topology_commands.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <tuple>
+
+#include "common/files/json.h"
+#include "common/files/topology_file.h"
+#include "tests/deploy/cli/run_command.h"
+#include "tests/temporary_folder.h"
+
+namespace espalier::cli {
+namespace {
+
+Outcome RunCommand(const std::string& arguments) {
+  return cli::RunCommand(AddTopologyCommands, arguments);
+}
+
+class TopologyCommands : public testing::Test {
+ protected:
+  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
+
+  TemporaryFolder temporary_;
+  std::filesystem::path folder_ = temporary_.path();
+};
+
+TEST_F(TopologyCommands, PrintsAFileThatReadsBack) {
+  const Outcome made = RunCommand(
+      "topology make leaf-spine --spines 2 --leaves 3 --hosts-per-leaf 4 --host-gbps 0.05 "
+      "--fabric-gbps 12.5");
+  EXPECT_EQ(made.code, 0);
+  EXPECT_EQ(made.errors, "");
+  const auto topology = io::ParseTopology(made.output, "made");
+  ASSERT_TRUE(topology.has_value()) << topology.error().message;
+  EXPECT_EQ(topology->nodes().size(), 12U + 3 + 2);
+  EXPECT_EQ(topology->link(*topology->FindLink("h0--leaf0")).rate.value, 50'000'000);
+  EXPECT_EQ(topology->link(*topology->FindLink("leaf0--spine0")).rate.value, 12'500'000'000);
+}
+
+TEST_F(TopologyCommands, WritesEveryKindToAFileThatChecks) {
+  for (const char* kind :
+       {"leaf-spine --spines 4 --leaves 4 --hosts-per-leaf 4", "fat-tree --k 4",
+        "rails --boxes 2 --rails 4 --spines 2 --nvlink-gbps 1000", "a100 --boxes 2",
+        "h100 --boxes 2", "mi250 --boxes 2", "mi250-half --boxes 2",
+        "ring --nodes 5 --directed --gbps 0.5", "torus --dims 2x3x4", "hypercube --dimension 4"}) {
+    const std::string file = Path("fabric.json");
+    const Outcome made = RunCommand(std::string("topology make ") + kind + " -o " + file);
+    EXPECT_EQ(made.code, 0) << made.errors;
+    EXPECT_EQ(made.output, "");
+    const Outcome checked = RunCommand("topology check " + file);
+    EXPECT_EQ(checked.code, 0) << checked.errors;
+    EXPECT_NE(checked.output.find("a good topology"), std::string::npos);
+  }
+}
+
+TEST_F(TopologyCommands, RefusesGridsThatCannotBeBuilt) {
+  for (const char* kind : {"torus --dims 4x1", "hypercube --dimension 2x2",
+                           "hypercube --dimension 40", "ring --nodes 4 --gbps -1"}) {
+    EXPECT_EQ(RunCommand(std::string("topology make ") + kind).code, 2) << kind;
+  }
+}
+
+TEST_F(TopologyCommands, ChecksAsOneJsonObject) {
+  auto spec =
+      io::ParseTopology(
+          RunCommand("topology make leaf-spine --spines 2 --leaves 2 --hosts-per-leaf 1").output,
+          "made")
+          ->Spec();
+  spec.links[0].state = fabric::LinkState::kDown;  // h0 is cut off
+  spec.links[2].state = fabric::LinkState::kDrained;
+  ASSERT_TRUE(io::WriteFileDurably(Path("f.json"), io::FormatTopology(spec)).has_value());
+  const Outcome checked = RunCommand("topology check --json " + Path("f.json"));
+  ASSERT_EQ(checked.code, 0) << checked.errors;
+  const auto json = io::ParseJson(checked.output, "output");
+  ASSERT_TRUE(json.has_value()) << json.error().message;
+  const std::pair<const char*, const char*> expected[] = {
+      {"name", "leaf-spine-2x2x1"},
+      {"version", "1"},
+      {"nodes", "6"},
+      {"compute", "2"},
+      {"nics", "0"},
+      {"switches", "4"},
+      {"endpoints", "2"},
+      {"links", "6"},
+      {"unattached_endpoints", "0"},
+      {"links_up", "4"},
+      {"links_down", "1"},
+      {"links_drained", "1"},
+      {"parts", "2"},
+  };
+  for (const auto& [key, value] : expected) {
+    ASSERT_NE(json->Find(key), nullptr) << key;
+    EXPECT_EQ(json->Find(key)->text, value) << key;
+  }
+}
+
+TEST_F(TopologyCommands, TellsBadInputFromFailure) {
+  ASSERT_TRUE(io::WriteFileDurably(Path("bad.json"), "{\n \"nodes\": 1}").has_value());
+  const Outcome bad = RunCommand("topology check " + Path("bad.json"));
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_EQ(bad.output, "");
+  EXPECT_TRUE(bad.errors.starts_with("espalier: " + Path("bad.json") + ":2:11: ")) << bad.errors;
+  EXPECT_EQ(RunCommand("topology check " + Path("none.json")).code, 2);
+  EXPECT_EQ(RunCommand("topology check").code, 2);
+  EXPECT_EQ(RunCommand("topology").code, 2);
+  EXPECT_EQ(RunCommand("topology make ring").code, 2);
+  EXPECT_EQ(RunCommand("topology make fat-tree --k 3").code, 2);
+  EXPECT_EQ(RunCommand("topology make leaf-spine --spines 4 --leaves 4").code, 2);
+  EXPECT_EQ(RunCommand("topology make rails --boxes 0").code, 2);
+  const Outcome rate = RunCommand("topology make fat-tree --k 4 --host-gbps fast");
+  EXPECT_EQ(rate.code, 2);
+  EXPECT_TRUE(rate.errors.starts_with("espalier: --host-gbps: bandwidth")) << rate.errors;
+  EXPECT_EQ(RunCommand("topology make fat-tree --k 4 -o " + Path("no/such/folder")).code, 1);
+}
+
+TEST_F(TopologyCommands, ImportsFloodnsTopologies) {
+  // Three tiers: ToRs 0 and 1, switches 2 and 3 above them, 4 above all; three servers.
+  const std::string good =
+      "# a comment\n\nnum_nodes=8\r\nnum_undirected_edges=9\nswitches=incl_range(0,4)\n"
+      "switches_which_are_tors=set(0, 1)\nservers=set(5,6,7)\n"
+      "undirected_edges=set(2:3-4,0:1-2:3,5-0,6:7-1)\nlink_data_rate_bit_per_ns=2.5\n";
+  const auto import = [&](const std::string& text) {
+    EXPECT_TRUE(io::WriteFileDurably(Path("t.properties"), text).has_value());
+    return RunCommand("topology import floodns " + Path("t.properties"));
+  };
+  const Outcome made = import(good);
+  ASSERT_EQ(made.code, 0) << made.errors;
+  const auto topology = io::ParseTopology(made.output, "made");
+  ASSERT_TRUE(topology.has_value()) << topology.error().message;
+  std::string links;
+  for (const fabric::Link& link : topology->links()) {
+    links += link.id + " ";
+    EXPECT_EQ(link.rate.value, 2'500'000'000);
+  }
+  EXPECT_EQ(links,
+            "h0--tor0 h1--tor1 h2--tor1 tor0--spine0 tor0--spine1 tor1--spine0 tor1--spine1 "
+            "spine0--core0 spine1--core0 ");
+  EXPECT_EQ(topology->node(*topology->FindNode("tor1")).role, fabric::SwitchRole::kLeaf);
+  EXPECT_EQ(topology->node(*topology->FindNode("spine1")).role, fabric::SwitchRole::kSpine);
+  EXPECT_EQ(topology->node(*topology->FindNode("core0")).role, fabric::SwitchRole::kCore);
+
+  const std::tuple<std::string, std::string, std::string> cases[] = {
+      {"num_nodes=8", "", "1:1: there is no line \"num_nodes=...\""},
+      {"num_nodes=8", "num_nodes=9", "7:9: node 8 is neither"},
+      {"num_nodes=8", "num_nodes=x", "3:11: \"x\" is no whole number"},
+      {"num_nodes=8", "nodes", "3:1: the line is not KEY=VALUE"},
+      {"num_nodes=8", "delay=3", "3:1: unknown key \"delay\""},
+      {"num_nodes=8", "servers=set()", "7:1: a second line \"servers=...\""},
+      {"edges=9", "edges=8", "4:22: num_undirected_edges is 8, but there are 9"},
+      {"incl_range(0,4)", "incl_range(4,0)", "5:10: incl_range takes"},
+      {"incl_range(0,4)", "range(0,4)", "5:10: switches must be set(...)"},
+      {"set(0, 1)", "set(0,5)", "6:25: node 5 is listed, but is no switch"},
+      {"set(5,6,7)", "set(4,5,6,7)", "7:9: node 4 is listed twice"},
+      {"6:7-1", "6:8-1", "8:42: \"8\" is no whole number from 0 to 7"},
+      {"6:7-1", "6:7-1,6-1", "8:46: edge 6-1 is listed twice"},
+      {"6:7-1", "6-7", "8:40: servers 6 and 7 are joined"},
+      {"6:7-1", "1-1", "8:40: node 1 is joined to itself"},
+      {"6:7-1", "6", "8:40: an edge is two node numbers"},
+      {"ns=2.5", "ns=fast", "9:27: "},
+  };
+  for (const auto& [from, to, expected] : cases) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    const Outcome bad = import(text);
+    EXPECT_EQ(bad.code, 2) << to;
+    EXPECT_EQ(bad.output, "");
+    EXPECT_TRUE(bad.errors.starts_with("espalier: " + Path("t.properties") + ":" + expected))
+        << bad.errors << "  instead of " << expected;
+  }
+  EXPECT_EQ(RunCommand("topology import floodns " + Path("none")).code, 2);
+  EXPECT_EQ(RunCommand("topology import").code, 2);
+}
+
+}  // namespace
+}  // namespace espalier::cli

@@ -150,7 +150,7 @@ void Publisher::Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wir
   if (!set.paths.empty()) {
     push.sets.push_back(std::move(set));
     if (!was_given) {
-      steer_latency_.ObserveSeconds(std::chrono::duration<double>(now - flow.reported).count());
+      steer_latency_.ObserveSeconds(SecondsOf(now - flow.reported));
     }
   } else if (was_given) {
     push.withdrawn.push_back(local);
@@ -175,7 +175,7 @@ void Publisher::HandleAck(AgentId id, const wire::Ack& ack, TimePoint now) {
   if (ack.epoch == state_.epoch && ack.generation <= agent.generation) {
     agent.acked_generation = std::max(agent.acked_generation, ack.generation);
     if (ack.generation == agent.generation) {
-      ack_latency_.ObserveSeconds(std::chrono::duration<double>(now - agent.last_push).count());
+      ack_latency_.ObserveSeconds(SecondsOf(now - agent.last_push));
     }
   }
   switch (ack.status) {

@@ -68,7 +68,7 @@ void WriteJob(JsonWriter& json, const TreeJobs& jobs, const TreeJob& job) {
   json.EndObject();
 }
 
-void WriteEdge(JsonWriter& json, State& state, const JobPlan& plan, std::size_t index) {
+void WriteEdge(JsonWriter& json, const State& state, const JobPlan& plan, std::size_t index) {
   const TreeEdge& edge = plan.edge(index);
   const auto address = [&](std::int32_t rank) {
     const fabric::NodeId nic = plan.forest->nics[static_cast<std::size_t>(rank)];
@@ -116,7 +116,7 @@ void WriteTree(JsonWriter& json, const JobForest& forest, std::size_t index) {
 
 }  // namespace
 
-std::string ForestsView(Controller& controller) {
+std::string ForestsView(const Controller& controller) {
   JsonWriter json;
   json.BeginObject().Key("forests").BeginArray();
   for (const auto& [name, job] : controller.jobs().all()) {
@@ -126,7 +126,7 @@ std::string ForestsView(Controller& controller) {
   return json.Text();
 }
 
-Result<std::string> ForestPlanView(Controller& controller, const std::string& name) {
+Result<std::string> ForestPlanView(const Controller& controller, const std::string& name) {
   const auto found = controller.jobs().all().find(name);
   if (found == controller.jobs().all().end()) {
     return Fail(ErrorCode::kNotFound,

@@ -65,11 +65,6 @@ Result<std::vector<fabric::NodeId>> ResolveRanks(const fabric::Topology& topolog
   return nodes;
 }
 
-const std::string& AgentOf(const fabric::Topology& topology, fabric::NodeId rank) {
-  const fabric::Node& node = topology.node(rank);
-  return node.host.empty() ? node.id : node.host;
-}
-
 std::string FormatStoredJob(const StoredJob& job) {
   const JobSpec& spec = job.spec;
   std::string text = fmt::format("{} {} {}{}", forest::CollectiveName(spec.collective), spec.bytes,

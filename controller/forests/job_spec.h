@@ -26,8 +26,6 @@ struct JobSpec {
 // unknown nodes, nodes that do not compute, one named twice.
 Result<std::vector<fabric::NodeId>> ResolveRanks(const fabric::Topology& topology,
                                                  const JobSpec& spec);
-// The agent that serves a compute node.
-const std::string& AgentOf(const fabric::Topology& topology, fabric::NodeId rank);
 
 // A job as the store keeps it.
 struct StoredJob {

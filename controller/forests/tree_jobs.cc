@@ -74,7 +74,7 @@ Result<void> TreeJobs::Check(const JobSpec& spec) const {
                             same ? "" : ", with other ranks or options (stop it first)"));
   }
   for (std::size_t i = 0; i < ranks->size(); ++i) {
-    const std::string& name = AgentOf(state_.topology, (*ranks)[i]);
+    const std::string& name = fabric::HostOf(state_.topology.node((*ranks)[i]));
     const auto id = state_.agents.FindByName(name);
     if (!id || !state_.agents.At(*id).peer) {
       return Fail(ErrorCode::kFailedPrecondition,
@@ -162,7 +162,7 @@ void TreeJobs::Apply(const IntentById& intents) {
 }
 
 AgentId TreeJobs::AgentOfRank(const TreeJob& job, std::size_t rank) const {
-  return state_.agents.Intern(AgentOf(state_.topology, job.ranks[rank]));
+  return state_.agents.Intern(fabric::HostOf(state_.topology.node(job.ranks[rank])));
 }
 
 ForestRequest TreeJobs::MakeRequest(const JobSpec& spec, std::vector<fabric::NodeId> ranks,
@@ -243,7 +243,7 @@ void TreeJobs::Plan(TreeJob& job) {
       },
       [this, name = job.spec.name, planning = job.planning, result, start] {
         forests_.Add();
-        forest_seconds_.ObserveSeconds(std::chrono::duration<double>(loop_.Now() - start).count());
+        forest_seconds_.ObserveSeconds(SecondsOf(loop_.Now() - start));
         TakeForest(name, planning, std::move(**result));
       });
 }

@@ -127,7 +127,7 @@ std::vector<std::uint16_t> TreeJobs::ChooseListenPorts(const JobSpec& spec) cons
   std::map<std::string_view, std::set<std::uint16_t>> taken;
   const auto take = [&](const TreeJob& job, const std::vector<std::uint16_t>& ports) {
     for (std::size_t rank = 0; rank < std::min(ports.size(), job.ranks.size()); ++rank) {
-      taken[AgentOf(state_.topology, job.ranks[rank])].insert(ports[rank]);
+      taken[fabric::HostOf(state_.topology.node(job.ranks[rank]))].insert(ports[rank]);
     }
   };
   for (const auto& [name, other] : jobs_) {
@@ -141,7 +141,7 @@ std::vector<std::uint16_t> TreeJobs::ChooseListenPorts(const JobSpec& spec) cons
     const auto node = state_.topology.FindNode(rank);
     ESPALIER_CHECK(node.has_value());
     std::uint16_t port = wire::kRoceV2Port;
-    while (!taken[AgentOf(state_.topology, *node)].insert(port).second) ++port;
+    while (!taken[fabric::HostOf(state_.topology.node(*node))].insert(port).second) ++port;
     ports.push_back(port);
   }
   return ports;
@@ -258,8 +258,7 @@ void TreeJobs::PutInForce(TreeJob& job) {
   PushPlans(job);
   ready_.SetElements(job.spec.name, LoadsOf(*job.in_force));
   if (job.broken_since && IsUsable(*job.in_force)) {
-    repair_seconds_.ObserveSeconds(
-        std::chrono::duration<double>(loop_.Now() - *job.broken_since).count());
+    repair_seconds_.ObserveSeconds(SecondsOf(loop_.Now() - *job.broken_since));
     job.broken_since.reset();
   }
   state_.history.RecordOf(

@@ -12,10 +12,6 @@ namespace {
 
 constexpr std::size_t kMostEndsRepaired = 256;  // before one assignment
 
-const std::string& OwnerOf(const fabric::Node& node) {
-  return node.host.empty() ? node.id : node.host;
-}
-
 }  // namespace
 
 Placement::Placement(State& state, PathLearner& learner, const ControllerOptions& options)
@@ -28,8 +24,9 @@ void Placement::Admit(FlowSlot slot, std::span<const std::uint16_t> steered_port
   Flow& flow = state_.flows.At(slot);
   const auto source = state_.topology.FindNic(flow.source_address);
   const auto destination = state_.topology.FindNic(flow.destination_address);
-  const bool known = source && destination &&
-                     OwnerOf(state_.topology.node(*source)) == state_.agents.At(flow.agent).name;
+  const bool known =
+      source && destination &&
+      fabric::HostOf(state_.topology.node(*source)) == state_.agents.At(flow.agent).name;
   const auto from = known ? state_.paths.FindAttachment(*source) : std::nullopt;
   const auto to = known ? state_.paths.FindAttachment(*destination) : std::nullopt;
   if (!from || !to) {

@@ -10,7 +10,7 @@ using wire::PathReason;
 namespace {
 
 // Where no link is known to be dead, one may be that is not known yet: hosts are asked for as long
-// as SuspectProbesOptions::patience.
+// as LinkFailureProbesOptions::patience.
 constexpr Duration kUntilRoomIsMade = std::chrono::milliseconds(300);
 constexpr Duration kUntilDoubtsEnd = std::chrono::seconds(4);
 constexpr std::size_t kMostLeftPorts = 8;

@@ -31,8 +31,6 @@ std::uint64_t Hash(const fabric::PortKey& key) {
                          key.protocol, 0);
 }
 
-double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 }  // namespace
 
 Foresight::Foresight(State& state, PathLearner& learner, const ControllerOptions& options,
@@ -127,7 +125,7 @@ void Foresight::Learn(FlowSlot slot, TimePoint now) {
   known.is_expected = job->learner.HandleStart(known.key, remaining, now);
   (known.is_expected ? expected_ : unexpected_).Add();
   if (next.expected && job->learner.StartsOf(next.set) > starts) {
-    start_error_.ObserveSeconds(std::abs(Seconds(now - *next.expected)));
+    start_error_.ObserveSeconds(std::abs(SecondsOf(now - *next.expected)));
   }
   job->templates[known.key] = {.port_key = flow.key,
                                .source_leaf = flow.source_leaf,
@@ -150,8 +148,7 @@ Result<std::size_t> Foresight::Declare(const Schedule& schedule, TimePoint now) 
     }
   }
   const auto agent_of = [&](fabric::NodeId nic) {
-    const fabric::Node& node = state_.topology.node(nic);
-    return state_.agents.Intern(node.host.empty() ? node.id : node.host);
+    return state_.agents.Intern(fabric::HostOf(state_.topology.node(nic)));
   };
   const std::uint32_t number =
       state_.flows.JobIndex(schedule.job, agent_of(schedule.flows.front().first));
@@ -189,7 +186,7 @@ void Foresight::NoteSwitch(Job& job, TimePoint now) {
 
 void Foresight::HandleEnd(FlowSlot slot, TimePoint now) {
   if (const auto forecast = ends_.Of(slot.value())) {
-    end_error_.ObserveSeconds(std::abs(Seconds(now - forecast->expected)));
+    end_error_.ObserveSeconds(std::abs(SecondsOf(now - forecast->expected)));
   }
   ends_.End(slot.value());
   if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) return;

@@ -9,7 +9,7 @@ std::int64_t State::BytesInFlight(LivePaths::Way way) const {
   return BytesInFlight(slot) / static_cast<std::int64_t>(flows.At(slot).ways.size());
 }
 
-std::string State::Via(const Flow& flow) {
+std::string State::Via(const Flow& flow) const {
   std::vector<std::int32_t> indices;
   for (const FlowWay& way : flow.ways) {
     if (const auto path = PathOf(way)) indices.push_back(path->value());
@@ -17,12 +17,12 @@ std::string State::Via(const Flow& flow) {
   return Via(flow, indices);
 }
 
-std::string State::Via(const Flow& flow, std::span<const std::int32_t> indices) {
+std::string State::Via(const Flow& flow, std::span<const std::int32_t> indices) const {
   return Via(flow.source_leaf, flow.destination_leaf, indices);
 }
 
 std::string State::Via(fabric::NodeId source_leaf, fabric::NodeId destination_leaf,
-                       std::span<const std::int32_t> indices) {
+                       std::span<const std::int32_t> indices) const {
   if (indices.empty()) return {};
   const auto between = paths.Between(source_leaf, destination_leaf);
   std::string via;
@@ -52,7 +52,7 @@ void State::MarkDirty(Flow& flow) {
   agents.QueuePush(flow.agent);
 }
 
-std::vector<std::int64_t> State::CountPaths() {
+std::vector<std::int64_t> State::CountPaths() const {
   std::vector<std::int64_t> counts(2 * topology.links().size());
   for (const FlowSlot slot : flows.All()) {
     const Flow& flow = flows.At(slot);

@@ -63,14 +63,10 @@ struct State {
   std::uint64_t revision = 0;          // of the intents
   JobKey job_secret = JobKey::Draw();  // what jobs' keys are derived from; as stored
   Intents intents;
-  std::set<fabric::LinkId> reported_down;      // by agents, of their own NICs
-  std::set<fabric::LinkId> detected_down;      // by LinkMonitor
-  std::set<fabric::LinkId> awaiting_operator;  // LinkMonitor::Waiting
-  ReportedLinks feed_down;                     // what a feed said last, over restarts
   std::unordered_map<fabric::PortKey, std::vector<FlowSlot>> by_key;  // few each
   std::vector<FlowSlot> unplaced;  // became kNew since the last assignment
 
-  std::span<const fabric::Path> PathsOf(const Flow& flow) {
+  std::span<const fabric::Path> PathsOf(const Flow& flow) const {
     return paths.Between(flow.source_leaf, flow.destination_leaf);
   }
   std::optional<fabric::PathIndex> PathOf(const FlowWay& way) const {
@@ -90,12 +86,12 @@ struct State {
   }
   // The switches on each of its paths: "spine0", "spine0+spine3", "" where it has none. As it is
   // now, or by indices into PathsOf.
-  std::string Via(const Flow& flow);
-  std::string Via(const Flow& flow, std::span<const std::int32_t> indices);
+  std::string Via(const Flow& flow) const;
+  std::string Via(const Flow& flow, std::span<const std::int32_t> indices) const;
   std::string Via(fabric::NodeId source_leaf, fabric::NodeId destination_leaf,
-                  std::span<const std::int32_t> indices);
+                  std::span<const std::int32_t> indices) const;
   // Paths of flows over each direction of a link, by DirectedLink::Index. O(flows x hops).
-  std::vector<std::int64_t> CountPaths();
+  std::vector<std::int64_t> CountPaths() const;
   // What `live` has been told (or has done): this way was on the path `from` (kNoPath: on none) and
   // is on `to` from now on. While it has its owner.
   void NotePath(LivePaths::Way way, std::int32_t from, std::int32_t to);

@@ -185,7 +185,8 @@ class Bench {
       Await([&] { return bus_.IsAcknowledged(); });
       bus_.EndRepetition();
       bare.push_back(bus_.fanout());
-      controller_.ChangeNode(spine, controller::IntentAction::kRestore, {}, [](const auto&) {});
+      controller_.actions().ChangeNode(spine, controller::IntentAction::kRestore, {},
+                                       [](const auto&) {});
       Await([&] { return IsAtRest(); });
     }
     Print(planned, bare, too_many);
@@ -226,11 +227,11 @@ class Bench {
   }
   Fanout Fail(const std::string& spine) {
     bus_.Begin();
-    controller_.ChangeNode(spine, controller::IntentAction::kFail, {.reason = "bench"},
-                           [&](const auto& outcome) {
-                             ESPALIER_CHECK(outcome, "spine={}", spine);
-                             bus_.EndSending();
-                           });
+    controller_.actions().ChangeNode(spine, controller::IntentAction::kFail, {.reason = "bench"},
+                                     [&](const auto& outcome) {
+                                       ESPALIER_CHECK(outcome, "spine={}", spine);
+                                       bus_.EndSending();
+                                     });
     Await([&] { return bus_.IsAcknowledged(); });
     return bus_.fanout();
   }

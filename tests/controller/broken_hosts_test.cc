@@ -234,7 +234,8 @@ class Chaos {
     return "leaf" + std::to_string(Draw(3)) + "--spine" + std::to_string(Draw(3));
   }
   void Act(IntentAction action, const std::string& link) {
-    cluster_.controller().ChangeLink(link, action, {.reason = "chaos"}, [](const auto&) {});
+    cluster_.controller().actions().ChangeLink(link, action, {.reason = "chaos"},
+                                               [](const auto&) {});
   }
 
   void TakeCounts() {

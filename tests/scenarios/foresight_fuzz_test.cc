@@ -90,7 +90,8 @@ class Fuzz {
     }
   }
   void Act(const std::string& link, IntentAction action) {
-    cluster_.controller().ChangeLink(link, action, {.reason = "fuzz"}, [](const auto&) {});
+    cluster_.controller().actions().ChangeLink(link, action, {.reason = "fuzz"},
+                                               [](const auto&) {});
   }
   void StartJob() {
     if (cluster_.controller().state().flows.size() > kMostFlows) return;

@@ -298,7 +298,7 @@ class Player {
     const fabric::Topology& topology = state_.topology;
     const fabric::Node& source = topology.node(simulated.source);
     Flow flow;
-    flow.agent = state_.agents.Intern(source.host.empty() ? source.id : source.host);
+    flow.agent = state_.agents.Intern(fabric::HostOf(source));
     flow.local = wire::LocalFlowId(serial);
     flow.job = state_.flows.JobIndex(workload_.jobs()[simulated.job].id, flow.agent);
     flow.source_address = source.addresses.front();

@@ -230,7 +230,7 @@ TEST_F(ReadyForestsOfJobs, AFailureStopsWhatIsBeingMadeAhead) {
   Build(options);
   JobSpec spec{.name = "train", .ranks = {}};
   for (int i = 0; i < 8; ++i) spec.ranks.push_back("h" + std::to_string(i));
-  cluster_->controller().StartJob(spec, {}, [](const auto&) {});
+  cluster_->controller().actions().StartJob(spec, {}, [](const auto&) {});
   cluster_->Settle();
   run_one();
   cluster_->Settle();

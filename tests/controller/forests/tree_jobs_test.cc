@@ -568,7 +568,7 @@ TEST(TreeJobsAside, AForestThatAChangeOvertookIsDropped) {
   cluster.ConnectAll();
   JobSpec spec{.name = "train", .ranks = {"h0", "h2", "h4", "h6"}};
   std::optional<Result<ActionOutcome>> started;
-  cluster.controller().StartJob(spec, {}, [&](auto outcome) { started = outcome; });
+  cluster.controller().actions().StartJob(spec, {}, [&](auto outcome) { started = outcome; });
   cluster.Settle();
   EXPECT_FALSE(started.has_value());
   aside.RunOne();

@@ -342,7 +342,8 @@ TEST_F(FailurePlansTest, ProbesWaitForAcknowledgementsForAWhile) {
       for (int host = 0; host < 12; ++host) sum += cluster_->host(host).probes;
       return sum;
     };
-    cluster_->controller().ChangeNode("spine1", IntentAction::kFail, {}, [](const auto&) {});
+    cluster_->controller().actions().ChangeNode("spine1", IntentAction::kFail, {},
+                                                [](const auto&) {});
     cluster_->Settle();
     cluster_->Advance(50ms);
     EXPECT_EQ(probes() > 0, acknowledge);
@@ -352,7 +353,8 @@ TEST_F(FailurePlansTest, ProbesWaitForAcknowledgementsForAWhile) {
     // And again the next time, with the agents that have been heard of before.
     for (int host = 0; host < 12; ++host) cluster_->host(host).acknowledges = false;
     const int before = probes();
-    cluster_->controller().ChangeNode("spine2", IntentAction::kFail, {}, [](const auto&) {});
+    cluster_->controller().actions().ChangeNode("spine2", IntentAction::kFail, {},
+                                                [](const auto&) {});
     cluster_->Settle();
     cluster_->Advance(50ms);
     EXPECT_EQ(probes(), before);
@@ -370,8 +372,9 @@ TEST_F(FailurePlansTest, WhatWasDoneIsToldOnceTheAgentsHaveAcknowledged) {
     for (int host = 0; host < 12; ++host) cluster_->host(host).acknowledges = acknowledge;
     std::optional<Result<ActionOutcome>> told;
     const TimePoint start = cluster_->controller().Now();
-    cluster_->controller().ChangeLink("leaf0--spine1", IntentAction::kFail, {},
-                                      [&](Result<ActionOutcome> done) { told = std::move(done); });
+    cluster_->controller().actions().ChangeLink(
+        "leaf0--spine1", IntentAction::kFail, {},
+        [&](Result<ActionOutcome> done) { told = std::move(done); });
     cluster_->Settle();
     for (const int host : moved) {  // they have been pushed to, whenever it is told
       EXPECT_EQ(cluster_->host(host).pushes.back().sets.size(), 1U) << host;

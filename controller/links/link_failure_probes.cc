@@ -1,4 +1,4 @@
-#include "controller/links/suspect_probes.h"
+#include "controller/links/link_failure_probes.h"
 
 #include <algorithm>
 #include <utility>
@@ -14,8 +14,6 @@ using fabric::PortKey;
 
 namespace {
 
-// The path learner counts its orders from 1.
-constexpr std::uint64_t kFirstOrder = std::uint64_t{1} << 62U;
 // An agent that has not answered by then has lost the question.
 constexpr Duration kGrace = std::chrono::seconds(1);
 // A packet of TTL t dies at the t-th switch: a path over h hops between switches has h + 1.
@@ -28,12 +26,13 @@ bool GoesOver(const Path& path, LinkId link) {
 
 }  // namespace
 
-SuspectProbes::SuspectProbes(State& state, AgentOf agent_of, SuspectProbesOptions options)
-    : state_(state), agent_of_(std::move(agent_of)), options_(options), next_order_(kFirstOrder) {}
+LinkFailureProbes::LinkFailureProbes(State& state, AgentOf agent_of,
+                                     LinkFailureProbesOptions options)
+    : state_(state), agent_of_(std::move(agent_of)), options_(options) {}
 
-std::vector<SuspectProbes::Question> SuspectProbes::Ask(AgentId accuser,
-                                                        std::span<const LinkId> links,
-                                                        TimePoint now) {
+std::vector<LinkFailureProbes::Question> LinkFailureProbes::Ask(AgentId accuser,
+                                                                std::span<const LinkId> links,
+                                                                TimePoint now) {
   std::vector<Question> questions = AskAgain(now);
   for (const LinkId link : links) {
     if (!HasRoom()) break;
@@ -44,7 +43,7 @@ std::vector<SuspectProbes::Question> SuspectProbes::Ask(AgentId accuser,
   return questions;
 }
 
-std::vector<SuspectProbes::Question> SuspectProbes::AskAgain(TimePoint now) {
+std::vector<LinkFailureProbes::Question> LinkFailureProbes::AskAgain(TimePoint now) {
   std::erase_if(open_, [&](const auto& entry) { return entry.second.deadline <= now; });
   std::vector<Question> questions;
   for (auto entry = suspicions_.begin(); entry != suspicions_.end();) {
@@ -64,8 +63,8 @@ std::vector<SuspectProbes::Question> SuspectProbes::AskAgain(TimePoint now) {
   return questions;
 }
 
-void SuspectProbes::AskAbout(AgentId accuser, LinkId link, TimePoint now,
-                             std::vector<Question>& questions) {
+void LinkFailureProbes::AskAbout(AgentId accuser, LinkId link, TimePoint now,
+                                 std::vector<Question>& questions) {
   std::set<AgentId> asked;
   for (const auto& [key, slots] : state_.by_key) {
     if (asked.size() >= options_.hosts) break;
@@ -80,7 +79,8 @@ void SuspectProbes::AskAbout(AgentId accuser, LinkId link, TimePoint now,
   }
 }
 
-std::optional<PathIndex> SuspectProbes::PathOver(std::span<const Path> paths, LinkId link) const {
+std::optional<PathIndex> LinkFailureProbes::PathOver(std::span<const Path> paths,
+                                                     LinkId link) const {
   for (std::size_t i = 0; i < paths.size(); ++i) {
     if (!GoesOver(paths[i], link)) continue;
     if (paths[i].hops.front().link == link) return std::nullopt;
@@ -89,10 +89,8 @@ std::optional<PathIndex> SuspectProbes::PathOver(std::span<const Path> paths, Li
   return std::nullopt;
 }
 
-std::optional<SuspectProbes::Question> SuspectProbes::MakeQuestion(AgentId agent,
-                                                                   const PortKey& key,
-                                                                   std::span<const Path> paths,
-                                                                   LinkId link, TimePoint now) {
+std::optional<LinkFailureProbes::Question> LinkFailureProbes::MakeQuestion(
+    AgentId agent, const PortKey& key, std::span<const Path> paths, LinkId link, TimePoint now) {
   const auto suspect = PathOver(paths, link);
   if (!suspect) return std::nullopt;
   Open open{.agent = agent, .suspect = link, .key = key, .path = *suspect};
@@ -115,7 +113,7 @@ std::optional<SuspectProbes::Question> SuspectProbes::MakeQuestion(AgentId agent
   open.deadline = now + options_.answer_timeout + kGrace;
 
   wire::ProbeOrder order;
-  order.order = next_order_++;
+  order.order = numbers_.Next();
   order.source = state_.topology.node(key.source).addresses.front();
   order.destination = state_.topology.node(key.destination).addresses.front();
   order.destination_port = key.destination_port;
@@ -130,7 +128,7 @@ std::optional<SuspectProbes::Question> SuspectProbes::MakeQuestion(AgentId agent
   return Question{agent, std::move(order)};
 }
 
-bool SuspectProbes::LeadsElsewhere(const Open& open, std::uint16_t port) const {
+bool LinkFailureProbes::LeadsElsewhere(const Open& open, std::uint16_t port) const {
   const auto source = state_.paths.FindAttachment(open.key.source);
   const auto destination = state_.paths.FindAttachment(open.key.destination);
   const auto answers = open.answers.find(port);
@@ -140,12 +138,8 @@ bool SuspectProbes::LeadsElsewhere(const Open& open, std::uint16_t port) const {
   return path && *path != open.path;
 }
 
-bool SuspectProbes::IsAnswer(const wire::ProbeReport& report) {
-  return report.order >= kFirstOrder;
-}
-
-std::optional<SuspectProbes::Verdict> SuspectProbes::TakeAnswer(AgentId from,
-                                                                const wire::ProbeReport& report) {
+std::optional<LinkFailureProbes::Verdict> LinkFailureProbes::TakeAnswer(
+    AgentId from, const wire::ProbeReport& report) {
   const auto found = open_.find(report.order);
   if (found == open_.end() || found->second.agent != from) return std::nullopt;
   Open& asked = found->second;

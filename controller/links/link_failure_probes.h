@@ -10,12 +10,13 @@
 
 #include "common/base/event_loop.h"
 #include "common/fabric/topology.h"
+#include "controller/paths/probe_orders.h"
 #include "controller/state/state.h"
 #include "proto/messages.h"
 
 namespace espalier::controller {
 
-struct SuspectProbesOptions {
+struct LinkFailureProbesOptions {
   std::size_t hosts = 2;        // that are asked about a link
   std::size_t max_ports = 3;    // that each tries over it, and beside it
   std::size_t max_orders = 16;  // unanswered; further links are not asked about until then
@@ -38,13 +39,13 @@ struct SuspectProbesOptions {
 //
 // Complexity of Ask: O(pairs that have flows x paths), until enough are found.
 // Thread safety: the controller's loop thread.
-class SuspectProbes {
+class LinkFailureProbes {
  public:
   // The agent that can probe from a NIC; none where there is none.
   using AgentOf = std::function<std::optional<AgentId>(fabric::NodeId nic)>;
 
   // The state must outlive it.
-  SuspectProbes(State& state, AgentOf agent_of, SuspectProbesOptions options = {});
+  LinkFailureProbes(State& state, AgentOf agent_of, LinkFailureProbesOptions options = {});
 
   struct Question {
     AgentId agent;
@@ -54,9 +55,6 @@ class SuspectProbes {
   std::vector<Question> Ask(AgentId accuser, std::span<const fabric::LinkId> links, TimePoint now);
   // The same about links of which nothing is known yet. To be called now and then.
   std::vector<Question> AskAgain(TimePoint now);
-
-  // Whether a report is an answer to a question of ours.
-  static bool IsAnswer(const wire::ProbeReport& report);
 
   struct Verdict {
     std::vector<fabric::LinkId> links;  // of the paths over the suspect that were tried
@@ -101,10 +99,10 @@ class SuspectProbes {
 
   State& state_;
   AgentOf agent_of_;
-  SuspectProbesOptions options_;
+  LinkFailureProbesOptions options_;
   std::map<std::uint64_t, Open> open_;  // by the order's number
   std::map<fabric::LinkId, Suspicion> suspicions_;
-  std::uint64_t next_order_;
+  ProbeNumbers numbers_{ProbeOwner::kLinkFailure};
 };
 
 }  // namespace espalier::controller

@@ -1,4 +1,4 @@
-#include "controller/links/revival_probes.h"
+#include "controller/links/link_recovery_probes.h"
 
 #include <algorithm>
 #include <utility>
@@ -32,8 +32,8 @@ std::optional<std::size_t> HopOver(const Path& path, LinkId link) {
 
 }  // namespace
 
-std::vector<RevivalProbes::Question> RevivalProbes::Ask(std::span<const LinkId> links,
-                                                        TimePoint now) {
+std::vector<LinkRecoveryProbes::Question> LinkRecoveryProbes::Ask(std::span<const LinkId> links,
+                                                                  TimePoint now) {
   std::erase_if(open_, [&](const auto& entry) { return entry.second.deadline <= now; });
   std::erase_if(asked_, [&](const auto& entry) {
     return std::ranges::find(links, entry.first) == links.end();
@@ -51,7 +51,8 @@ std::vector<RevivalProbes::Question> RevivalProbes::Ask(std::span<const LinkId> 
   return questions;
 }
 
-std::optional<RevivalProbes::Pair> RevivalProbes::FindPair(LinkId link, std::uint32_t times) {
+std::optional<LinkRecoveryProbes::Pair> LinkRecoveryProbes::FindPair(LinkId link,
+                                                                     std::uint32_t times) {
   struct End {
     NodeId nic;
     NodeId leaf;
@@ -89,8 +90,9 @@ std::optional<RevivalProbes::Pair> RevivalProbes::FindPair(LinkId link, std::uin
   return std::nullopt;
 }
 
-std::optional<RevivalProbes::Question> RevivalProbes::MakeQuestion(LinkId link, std::uint32_t times,
-                                                                   TimePoint now) {
+std::optional<LinkRecoveryProbes::Question> LinkRecoveryProbes::MakeQuestion(LinkId link,
+                                                                             std::uint32_t times,
+                                                                             TimePoint now) {
   const auto pair = FindPair(link, times);
   if (!pair) return std::nullopt;
   const auto paths = state_.paths.Between(pair->source_leaf, pair->destination_leaf);
@@ -113,7 +115,7 @@ std::optional<RevivalProbes::Question> RevivalProbes::MakeQuestion(LinkId link, 
     open.ports.insert(static_cast<std::uint16_t>(fabric::kFirstRocePort + offset));
   }
   wire::ProbeOrder order;
-  order.order = next_order_++;
+  order.order = numbers_.Next();
   order.source = state_.topology.node(pair->source).addresses.front();
   order.destination = state_.topology.node(pair->destination).addresses.front();
   order.destination_port = fabric::PortKey{}.destination_port;
@@ -125,11 +127,8 @@ std::optional<RevivalProbes::Question> RevivalProbes::MakeQuestion(LinkId link, 
   return Question{pair->agent, std::move(order)};
 }
 
-bool RevivalProbes::IsAnswer(const wire::ProbeReport& report) {
-  return report.order >= kFirstOrder && !SuspectProbes::IsAnswer(report);
-}
-
-std::optional<LinkId> RevivalProbes::TakeAnswer(AgentId from, const wire::ProbeReport& report) {
+std::optional<LinkId> LinkRecoveryProbes::TakeAnswer(AgentId from,
+                                                     const wire::ProbeReport& report) {
   const auto found = open_.find(report.order);
   if (found == open_.end() || found->second.agent != from) return std::nullopt;
   Open& open = found->second;

@@ -11,7 +11,8 @@
 
 #include "common/base/event_loop.h"
 #include "common/fabric/topology.h"
-#include "controller/links/suspect_probes.h"
+#include "controller/links/link_failure_probes.h"
+#include "controller/paths/probe_orders.h"
 #include "controller/state/state.h"
 #include "proto/messages.h"
 
@@ -24,17 +25,15 @@ namespace espalier::controller {
 //
 // Complexity of Ask: O(nodes + agents) a link, and a few pairs of leaves.
 // Thread safety: the controller's loop thread. The state must outlive it.
-class RevivalProbes {
+class LinkRecoveryProbes {
  public:
-  using Question = SuspectProbes::Question;
+  using Question = LinkFailureProbes::Question;
 
-  RevivalProbes(State& state, SuspectProbes::AgentOf agent_of)
+  LinkRecoveryProbes(State& state, LinkFailureProbes::AgentOf agent_of)
       : state_(state), agent_of_(std::move(agent_of)) {}
 
   // What to ask of whom about these links, each of them every few seconds.
   std::vector<Question> Ask(std::span<const fabric::LinkId> links, TimePoint now);
-  // Whether a report is an answer to a question of ours.
-  static bool IsAnswer(const wire::ProbeReport& report);
   // The link that was found to carry packets, if this tells so; once a question.
   std::optional<fabric::LinkId> TakeAnswer(AgentId from, const wire::ProbeReport& report);
 
@@ -66,12 +65,10 @@ class RevivalProbes {
   std::optional<Pair> FindPair(fabric::LinkId link, std::uint32_t times);
 
   State& state_;
-  SuspectProbes::AgentOf agent_of_;
+  LinkFailureProbes::AgentOf agent_of_;
   std::map<std::uint64_t, Open> open_;  // by the order's number
   std::map<fabric::LinkId, Asked> asked_;
-  std::uint64_t next_order_ = kFirstOrder;
-  // Below those of SuspectProbes, beyond those of the path learner, which counts from 1.
-  static constexpr std::uint64_t kFirstOrder = std::uint64_t{1} << 61U;
+  ProbeNumbers numbers_{ProbeOwner::kLinkRecovery};
 };
 
 }  // namespace espalier::controller

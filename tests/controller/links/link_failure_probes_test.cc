@@ -1,5 +1,5 @@
 // One host blames a path; the controller asks others about its links.
-#include "controller/links/suspect_probes.h"
+#include "controller/links/link_failure_probes.h"
 
 #include <gtest/gtest.h>
 
@@ -13,11 +13,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class SuspectProbesTest : public testing::Test {
+class LinkFailureProbesTest : public testing::Test {
  protected:
   static constexpr int kHostsPerLeaf = 4;
 
-  SuspectProbesTest() {
+  LinkFailureProbesTest() {
     cluster_.ConnectAll();
     // Every host to the same place under the next leaf: each far link carries one flow.
     for (int from = 0; from < cluster_.hosts(); ++from) {
@@ -46,7 +46,9 @@ class SuspectProbesTest : public testing::Test {
     const auto& hops = cluster_.state().PathsOf(flow)[PathOf(flow)].hops;
     return far ? hops.back().link : hops.front().link;
   }
-  bool IsDown(fabric::LinkId link) { return cluster_.state().detected_down.contains(link); }
+  bool IsDown(fabric::LinkId link) {
+    return cluster_.controller().link_health().detected_down().contains(link);
+  }
   // Sent by all but the first.
   int OthersProbes() {
     int probes = 0;
@@ -57,27 +59,27 @@ class SuspectProbesTest : public testing::Test {
   Cluster cluster_{{.spines = 4, .leaves = 4, .hosts_per_leaf = kHostsPerLeaf}};
 };
 
-TEST_F(SuspectProbesTest, OthersConfirmThatAFarLinkIsDead) {
+TEST_F(LinkFailureProbesTest, OthersConfirmThatAFarLinkIsDead) {
   const fabric::LinkId far = LinkOf(0, true);
   const fabric::LinkId near = LinkOf(0, false);
   cluster_.dead = {far};
   Blame(0);
   EXPECT_TRUE(IsDown(far));
   EXPECT_FALSE(IsDown(near));
-  EXPECT_EQ(cluster_.state().detected_down.size(), 1U);
+  EXPECT_EQ(cluster_.controller().link_health().detected_down().size(), 1U);
   // Nothing is left on it.
   for (int host = 0; host < cluster_.hosts(); ++host) EXPECT_NE(LinkOf(host, true), far) << host;
 }
 
-TEST_F(SuspectProbesTest, OneHostsWordAloneTakesNoLinkDown) {
+TEST_F(LinkFailureProbesTest, OneHostsWordAloneTakesNoLinkDown) {
   Blame(0);
-  EXPECT_TRUE(cluster_.state().detected_down.empty());
+  EXPECT_TRUE(cluster_.controller().link_health().detected_down().empty());
   // Nor do others who have been asked, and found the link well, add to the word of a second.
   Blame(4);
-  EXPECT_TRUE(cluster_.state().detected_down.empty());
+  EXPECT_TRUE(cluster_.controller().link_health().detected_down().empty());
 }
 
-TEST_F(SuspectProbesTest, SilenceWhereNothingIsAnsweredSaysNothing) {
+TEST_F(LinkFailureProbesTest, SilenceWhereNothingIsAnsweredSaysNothing) {
   const fabric::LinkId far = LinkOf(0, true);
   for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = false;
   cluster_.dead = {far};
@@ -87,9 +89,9 @@ TEST_F(SuspectProbesTest, SilenceWhereNothingIsAnsweredSaysNothing) {
 }
 
 // Where a leaf has left its own dead link, what answers has not passed the suspected one.
-TEST_F(SuspectProbesTest, AnswersThatCameAnotherWaySayNothing) {
+TEST_F(LinkFailureProbesTest, AnswersThatCameAnotherWaySayNothing) {
   State& state = cluster_.state();
-  SuspectProbes probes(state, [&](fabric::NodeId nic) {
+  LinkFailureProbes probes(state, [&](fabric::NodeId nic) {
     return state.agents.FindByName(state.topology.node(nic).host);
   });
   const fabric::LinkId far = LinkOf(0, true);
@@ -98,7 +100,7 @@ TEST_F(SuspectProbesTest, AnswersThatCameAnotherWaySayNothing) {
   ASSERT_EQ(questions.size(), 2U);
   // Both hosts' probes are answered by all switches of a path, of the one that was asked about or
   // another.
-  const auto answer = [&](const SuspectProbes::Question& question, bool over_suspect) {
+  const auto answer = [&](const LinkFailureProbes::Question& question, bool over_suspect) {
     const Flow& flow = cluster_.FlowOf(0, 1);  // of the same leaves
     wire::ProbeReport report{.order = question.order.order, .done = true};
     for (const fabric::Path& path : state.PathsOf(flow)) {
@@ -120,7 +122,7 @@ TEST_F(SuspectProbesTest, AnswersThatCameAnotherWaySayNothing) {
   EXPECT_FALSE(verdict->dead);
 }
 
-TEST_F(SuspectProbesTest, AFlowThatItsLeafTookElsewhereClearsNothing) {
+TEST_F(LinkFailureProbesTest, AFlowThatItsLeafTookElsewhereClearsNothing) {
   const fabric::LinkId far = LinkOf(0, true);
   const std::size_t path = PathOf(cluster_.FlowOf(0, 1));
   for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = false;
@@ -138,7 +140,7 @@ TEST_F(SuspectProbesTest, AFlowThatItsLeafTookElsewhereClearsNothing) {
   EXPECT_TRUE(IsDown(far));
 }
 
-TEST_F(SuspectProbesTest, WhatIsNotAnsweredIsAskedAgainForAWhile) {
+TEST_F(LinkFailureProbesTest, WhatIsNotAnsweredIsAskedAgainForAWhile) {
   const fabric::LinkId far = LinkOf(0, true);
   for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = false;
   cluster_.dead = {far};
@@ -148,12 +150,12 @@ TEST_F(SuspectProbesTest, WhatIsNotAnsweredIsAskedAgainForAWhile) {
   for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = true;
   cluster_.Advance(2s);
   EXPECT_TRUE(IsDown(far));
-  EXPECT_EQ(cluster_.state().detected_down.size(), 1U);
+  EXPECT_EQ(cluster_.controller().link_health().detected_down().size(), 1U);
 }
 
-TEST_F(SuspectProbesTest, WhatNobodyAnswersIsAskedAgainButNotForEver) {
+TEST_F(LinkFailureProbesTest, WhatNobodyAnswersIsAskedAgainButNotForEver) {
   State& state = cluster_.state();
-  SuspectProbes probes(state, [&](fabric::NodeId nic) {
+  LinkFailureProbes probes(state, [&](fabric::NodeId nic) {
     return state.agents.FindByName(state.topology.node(nic).host);
   });
   const std::vector<fabric::LinkId> links = {LinkOf(0, true)};
@@ -167,7 +169,7 @@ TEST_F(SuspectProbesTest, WhatNobodyAnswersIsAskedAgainButNotForEver) {
   EXPECT_EQ(probes.AskAgain(start + 5s).size(), 0U);
 }
 
-TEST_F(SuspectProbesTest, ALinkIsAskedAboutOnceASecond) {
+TEST_F(LinkFailureProbesTest, ALinkIsAskedAboutOnceASecond) {
   const std::size_t path = PathOf(cluster_.FlowOf(0, 1));
   const int before = OthersProbes();
   Blame(0, path);

@@ -100,8 +100,10 @@ std::uint32_t Publisher::SendPlans(AgentId id, bool full) {
   };
   for (auto& [rank, held] : agent.plans) {
     if (!full && !agent.dirty_plans.contains(rank)) continue;
-    held.generation = agent.generation;
-    send(*held.plan);
+    // One that came back without knowing whose a job is would give its plans to anybody.
+    const bool is_withheld = !held.plan->user.empty() && !agent.Has("job_user");
+    held.generation = is_withheld ? 0 : agent.generation;
+    if (!is_withheld) send(*held.plan);
   }
   for (const RankOfJob& rank : std::exchange(agent.dirty_plans, {})) {
     if (full || agent.plans.contains(rank)) continue;

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "common/base/local_user.h"
 #include "common/files/json.h"
 
 namespace espalier::controller {
@@ -55,6 +56,7 @@ void WriteJob(JsonWriter& json, const TreeJobs& jobs, const TreeJob& job) {
   json.Key("bytes").Integer(static_cast<std::int64_t>(job.spec.bytes));
   json.Key("offload").Bool(job.spec.offload);
   json.Key("transport").String(job.spec.verbs ? kVerbs : kTcp);
+  json.Key("user").String(job.spec.user);
   json.Key("rank_count").Integer(static_cast<std::int64_t>(job.spec.ranks.size()));
   json.Key("ranks").BeginArray();
   for (const std::string& rank : job.spec.ranks) json.String(rank);
@@ -171,6 +173,10 @@ Result<JobSpec> ParseJobRequest(std::string_view body) {
   const std::string transport = fields.String("transport", kTcp);
   if (transport != kTcp && transport != kVerbs) fields.AddError("transport", "is tcp or verbs");
   spec.verbs = transport == kVerbs;
+  spec.user = fields.String("user", "");
+  if (!spec.user.empty() && !IsLocalUser(spec.user)) {
+    fields.AddError("user", "is neither a user's name, as in [a-z_][a-z0-9_-]{0,31}, nor a number");
+  }
   if (Result<void> finished = fields.Finish(); !finished) return Propagate(finished);
   spec.collective = *known;
   return spec;

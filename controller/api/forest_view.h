@@ -15,7 +15,7 @@ std::string ForestsView(const Controller& controller);
 Result<std::string> ForestPlanView(const Controller& controller, const std::string& name);
 
 // What a request to start a job holds: {"name", "ranks": [...], "collective", "bytes", "offload",
-// "transport"}, of which the last four may be absent. Errors: kInvalidArgument.
+// "transport", "user"}, of which the last five may be absent. Errors: kInvalidArgument.
 Result<JobSpec> ParseJobRequest(std::string_view body);
 
 }  // namespace espalier::controller

@@ -19,6 +19,8 @@ struct JobSpec {
   std::uint64_t bytes = 0;                                         // of a typical call; 0: not said
   bool offload = false;  // the agents run it, not the programs
   bool verbs = false;    // over RDMA, else TCP
+  // Whose programs get the plans (common/base/local_user.h); empty: not said, whose come first.
+  std::string user;
   bool operator==(const JobSpec&) const = default;
 };
 

@@ -80,8 +80,10 @@ Result<void> TreeJobs::Check(const JobSpec& spec) const {
       return Fail(ErrorCode::kFailedPrecondition,
                   fmt::format("rank {} ({}): agent {} is not connected", i, spec.ranks[i], name));
     }
-    const std::pair<const char*, bool> features[] = {
-        {"collective", true}, {"offload", spec.offload}, {"verbs", spec.verbs}};
+    const std::pair<const char*, bool> features[] = {{"collective", true},
+                                                     {"offload", spec.offload},
+                                                     {"verbs", spec.verbs},
+                                                     {"job_user", !spec.user.empty()}};
     for (const auto& [feature, is_needed] : features) {
       if (!is_needed || state_.agents.At(*id).Has(feature)) continue;
       return Fail(ErrorCode::kFailedPrecondition,

@@ -384,6 +384,7 @@ void TreeJobs::PushPlans(TreeJob& job) {
     own.verbs = plan.verbs;
     own.job_key = key;
     own.rank_addresses = addresses;
+    own.user = job.spec.user;
     for (auto& [number, ports] : peers[rank]) own.peers.push_back(std::move(ports));
     state_.agents.SetPlan(AgentOfRank(job, rank), std::move(own));
   }

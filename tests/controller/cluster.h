@@ -38,7 +38,7 @@ class Cluster : private Bus {
     std::map<std::uint64_t, std::uint16_t> ports;  // applied, by flow; the first of several
     std::map<std::uint64_t, wire::PathSet> sets;   // the same with all paths
     std::vector<wire::PathPush> pushes;
-    std::vector<std::string> features = {"collective", "offload", "verbs"};
+    std::vector<std::string> features = {"collective", "offload", "verbs", "job_user"};
     std::map<std::pair<std::string, std::uint32_t>, wire::RankPlan> plans;  // in force
     std::vector<wire::RankPlan> new_plans;                                  // before their push
     std::optional<wire::Welcome> welcome;

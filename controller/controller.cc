@@ -218,7 +218,7 @@ void Controller::Turn() {
 }
 
 void Controller::PlaceNew() {
-  if (state_.unplaced.empty()) return;
+  if (!state_.flows.HasNew()) return;
   const TimePoint start = loop_.Now();
   const Placement::Placed placed =
       placement_.PlaceNew(foresight_, is_late_ ? 0 : settings_.now().moves_per_start);
@@ -241,7 +241,7 @@ void Controller::OrderProbes() {
 void Controller::MakeRoomForRedrawn() {
   if (is_late_) return;
   const std::size_t moved =
-      placement_.MakeRoomForRedrawn(loop_.Now(), settings_.now().moves_per_start);
+      placement_.local_reroutes().MakeRoom(loop_.Now(), settings_.now().moves_per_start);
   if (moved == 0) return;
   metrics_.flows_moved.Add(static_cast<std::int64_t>(moved));
   state_.history.RecordOf("controller", loop_.Now(), "made_room",
@@ -257,13 +257,13 @@ void Controller::Tick() {
   TakeFindings(learner_.ExpireOrders(now));
   if (settings_.now().limit_rates) rate_planner_.Update();
   publisher_.ResendUnacknowledged(now);
-  jobs_.ReleasePorts(now);
-  jobs_.PlanAhead();
+  jobs_.PassTime(now);
   operations_.EndExpired();
   sessions_.RecordRefusals();
   state_.history.TellDropped(now);
   events_.StoreNew();
-  learner_.ForgetUnused([this](const fabric::PortKey& key) { return state_.by_key.contains(key); });
+  learner_.ForgetUnused(
+      [this](const fabric::PortKey& key) { return state_.flow_paths.pairs().contains(key); });
   foresight_.PassTime(now);
   link_health_.PassTime();
   MakeRoomForRedrawn();

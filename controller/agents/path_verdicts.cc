@@ -52,7 +52,7 @@ bool PathVerdicts::Handle(AgentId id, const wire::PathHealth& health) {
         host, loop_.Now(), is_redrawn ? "flow_redrawn" : "flow_path_dead",
         fmt::format("flow={} port={}", state_.FlowName(flow), report.source_port));
     if (!is_redrawn) continue;
-    placement_.HandleRedraw(*slot, report.path_id, report.source_port, loop_.Now());
+    placement_.local_reroutes().Handle(*slot, report.path_id, report.source_port, loop_.Now());
     needs_turn = true;
   }
   if (has_accused) link_health_.Update();

@@ -60,7 +60,7 @@ void FlowCensus::Count(const State& state, FlowSlot slot) {
   job.directions.resize(traffic_.paths.size());
   if (bps > 0) AddHostLinks(state, flow, bps, traffic_);
   for (const FlowWay& way : flow.ways) {
-    const auto path = state.PathOf(way);
+    const auto path = state.flow_paths.PathOf(way);
     if (!path) continue;
     for (const DirectedLink hop : state.PathsOf(flow)[path->Index()].hops) {
       ++traffic_.paths[hop.Index()];

@@ -48,14 +48,14 @@ bool IsAcknowledged(const State& state, const Flow& flow) {
 namespace {
 
 bool IsLearning(const State& state, const FlowWay& way) {
-  const auto path = state.PathOf(way);
+  const auto path = state.flow_paths.PathOf(way);
   return path && (way.port == 0 || way.port_path != *path);
 }
 
 void WriteWays(JsonWriter& json, const State& state, const Flow& flow) {
   json.Key("paths").BeginArray();
   for (const FlowWay& way : flow.ways) {
-    const auto path = state.PathOf(way);
+    const auto path = state.flow_paths.PathOf(way);
     const std::int32_t index = path ? path->value() : 0;
     json.BeginObject();
     json.Key("via").String(path ? state.Via(flow, {&index, 1}) : "");
@@ -115,7 +115,7 @@ std::string LiveFlow(const State& state, FlowSlot slot) {
     json.Key("source_port").Integer(way.port);
     json.Key("learning").Bool(IsLearning(state, way));
     json.Key("hops").BeginArray();
-    if (const auto path = state.PathOf(way)) {
+    if (const auto path = state.flow_paths.PathOf(way)) {
       for (const DirectedLink hop : state.PathsOf(flow)[path->Index()].hops) {
         json.Integer(static_cast<std::int64_t>(hop.Index()));
       }
@@ -144,7 +144,7 @@ std::uint64_t LiveFlowDigest(const State& state, FlowSlot slot) {
                   static_cast<std::uint64_t>(activity.state) << 1 |
                   static_cast<std::uint64_t>(IsAcknowledged(state, flow)));
   for (const FlowWay& way : flow.ways) {
-    const auto path = state.PathOf(way);
+    const auto path = state.flow_paths.PathOf(way);
     Mix(digest, static_cast<std::uint64_t>(way.port) << 1 |
                     static_cast<std::uint64_t>(IsLearning(state, way)));
     Mix(digest, path ? path->Index() + 1 : 0);

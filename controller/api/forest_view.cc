@@ -47,7 +47,8 @@ void WriteReports(JsonWriter& json, const TreeJob& job) {
   json.Key("last_failure").String(job.last_failure);
 }
 
-void WriteJob(JsonWriter& json, const TreeJobs& jobs, const TreeJob& job) {
+void WriteJob(JsonWriter& json, const Controller& controller, const TreeJob& job) {
+  const TreeJobs& jobs = controller.jobs();
   json.BeginObject();
   json.Key("job").String(job.spec.name);
   json.Key("status").String(JobStatusName(jobs.StatusOf(job)));
@@ -64,7 +65,7 @@ void WriteJob(JsonWriter& json, const TreeJobs& jobs, const TreeJob& job) {
   WriteForest(json, job);
   WriteReady(json, jobs, job);
   json.Key("unacknowledged_ranks").BeginArray();
-  for (const std::uint32_t rank : jobs.UnacknowledgedRanks(job)) json.Integer(rank);
+  for (const std::uint32_t rank : UnacknowledgedRanks(controller.state(), job)) json.Integer(rank);
   json.EndArray();
   WriteReports(json, job);
   json.EndObject();
@@ -122,7 +123,7 @@ std::string ForestsView(const Controller& controller) {
   JsonWriter json;
   json.BeginObject().Key("forests").BeginArray();
   for (const auto& [name, job] : controller.jobs().all()) {
-    WriteJob(json, controller.jobs(), job);
+    WriteJob(json, controller, job);
   }
   json.EndArray().EndObject();
   return json.Text();

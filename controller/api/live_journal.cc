@@ -215,7 +215,7 @@ void LiveJournal::Finish() {
     summarized_ = loop_.Now();
   }
   std::string parts;
-  AppendWhole(parts, "status", status_, LiveStatus(state, look_->census, loads_));
+  AppendWhole(parts, "status", status_, LiveStatus(*controller_, look_->census, loads_));
   AppendList(parts, "ended", look_->ended);
   AppendList(parts, "flows", look_->flows);
   AppendList(parts, "rates", look_->rates);

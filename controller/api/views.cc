@@ -88,10 +88,12 @@ void WriteMove(JsonWriter& json, const Move& move) {
 
 std::string StatusView(const Controller& controller) {
   const State& state = controller.state();
-  return LiveStatus(state, FlowCensus::Take(state), Summarize(state));
+  return LiveStatus(controller, FlowCensus::Take(state), Summarize(state));
 }
 
-std::string LiveStatus(const State& state, const FlowCensus& census, const LoadSummary& loads) {
+std::string LiveStatus(const Controller& controller, const FlowCensus& census,
+                       const LoadSummary& loads) {
+  const State& state = controller.state();
   std::int64_t connected = 0;
   for (std::size_t i = 0; i < state.agents.size(); ++i) {
     connected += state.agents.At(AgentId(static_cast<std::int32_t>(i))).peer ? 1 : 0;
@@ -212,7 +214,7 @@ Result<std::string> ExplainView(const Controller& controller, const std::string&
       json.Key("via").String(fabric::ViaNames(state.topology, paths[i]));
       json.Key("usable").Bool(fabric::IsUsable(state.topology, paths[i]));
       json.Key("chosen").Bool(std::ranges::any_of(flow.ways, [&](const FlowWay& way) {
-        const auto path = state.PathOf(way);
+        const auto path = state.flow_paths.PathOf(way);
         return path && path->Index() == i;
       }));
       std::int64_t busiest = 0;

@@ -19,7 +19,8 @@ std::string PlanView(const Controller& controller, const PlanEntry& entry);
 // Something that has happened.
 std::string EventView(const Controller& controller, const HistoryEvent& event);
 // The same for the live feed: the status of flows that are counted, one agent, some events.
-std::string LiveStatus(const State& state, const FlowCensus& census, const LoadSummary& loads);
+std::string LiveStatus(const Controller& controller, const FlowCensus& census,
+                       const LoadSummary& loads);
 std::string LiveAgent(const State& state, AgentId id);
 std::string LiveEvents(const Controller& controller, std::span<const HistoryEvent> events);
 // Why a flow is on its path: what every path of its pair carries, and what the map knows.

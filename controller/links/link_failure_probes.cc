@@ -66,7 +66,7 @@ std::vector<LinkFailureProbes::Question> LinkFailureProbes::AskAgain(TimePoint n
 void LinkFailureProbes::AskAbout(AgentId accuser, LinkId link, TimePoint now,
                                  std::vector<Question>& questions) {
   std::set<AgentId> asked;
-  for (const auto& [key, slots] : state_.by_key) {
+  for (const auto& [key, slots] : state_.flow_paths.pairs()) {
     if (asked.size() >= options_.hosts) break;
     const Flow& flow = state_.flows.At(*slots.begin());
     const auto paths = state_.paths.Between(flow.source_leaf, flow.destination_leaf);

@@ -55,7 +55,7 @@ std::vector<LinkId> LinkStates::Apply() {
   stranded_.clear();
   if (!changed.empty()) {
     state_.view.Refresh();
-    const auto stranded = state_.live.HandleLinkChange();
+    const auto stranded = state_.flow_paths.HandleLinkChange();
     stranded_.assign(stranded.begin(), stranded.end());
   }
   return changed;

@@ -43,7 +43,7 @@ using ActionDone = std::function<void(Result<ActionOutcome>)>;
 // as that takes longer than they may wait.
 struct AppliedAction {
   ActionOutcome outcome;
-  std::vector<Placement::Rerouted> rerouted;
+  std::vector<Rerouted> rerouted;
   std::vector<std::pair<fabric::LinkId, fabric::LinkState>> changed;  // as they were
 };
 

@@ -28,8 +28,7 @@ ActionEffects::ActionEffects(const Parts& parts, const ControllerOptions& option
       recompute_seconds_(metrics.MakeLatency("espalier_controller_recompute_seconds",
                                              "Duration of an assignment of all flows")) {}
 
-std::vector<Placement::Rerouted> ActionEffects::TakeFailurePlan(
-    const std::vector<LinkId>& changed) {
+std::vector<Rerouted> ActionEffects::TakeFailurePlan(const std::vector<LinkId>& changed) {
   const auto element = options_.plan_ahead ? parts_.failure_plans.Find(changed) : std::nullopt;
   const auto stranded = parts_.link_states.stranded();
   if (!element || stranded.empty()) return {};
@@ -42,11 +41,10 @@ std::vector<Placement::Rerouted> ActionEffects::TakeFailurePlan(
   return rerouted;
 }
 
-std::vector<Placement::Rerouted> ActionEffects::FollowLinkChanges(
-    const std::vector<LinkId>& changed) {
+std::vector<Rerouted> ActionEffects::FollowLinkChanges(const std::vector<LinkId>& changed) {
   if (changed.empty()) return {};
   parts_.learner.HandleLinkChange(changed);
-  std::vector<Placement::Rerouted> moves = parts_.placement.HandleLinkChange();
+  std::vector<Rerouted> moves = parts_.placement.HandleLinkChange();
   failure_misses_.Add(static_cast<std::int64_t>(moves.size()));
   parts_.placement.RetryUnroutable();
   parts_.jobs.HandleLinkChange(changed);
@@ -67,9 +65,10 @@ ActionOutcome ActionEffects::Try(const Intents& intents) {
   const std::optional<fabric::Topology> trial = parts_.link_states.TopologyUnder(intents);
   const bool reweighs = intents.weights != state_.intents.weights;
   if (!trial && !reweighs) return outcome;
-  Placement::Recomputation tried =
-      trial ? parts_.placement.TryLinkChange(*trial, reweighs ? &intents.weights : nullptr)
-            : parts_.placement.Recompute(intents.weights, /*dry_run=*/true);
+  Recomputation tried =
+      trial
+          ? parts_.placement.what_if().TryLinkChange(*trial, reweighs ? &intents.weights : nullptr)
+          : parts_.placement.what_if().Recompute(intents.weights, /*dry_run=*/true);
   outcome.moves = std::move(tried.moves);
   outcome.after = tried.after;
   return outcome;
@@ -86,7 +85,7 @@ AppliedAction ActionEffects::Apply(const Intents& changed) {
   for (const LinkId link : links) applied.changed.emplace_back(link, states_before[link.Index()]);
   // First what is ready: the rest looks at every flow.
   applied.rerouted = TakeFailurePlan(links);
-  const std::vector<Placement::Rerouted> others = FollowLinkChanges(links);
+  const std::vector<Rerouted> others = FollowLinkChanges(links);
   applied.rerouted.insert(applied.rerouted.end(), others.begin(), others.end());
   parts_.jobs.Apply(changed.jobs);
   if (!reweighs && !links.empty()) return applied;
@@ -97,7 +96,7 @@ AppliedAction ActionEffects::Apply(const Intents& changed) {
     ComputeOutcome(applied);
   }
   if (reweighs) {
-    const auto reweighed = parts_.placement.Recompute(changed.weights, /*dry_run=*/false);
+    const auto reweighed = parts_.placement.what_if().Recompute(changed.weights, /*dry_run=*/false);
     std::vector<FlowMove>& moves = applied.outcome.moves;
     moves.insert(moves.end(), reweighed.moves.begin(), reweighed.moves.end());
   }
@@ -107,8 +106,8 @@ AppliedAction ActionEffects::Apply(const Intents& changed) {
 
 ActionOutcome ActionEffects::Reassign(const OperatorRequest& request) {
   const TimePoint start = loop_.Now();
-  Placement::Recomputation recomputed =
-      parts_.placement.Recompute(state_.intents.weights, request.dry_run, request.max_moved_bytes);
+  Recomputation recomputed = parts_.placement.what_if().Recompute(
+      state_.intents.weights, request.dry_run, request.max_moved_bytes);
   recompute_seconds_.ObserveSeconds(SecondsOf(loop_.Now() - start));
   ActionOutcome outcome;
   if (!request.dry_run) {
@@ -125,8 +124,8 @@ void ActionEffects::ComputeOutcome(AppliedAction& applied) {
   if (applied.changed.empty()) return;
   fabric::Topology before = state_.topology;
   for (const auto& [link, state] : applied.changed) before.SetLinkState(link, state);
-  applied.outcome.before = parts_.placement.SummarizeBefore(before, applied.rerouted);
-  applied.outcome.moves = parts_.placement.Describe(applied.rerouted);
+  applied.outcome.before = SummarizeBefore(state_, before, applied.rerouted);
+  applied.outcome.moves = Describe(state_, applied.rerouted);
   applied.outcome.after = Summarize(state_);
   applied.rerouted.clear();
   applied.changed.clear();

@@ -56,9 +56,9 @@ class ActionEffects final : public ActionTarget {
 
  private:
   // The plan for what has failed, if there is one, and its pushes.
-  std::vector<Placement::Rerouted> TakeFailurePlan(const std::vector<fabric::LinkId>& changed);
+  std::vector<Rerouted> TakeFailurePlan(const std::vector<fabric::LinkId>& changed);
   // All else that is due when links have changed: it looks at every flow. The moves.
-  std::vector<Placement::Rerouted> FollowLinkChanges(const std::vector<fabric::LinkId>& changed);
+  std::vector<Rerouted> FollowLinkChanges(const std::vector<fabric::LinkId>& changed);
 
   Parts parts_;
   State& state_;

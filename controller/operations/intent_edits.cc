@@ -94,7 +94,7 @@ Result<Intents> ChangeLinkIntent(const Intents& intents, const fabric::Topology&
   Intents changed = intents;
   const Intent intent{request.reason, request.actor, now, request.until};
   const LinkState meant = IsDrain(action) ? LinkState::kDrained : LinkState::kDown;
-  const Result<void> done =
+  Result<void> done =
       in_file[id->Index()] == meant
           ? Change(changed.restored_links, link, !words.adds, intent, "link", words.already)
           : Change(IsDrain(action) ? changed.drained_links : changed.failed_links, link, words.adds,
@@ -116,7 +116,7 @@ Result<Intents> ChangeNodeIntent(const Intents& intents, const fabric::Topology&
   Intents changed = intents;
   IntentById& nodes = IsDrain(action) ? changed.drained_nodes : changed.failed_nodes;
   const Intent intent{request.reason, request.actor, now, request.until};
-  const Result<void> done = Change(nodes, node, words.adds, intent, "node", words.already);
+  Result<void> done = Change(nodes, node, words.adds, intent, "node", words.already);
   if (!done) return Propagate(done);
   return changed;
 }

@@ -108,7 +108,7 @@ void OperationQueue::HandleCommit(Result<Committed> committed,
   RecordEvent(operation, changed.has_value());
   target_.Turn();  // now, not when the loop comes to it: flows on a dead path wait for this
   action_seconds_.ObserveSeconds(SecondsOf(loop_.Now() - operation.asked));
-  for (const Placement::Rerouted& moved : pending_->applied.rerouted) {
+  for (const Rerouted& moved : pending_->applied.rerouted) {
     const std::pair told(moved.agent, state_.agents.At(moved.agent).generation);
     if (pending_->told.empty() || pending_->told.back() != told) pending_->told.push_back(told);
   }

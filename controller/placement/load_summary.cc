@@ -32,7 +32,7 @@ Assignment CurrentPaths(const State& state, const Elephants& elephants) {
   assignment.first.push_back(0);
   for (const FlowSlot slot : elephants.slots) {
     for (const FlowWay& way : state.flows.At(slot).ways) {
-      const auto path = state.PathOf(way);
+      const auto path = state.flow_paths.PathOf(way);
       assignment.paths.push_back(path ? path->value() : kNoPath);
     }
     assignment.first.push_back(static_cast<std::uint32_t>(assignment.paths.size()));

@@ -34,7 +34,8 @@ void BackgroundPlanner::Request() {
 }
 
 void BackgroundPlanner::RequestAfterChanges() {
-  if (std::exchange(seen_changes_, state_.path_changes) != state_.path_changes) Request();
+  if (std::exchange(seen_changes_, state_.flow_paths.changes()) != state_.flow_paths.changes())
+    Request();
 }
 
 void BackgroundPlanner::PlanStarts() {

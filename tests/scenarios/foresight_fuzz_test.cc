@@ -115,15 +115,16 @@ class Fuzz {
     for (const controller::FlowSlot slot : state.flows.All()) {
       const controller::Flow& flow = state.flows.At(slot);
       for (const controller::FlowWay& way : flow.ways) {
-        const auto path = state.PathOf(way);
+        const auto path = state.flow_paths.PathOf(way);
         if (!path) continue;
-        fingerprint += state.FingerprintOf(flow, path->value());
+        fingerprint += state.flow_paths.FingerprintOf(flow, path->value());
         ASSERT_TRUE(fabric::IsUsable(state.topology, state.PathsOf(flow)[path->Index()]))
             << state.FlowName(flow);
       }
     }
-    ASSERT_EQ(state.fingerprint, fingerprint);
-    ASSERT_LE(cluster_.controller().failure_plans().entries(), 16U * state.owners.size());
+    ASSERT_EQ(state.flow_paths.fingerprint(), fingerprint);
+    ASSERT_LE(cluster_.controller().failure_plans().entries(),
+              16U * state.flow_paths.owner_count());
     ASSERT_LE(cluster_.controller().foresight().Jobs().size(), 4U);
   }
 

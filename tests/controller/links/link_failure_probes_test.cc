@@ -38,7 +38,7 @@ class LinkFailureProbesTest : public testing::Test {
     cluster_.Settle();
   }
   std::size_t PathOf(const Flow& flow) {
-    return cluster_.state().PathOf(flow.ways.front())->Index();
+    return cluster_.state().flow_paths.PathOf(flow.ways.front())->Index();
   }
   // The link from the spine to the leaf of a host's flow, or from the host's leaf to the spine.
   fabric::LinkId LinkOf(int host, bool far) {

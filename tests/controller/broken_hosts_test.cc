@@ -362,6 +362,7 @@ class Chaos {
       }
     }
     EXPECT_EQ(state.flow_paths.fingerprint(), fingerprint);
+    state.flow_paths.CheckInvariants();
     for (std::size_t link = 0; link < loads.size(); ++link) {
       if (!state.view.IsSwitchLink(static_cast<std::uint32_t>(link))) continue;
       EXPECT_EQ(state.flow_paths.live().LoadOf(link), loads[link]) << link;

@@ -110,7 +110,8 @@ class Fuzz {
   // No way of a routed flow is on a link that the controller has as down, what it believes of all
   // paths adds up, and it remembers no more than there is.
   void Check() {
-    controller::State& state = cluster_.controller().state();
+    const controller::State& state = cluster_.controller().state();
+    state.flow_paths.CheckInvariants();
     std::uint64_t fingerprint = 0;
     for (const controller::FlowSlot slot : state.flows.All()) {
       const controller::Flow& flow = state.flows.At(slot);

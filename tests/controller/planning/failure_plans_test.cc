@@ -264,7 +264,9 @@ TEST_F(FailurePlansTest, APortThatIsFoundToLeadElsewhereIsNotTaken) {
     ASSERT_FALSE(state.path_map.Observe(flow.key, planned->port, elsewhere));
     EXPECT_FALSE(plans.EscapeFor(element, way)->leads_there);
     if (made_anew) {
-      ++state.flow_paths.changes();  // all plans are behind
+      // All plans are behind.
+      state.flow_paths.Unreserve(
+          state.flow_paths.Reserve(flow.source_leaf, flow.destination_leaf, 0, 1));
       while (plans.RefreshNext()) {
       }
       EXPECT_NE(plans.EscapeFor(element, way)->port, planned->port);

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "collective/transport/slot_pool.h"
-#include "collective/transport/tcp_connection.h"
+#include "collective/transport/tcp/slot_pool.h"
+#include "collective/transport/tcp/tcp_connection.h"
 #include "common/base/check.h"
 
 namespace {

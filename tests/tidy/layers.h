@@ -42,9 +42,18 @@ inline const std::vector<Layer>& Layers() {
       {"collective/forest/", {"common/base/", "common/os/", "common/fabric/"}},
       {"collective/forest/files/", {"common/base/", "common/fabric/", "common/files/", "collective/forest/"}},
       {"collective/algorithms/", {"common/base/", "common/fabric/", "collective/program/", "collective/forest/"}},
-      {"collective/transport/", {"common/base/"}},
-      {"collective/transport/verbs/", {"common/base/", "common/verbs/", "collective/transport/"}},
-      {"collective/runtime/", {"common/base/", "common/os/", "collective/program/", "collective/reduce/", "collective/algorithms/", "collective/transport/", "collective/transport/verbs/"}},
+      {"collective/transport/base/", {"common/base/"}},
+      {"collective/transport/meeting/", {"common/base/", "collective/transport/base/"}},
+      {"collective/transport/stores/", {"common/base/", "collective/transport/base/", "collective/transport/meeting/"}},
+      {"collective/transport/shm/", {"common/base/", "collective/transport/base/"}},
+      {"collective/transport/tcp/", {"common/base/", "collective/transport/base/", "collective/transport/meeting/"}},
+      {"collective/transport/verbs/", {"common/base/", "common/verbs/", "collective/transport/base/", "collective/transport/meeting/"}},
+      {"collective/runtime/calls/", {"common/base/", "collective/program/", "collective/reduce/", "collective/transport/base/"}},
+      {"collective/runtime/choice/", {"common/base/", "collective/program/", "collective/algorithms/", "collective/transport/base/", "collective/transport/tcp/", "collective/runtime/calls/"}},
+      {"collective/runtime/program/", {"common/base/", "collective/program/", "collective/reduce/", "collective/algorithms/", "collective/transport/base/", "collective/transport/meeting/", "collective/transport/shm/", "collective/transport/tcp/", "collective/transport/verbs/", "collective/runtime/calls/", "collective/runtime/choice/"}},
+      {"collective/runtime/shared/", {"common/base/", "collective/program/", "collective/reduce/", "collective/transport/base/", "collective/transport/shm/", "collective/runtime/calls/", "collective/runtime/choice/"}},
+      {"collective/runtime/group/", {"common/base/", "collective/program/", "collective/reduce/", "collective/transport/base/", "collective/transport/meeting/", "collective/transport/shm/", "collective/transport/tcp/", "collective/transport/verbs/", "collective/runtime/calls/", "collective/runtime/choice/", "collective/runtime/program/", "collective/runtime/shared/"}},
+      {"collective/runtime/offload/", {"common/base/", "common/os/", "collective/program/", "collective/transport/base/", "collective/transport/stores/", "collective/transport/shm/", "collective/runtime/calls/", "collective/runtime/choice/", "collective/runtime/shared/", "collective/runtime/group/"}},
 
       // The controller's domain: no clock, no I/O, no messages.
       {"controller/routing/", {"common/base/", "common/graph/", "common/fabric/"}},
@@ -82,7 +91,7 @@ inline const std::vector<Layer>& Layers() {
       {"agent/socket/", {"common/base/", "proto/"}},
       {"agent/probe/", {"common/base/", "common/loop/", "agent/"}},
       {"agent/local/", {"common/base/", "common/os/", "proto/", "agent/"}},
-      {"collective/client/", {"common/base/", "collective/program/", "collective/transport/", "collective/runtime/", "agent/local/"}},
+      {"collective/client/", {"common/base/", "collective/program/", "collective/transport/base/", "collective/transport/meeting/", "collective/transport/stores/", "collective/runtime/calls/", "collective/runtime/group/", "collective/runtime/offload/", "agent/local/"}},
       {"agent/sim/", {"common/base/", "common/fabric/", "common/sim/", "agent/"}},
       {"agent/verbs/", {"common/base/", "common/verbs/", "agent/"}},
       {"agent/verbs/shim/", {"common/verbs/", "agent/local/"}},
@@ -92,7 +101,7 @@ inline const std::vector<Layer>& Layers() {
       {"agent/dpdk/flows/", {"common/base/", "common/os/", "agent/dpdk/packet/"}},
       {"agent/dpdk/offload/", {"common/base/", "agent/dpdk/packet/", "agent/dpdk/flows/"}},
       {"agent/dpdk/", {"common/base/", "common/net/", "common/daemon/", "agent/local/", "agent/dpdk/flows/", "agent/dpdk/offload/"}},
-      {"agent/engine/", {"common/base/", "common/net/", "common/daemon/", "collective/runtime/", "agent/local/", "collective/client/"}},
+      {"agent/engine/", {"common/base/", "common/net/", "common/daemon/", "collective/runtime/offload/", "agent/local/", "collective/client/"}},
 
       // What is run: the tool, the lab and the demo. (Every main.cc may include anything.)
       {"deploy/lab/traffic/", {"common/base/", "common/os/", "common/fabric/", "common/files/", "common/loop/", "agent/local/"}},
@@ -104,7 +113,7 @@ inline const std::vector<Layer>& Layers() {
       {"deploy/cli/planning/", {"common/fabric/", "common/files/", "common/terminal/", "controller/offline/files/", "controller/offline/replay/", "controller/offline/evaluation/"}},
       {"deploy/cli/forest/", {"common/base/", "common/fabric/", "common/files/", "collective/program/", "collective/program/files/", "collective/forest/", "collective/forest/files/", "collective/algorithms/"}},
       {"deploy/cli/program/", {"common/files/", "collective/program/", "collective/program/files/", "collective/algorithms/"}},
-      {"deploy/cli/bench/", {"common/base/", "common/files/", "collective/program/", "collective/program/files/", "collective/runtime/"}},
+      {"deploy/cli/bench/", {"common/base/", "common/files/", "collective/program/", "collective/program/files/", "collective/transport/stores/", "collective/runtime/calls/", "collective/runtime/choice/", "collective/runtime/program/", "collective/runtime/shared/", "collective/runtime/group/"}},
       {"deploy/cli/lab/", {"common/files/", "deploy/lab/"}},
   };
   return layers;

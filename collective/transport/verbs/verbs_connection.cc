@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "collective/transport/tcp_socket.h"
+#include "collective/transport/meeting/tcp_socket.h"
 #include "common/base/check.h"
 #include "common/verbs/path_control.h"
 #include "common/verbs/source_port.h"

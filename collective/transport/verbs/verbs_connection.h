@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "collective/transport/transport.h"
+#include "collective/transport/base/transport.h"
 #include "collective/transport/verbs/lane.h"
 #include "collective/transport/verbs/notice_reader.h"
 #include "collective/transport/verbs/verbs_transport.h"

@@ -8,10 +8,10 @@
 #include <map>
 #include <utility>
 
-#include "collective/transport/handshake.h"
-#include "collective/transport/published_place.h"
-#include "collective/transport/reception.h"
-#include "collective/transport/tcp_socket.h"
+#include "collective/transport/meeting/handshake.h"
+#include "collective/transport/meeting/published_place.h"
+#include "collective/transport/meeting/reception.h"
+#include "collective/transport/meeting/tcp_socket.h"
 #include "collective/transport/verbs/verbs_connection.h"
 #include "common/base/check.h"
 

@@ -1,4 +1,4 @@
-#include "collective/transport/transport.h"
+#include "collective/transport/base/transport.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -17,12 +17,13 @@
 #include <thread>
 #include <vector>
 
-#include "collective/transport/handshake.h"
-#include "collective/transport/shared_group.h"
-#include "collective/transport/shm_transport.h"
-#include "collective/transport/tcp_socket.h"
-#include "collective/transport/tcp_store.h"
-#include "collective/transport/tcp_transport.h"
+#include "collective/transport/meeting/handshake.h"
+#include "collective/transport/meeting/tcp_socket.h"
+#include "collective/transport/shm/shared_group.h"
+#include "collective/transport/shm/shm_transport.h"
+#include "collective/transport/stores/file_store.h"
+#include "collective/transport/stores/tcp_store.h"
+#include "collective/transport/tcp/tcp_transport.h"
 #include "tests/collective/transport/transport_contract.h"
 #include "tests/temporary_folder.h"
 

@@ -19,11 +19,11 @@
 #include <vector>
 
 #include "collective/algorithms/algorithm.h"
-#include "collective/runtime/cost_table.h"
+#include "collective/runtime/choice/cost_table.h"
 #include "collective/runtime/offload/offload_engine.h"
 #include "collective/runtime/offload/offload_protocol.h"
 #include "collective/runtime/offload/offloaded_group.h"
-#include "collective/transport/tcp_transport.h"
+#include "collective/transport/tcp/tcp_transport.h"
 #include "common/os/message_socket.h"
 #include "tests/temporary_folder.h"
 

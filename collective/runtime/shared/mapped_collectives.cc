@@ -1,11 +1,9 @@
-// Of SharedCollectives: calls between registered buffers, which ranks have mapped.
+#include "collective/runtime/shared/mapped_collectives.h"
+
 #include <algorithm>
-#include <cstddef>
 
 #include "collective/reduce/reduce.h"
-#include "collective/runtime/calls/operands.h"
-#include "collective/runtime/shared/shared_area.h"
-#include "collective/runtime/shared/shared_collectives.h"
+#include "collective/runtime/shared/pieces.h"
 
 namespace espalier::runtime {
 
@@ -13,9 +11,9 @@ using program::CollectiveKind;
 using reduce::Stores;
 
 // All ranks see the same lines, so that they decide alike.
-bool SharedCollectives::IsDirect(const CallSignature& call) const {
+bool MappedCollectives::IsOpenTo(const CallSignature& call) const {
   const auto has = [&](int rank, RegisteredPlace SharedCall::*buffer) {
-    return (call_of(rank).*buffer).file >= 0;
+    return (context_.call_of(rank).*buffer).file >= 0;
   };
   const auto all_have = [&](RegisteredPlace SharedCall::*buffer) {
     for (int peer = 0; peer < size_; ++peer) {
@@ -39,35 +37,38 @@ bool SharedCollectives::IsDirect(const CallSignature& call) const {
   }
 }
 
-Result<const std::byte*> SharedCollectives::ReachInput(const Operands& operands, int peer) {
+Result<const std::byte*> MappedCollectives::ReachInput(const Operands& operands, int peer) {
   if (peer == rank_) return operands.input;
-  const auto bytes = BytesOf(call_.kind, operands, call_.root, peer, size_).input;
-  return registered_.Reach(peer, call_of(peer).input, bytes);
+  const CallSignature& call = context_.call();
+  const auto bytes = BytesOf(call.kind, operands, call.root, peer, size_).input;
+  return context_.registered().Reach(peer, context_.call_of(peer).input, bytes);
 }
 
-Result<std::byte*> SharedCollectives::ReachOutput(const Operands& operands, int peer) {
+Result<std::byte*> MappedCollectives::ReachOutput(const Operands& operands, int peer) {
   if (peer == rank_) return operands.output;
-  const auto bytes = BytesOf(call_.kind, operands, call_.root, peer, size_).output;
-  return registered_.Reach(peer, call_of(peer).output, bytes);
+  const CallSignature& call = context_.call();
+  const auto bytes = BytesOf(call.kind, operands, call.root, peer, size_).output;
+  return context_.registered().Reach(peer, context_.call_of(peer).output, bytes);
 }
 
-Result<void> SharedCollectives::RunMapped(const Operands& operands, const CallSignature& call) {
+Result<void> MappedCollectives::Run(const Operands& operands, const CallSignature& call) {
   switch (call.kind) {
     case CollectiveKind::kAllGather:
     case CollectiveKind::kAllToAll:
-      return CopyMapped(operands, call.kind);
+      return CopyParts(operands, call.kind);
     case CollectiveKind::kBroadcast:
-      return SpreadMapped(operands, call.root);
+      return Spread(operands, call.root);
     default:
-      return ReduceMapped(operands, call);
+      return Reduce(operands, call);
   }
 }
 
 // Allgather and alltoall: a part of each rank's input, to this rank's output.
-Result<void> SharedCollectives::CopyMapped(const Operands& operands, CollectiveKind kind) {
+Result<void> MappedCollectives::CopyParts(const Operands& operands, CollectiveKind kind) {
   const std::size_t element = reduce::SizeOf(operands.type);
   const bool gathers = kind == CollectiveKind::kAllGather;
-  const Stores stores = CopyStores(LongestPart(operands, kSlotBytes).count * element);
+  const Stores stores =
+      context_.CopyStores(LongestPart(operands, size_, kSlotBytes).count * element);
   for (int step = 0; step < size_; ++step) {
     const int peer = (rank_ + step) % size_;
     auto input = ReachInput(operands, peer);
@@ -80,11 +81,12 @@ Result<void> SharedCollectives::CopyMapped(const Operands& operands, CollectiveK
   return {};
 }
 
-// As Spread: the root writes the last of as many parts as there are ranks to each.
-Result<void> SharedCollectives::SpreadMapped(const Operands& operands, int root) {
+// The root writes the last of as many parts as there are ranks to each.
+Result<void> MappedCollectives::Spread(const Operands& operands, int root) {
   const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
-  const std::size_t begin = bytes - bytes / inputs_.size() / kLine * kLine;  // of the last part
-  const Stores stores = CopyStores(bytes / inputs_.size());
+  const auto ranks = static_cast<std::size_t>(size_);
+  const std::size_t begin = bytes - bytes / ranks / kLine * kLine;  // of the last part
+  const Stores stores = context_.CopyStores(bytes / ranks);
   if (rank_ != root) {
     auto input = ReachInput(operands, root);
     if (!input) return Propagate(input);
@@ -101,33 +103,33 @@ Result<void> SharedCollectives::SpreadMapped(const Operands& operands, int root)
 
 // What is reduced: this rank's share of all inputs, to all outputs or to the root's; of a
 // reduce-scatter its part, to its own.
-Result<void> SharedCollectives::ReduceMapped(const Operands& operands, const CallSignature& call) {
+Result<void> MappedCollectives::Reduce(const Operands& operands, const CallSignature& call) {
+  auto& inputs = context_.inputs();
   const std::size_t element = reduce::SizeOf(operands.type);
   const bool scatters = call.kind == CollectiveKind::kReduceScatter;
   std::size_t begin = operands.BeginOf(rank_);
   std::size_t count = operands.PartOf(rank_);
   if (!scatters) {
     const std::size_t share =
-        RoundToLines((operands.elements + inputs_.size() - 1) / inputs_.size(), element);
+        RoundToLines((operands.elements + inputs.size() - 1) / inputs.size(), element);
     begin = std::min(operands.elements, share * static_cast<std::size_t>(rank_));
     count = std::min(operands.elements - begin, share);
   }
   for (int peer = 0; peer < size_; ++peer) {
     auto input = ReachInput(operands, peer);
     if (!input) return Propagate(input);
-    inputs_[static_cast<std::size_t>(peer)] = *input + begin * element;
+    inputs[static_cast<std::size_t>(peer)] = *input + begin * element;
   }
-  const int only = scatters ? rank_ : call.kind == CollectiveKind::kReduce ? call.root : kAll;
+  const int only = scatters ? rank_ : call.kind == CollectiveKind::kReduce ? call.root : kAllRanks;
   outputs_.clear();
   for (int peer = 0; peer < size_; ++peer) {
-    if (only != kAll && peer != only) continue;
+    if (only != kAllRanks && peer != only) continue;
     auto output = ReachOutput(operands, peer);
     if (!output) return Propagate(output);
     outputs_.push_back(*output + (scatters ? 0 : begin * element));
   }
-  const bool streams = count * outputs_.size() * element >= kStreamFrom;
-  reduce::Reduce(reduction_, inputs_, outputs_, count,
-                 streams ? Stores::kStreaming : Stores::kCached);
+  reduce::Reduce(context_.reduction(), inputs, outputs_, count,
+                 StoresFor(count * outputs_.size() * element));
   return {};
 }
 

@@ -1,32 +1,26 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
-#include "collective/program/collective_spec.h"
+#include "collective/reduce/reduce.h"
 #include "collective/runtime/shared/peer_memory.h"
 #include "collective/runtime/shared/registered_memory.h"
-#include "collective/runtime/shared/shared_collectives.h"
 #include "collective/runtime/shared/shared_way.h"
 #include "collective/transport/base/transport.h"
 #include "collective/transport/shm/shared_group.h"
 
-// Of SharedCollectives: what ranks have in the memory of all. What a peer writes there never leads
-// outside what is shared, whatever it is; but where a peer's memory lies ("readable", "writable")
-// is believed within a process, whose ranks are one program.
+// What the ranks of a group have in the memory that all of them see. What a peer writes there never
+// leads outside what is shared, whatever it is; but where a peer's memory lies ("readable",
+// "writable") is believed within a process, whose ranks are one program.
 namespace espalier::runtime {
 
+// Where one rank may be named, all of them.
+inline constexpr int kAllRanks = -1;
 inline constexpr std::size_t kPage = 4096;
 inline constexpr std::size_t kLine = 64;
 // Outputs from here on would not stay in the caches anyway.
 inline constexpr std::size_t kStreamFrom = 8 << 20;
-// What the ranks of a core only copy streams from here on: below, it stays in the shared cache.
-inline constexpr std::size_t kStreamCopiesFrom = 16 << 20;
-// Calls are told apart by their kind and the number of bits of their length.
-inline constexpr std::size_t kSizeClasses = 65;
-inline constexpr std::size_t kCallClasses =
-    (static_cast<std::size_t>(program::CollectiveKind::kCustom) + 1) * kSizeClasses;
 // What is left of the line of a call.
 inline constexpr std::size_t kSmallestBytes = 16;
 
@@ -35,6 +29,10 @@ inline constexpr std::size_t kSmallestBytes = 16;
 inline std::size_t RoundToLines(std::size_t elements, std::size_t element) {
   const std::size_t per_line = kLine / element;
   return (elements + per_line - 1) / per_line * per_line;
+}
+// How an output of so many bytes is stored.
+inline reduce::Stores StoresFor(std::size_t bytes) {
+  return bytes >= kStreamFrom ? reduce::Stores::kStreaming : reduce::Stores::kCached;
 }
 
 // A small call is a line or two that others fetch, and one where the data has room behind the tag.
@@ -56,6 +54,7 @@ struct alignas(2 * kLine) SharedCall {
 
   std::byte* PlaceFor(std::size_t bytes) { return bytes <= kSmallestBytes ? smallest : small; }
 };
+static_assert(offsetof(SharedCall, small) == kLine, "the smallest calls are one line");
 
 struct RankArea {
   MemoryOwner owner;         // before the first call
@@ -66,27 +65,6 @@ struct RankArea {
   transport::Signal consumed;
   alignas(kPage) std::byte slots[2 * kSlotBytes];
   std::byte results[2][kSlotBytes];  // by the parity of the piece
-};
-
-// How pieces of the parts of a call go around in a rank's slots.
-struct SharedCollectives::Ring {
-  std::size_t piece;   // bytes of each part
-  std::size_t stride;  // between places, which have a piece of each
-  std::size_t depth;   // places
-};
-
-// A vector of `count` elements in pieces of at most `length`; nothing is in those after its last.
-struct SharedCollectives::Pieces {
-  std::size_t count;
-  std::size_t length;
-  std::size_t element;
-
-  std::size_t size() const { return (count + length - 1) / length; }
-  std::size_t Offset(std::size_t piece) const { return piece * length * element; }
-  std::size_t Elements(std::size_t piece) const {
-    return std::min(length, count - std::min(count, piece * length));
-  }
-  std::size_t Bytes(std::size_t piece) const { return Elements(piece) * element; }
 };
 
 }  // namespace espalier::runtime

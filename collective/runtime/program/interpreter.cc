@@ -12,7 +12,6 @@
 namespace espalier::runtime {
 namespace {
 
-using program::Buffer;
 using program::CollectiveKind;
 using program::OpCode;
 using transport::Endpoint;
@@ -60,11 +59,7 @@ Interpreter::Interpreter(std::shared_ptr<const program::Program> program,
     : program_(std::move(program)),
       transport_(transport),
       fingerprint_(FingerprintOf(*program_)),
-      tile_bytes_(TileBytesOf(*program_, transport)),
-      tiles_(memory),
-      scratch_(memory),
-      tail_(memory),
-      staging_(memory) {}
+      tiling_(*program_, transport, memory) {}
 
 const program::RankProgram& Interpreter::code() const {
   return program_->ranks[static_cast<std::size_t>(transport_.rank())];
@@ -80,7 +75,7 @@ Result<std::unique_ptr<Interpreter>> Interpreter::Prepare(
                             transport.size()));
   }
   std::unique_ptr<Interpreter> made(new Interpreter(std::move(program), transport, memory));
-  if (made->tile_bytes_ < sizeof(std::int64_t)) {
+  if (made->tiling_.tile_bytes() < sizeof(std::int64_t)) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("program {} sends {} chunks at once, more than fit {} bytes",
                             made->program_->name, program::CountMessages(*made->program_).largest,
@@ -130,13 +125,13 @@ void Interpreter::Execute(const program::Step& step, const Tile& tile, const Par
   for (std::int32_t i = 0; i < step.count && at < part.end; ++i, at += bytes) {
     program::Location sized = stores ? step.destination : step.source;
     sized.index += i;
-    bytes = BytesOf(tile, sized);
+    bytes = tile.BytesOf(sized);
     const std::size_t skipped = part.begin - std::min(part.begin, at);  // of this chunk
     if (skipped >= bytes) continue;
     const std::size_t done = std::min(bytes, part.end - at) - skipped;
     const auto find = [&](program::Location location) {
       location.index += i;
-      return Find(tile, location) + skipped;
+      return tile.Find(location) + skipped;
     };
     // A message first, then what it is added to.
     std::array<const std::byte*, 2> inputs = {};
@@ -174,8 +169,8 @@ bool Interpreter::MayWrite(const Block& block, const program::Step& step, const 
   if (!program::WritesDestination(step.op) || !block.IsLending()) return true;
   for (std::int32_t i = 0; i < step.count; ++i) {
     const program::Location place = {step.destination.buffer, step.destination.index + i};
-    const std::byte* begin = Find(tile, place);
-    const std::byte* end = begin + BytesOf(tile, place);
+    const std::byte* begin = tile.Find(place);
+    const std::byte* end = begin + tile.BytesOf(place);
     const bool is_apart =
         end <= block.lent.data() || block.lent.data() + block.lent.size() <= begin;
     if (!is_apart) return false;
@@ -187,10 +182,10 @@ bool Interpreter::MayWrite(const Block& block, const program::Step& step, const 
 // received in its place; what it reduces, piece by piece as it comes.
 Result<bool> Interpreter::TakeMessage(Block& block, const program::Step& step, const Tile& tile,
                                       std::byte* slot) const {
-  const std::size_t bytes = BytesOf(tile, step);
+  const std::size_t bytes = tile.BytesOf(step);
   const int peer = block.code->receive_peer;
   const bool stores = step.op == OpCode::kReceive || step.op == OpCode::kReceiveCopySend;
-  std::byte* place = stores ? Whole(tile, step.destination, step.count) : nullptr;
+  std::byte* place = stores ? tile.Whole(step.destination, step.count) : nullptr;
   if (place == nullptr) {
     const auto take = [&](const transport::Piece& piece) -> Result<void> {
       auto checked = CheckMessage(piece.tag, piece.whole, peer, bytes);
@@ -217,14 +212,14 @@ Result<bool> Interpreter::TryStep(Block& block) {
   const auto steps = static_cast<std::int64_t>(block.code->steps.size());
   const std::int64_t tile_index = block.done / steps;
   const program::Step& step = block.code->steps[static_cast<std::size_t>(block.done % steps)];
-  const Tile& tile = tiles_[static_cast<std::size_t>(tile_index)];
+  const Tile& tile = tiling_.tiles()[static_cast<std::size_t>(tile_index)];
   if (!IsReady(step, tile_index) || !MayWrite(block, step, tile)) return false;
-  const std::size_t bytes = BytesOf(tile, step);
+  const std::size_t bytes = tile.BytesOf(step);
   // What is sent from memory in one piece is lent, all else goes through a slot.
   const bool stores = program::WritesDestination(step.op);
   std::byte* piece = nullptr;
   if (program::Sends(step.op) && block.outbox->Borrows() && (stores || step.op == OpCode::kSend)) {
-    piece = Whole(tile, stores ? step.destination : step.source, step.count);
+    piece = tile.Whole(stores ? step.destination : step.source, step.count);
     if (piece != nullptr && !block.outbox->CanLend()) return false;
   }
   std::byte* slot = nullptr;
@@ -252,7 +247,7 @@ Result<bool> Interpreter::Advance() {
   bool moved = false;
   for (const std::size_t turn : turns_) {
     Block& block = blocks_[turn];
-    const auto end = static_cast<std::int64_t>(block.code->steps.size() * tiles_.size());
+    const auto end = static_cast<std::int64_t>(block.code->steps.size() * tiling_.tiles().size());
     while (block.done < end) {
       auto stepped = TryStep(block);
       if (!stepped) return stepped;
@@ -265,7 +260,8 @@ Result<bool> Interpreter::Advance() {
 
 bool Interpreter::IsFinished() const {
   return std::all_of(blocks_.begin(), blocks_.end(), [&](const Block& block) {
-    return block.done == static_cast<std::int64_t>(block.code->steps.size() * tiles_.size());
+    return block.done ==
+           static_cast<std::int64_t>(block.code->steps.size() * tiling_.tiles().size());
   });
 }
 
@@ -273,7 +269,7 @@ std::string Interpreter::DescribeWaits() const {
   std::set<int> peers;
   for (const Block& block : blocks_) {
     const auto steps = static_cast<std::int64_t>(block.code->steps.size());
-    if (block.done == steps * static_cast<std::int64_t>(tiles_.size())) continue;
+    if (block.done == steps * static_cast<std::int64_t>(tiling_.tiles().size())) continue;
     const program::Step& step = block.code->steps[static_cast<std::size_t>(block.done % steps)];
     if (!IsReady(step, block.done / steps)) continue;
     const bool receives = program::Receives(step.op) && block.inbox->TryPeek() == nullptr;
@@ -308,33 +304,14 @@ Result<void> Interpreter::Run(const Operands& operands, const CallSignature& cal
   call_ = call;
   call_.program = fingerprint_;
   reduction_ = {.type = operands.type, .op = operands.op};
-  if (operands.HasUnequalParts()) return RunUnequalParts(operands, patience);
-  const Operands staged = Stage(operands);
-  CutIntoTiles(staged);
+  const Operands cut = tiling_.Cut(operands);
   auto done = RunTiles(patience);
   if (!done) {
     transport_.Abort(done.error());
     return done;
   }
-  CopyTailOut(staged);
-  const bool has_output = ChunksOf(Buffer::kOutput) > 0 && operands.output != nullptr;
-  const std::size_t elements = SegmentsOf(Buffer::kOutput) * operands.elements;
-  if (has_output && elements > 0 && staged.output != operands.output) {
-    reduce::Copy(staged.output, operands.output, elements * reduce::SizeOf(operands.type));
-  }
-  if (has_output) Average(operands.output, elements);
-  return {};
-}
-
-Result<void> Interpreter::RunUnequalParts(const Operands& operands,
-                                          const transport::Patience& patience) {
-  CutUnequalParts(operands);
-  auto done = RunTiles(patience);
-  if (!done) {
-    transport_.Abort(done.error());
-    return done;
-  }
-  Average(operands.output, operands.PartOf(transport_.rank()));
+  tiling_.CopyOut(cut, operands);
+  Average(operands.output, tiling_.OutputElements(operands));
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include "collective/reduce/reduce.h"
 #include "collective/runtime/calls/call_signature.h"
 #include "collective/runtime/calls/operands.h"
+#include "collective/runtime/program/tiles.h"
 #include "collective/transport/base/patience.h"
 #include "collective/transport/base/transport.h"
 #include "common/base/result.h"
@@ -64,45 +65,16 @@ class Interpreter {
     // Steps whose memory is free to use.
     std::int64_t Settled() const { return IsLending() ? done_before : done; }
   };
-  // Where the chunks of one buffer lie: in segments, which are the ranks' shares; or, one after
-  // another, between these bounds, counted in elements from the first.
-  struct Layout {
-    std::byte* base = nullptr;
-    std::size_t segment_chunks = 1;
-    std::size_t segment_bytes = 0;
-    std::span<const std::size_t> bounds;
-    std::size_t element = 1;
-  };
-  // A part of every chunk that the whole program runs over.
-  struct Tile {
-    Layout buffers[3];
-    std::size_t chunk_bytes = 0;  // from one chunk to the next
-    std::size_t offset = 0;       // in each chunk, bytes
-    std::size_t bytes = 0;        // of each chunk; of one that ends before, what there is
-  };
 
   Interpreter(std::shared_ptr<const program::Program> program, transport::Transport& transport,
               std::pmr::memory_resource* memory);
 
-  static std::size_t TileBytesOf(const program::Program& program,
-                                 const transport::Transport& transport);
   const program::RankProgram& code() const;
-  std::size_t SegmentsOf(program::Buffer buffer) const;
-  std::size_t ChunksOf(program::Buffer buffer) const;
-  void CutIntoTiles(const Operands& operands);
-  void CutIntoTiles(Tile whole, std::size_t element);
-  void CutUnequalParts(const Operands& operands);
-  void AddTail(const Operands& operands, std::size_t whole, std::size_t rest);
-  void CopyTailOut(const Operands& operands) const;
-  bool IsInPlace(const Operands& operands) const;
-  Operands Stage(const Operands& operands);
   bool Averages() const;
   void Average(std::byte* output, std::size_t elements);
   bool IsFinished() const;
-  std::size_t ChunksPerShare() const;
   Result<bool> Advance();
   Result<bool> TryStep(Block& block);
-  std::byte* Whole(const Tile& tile, program::Location location, std::int32_t count) const;
   bool MayWrite(const Block& block, const program::Step& step, const Tile& tile) const;
   // What a step does with a message: all of it, or the bytes from one on.
   struct Part {
@@ -115,25 +87,17 @@ class Interpreter {
   bool IsReady(const program::Step& step, std::int64_t tile) const;
   void Execute(const program::Step& step, const Tile& tile, const Part& part,
                std::byte* slot) const;
-  static std::byte* Find(const Tile& tile, program::Location location);
-  static std::size_t BytesOf(const Tile& tile, program::Location location);
-  static std::size_t BytesOf(const Tile& tile, const program::Step& step);
   Result<void> CheckMessage(const transport::MessageTag& tag, std::size_t size, int peer,
                             std::size_t bytes) const;
   std::string DescribeWaits() const;
   Result<void> RunTiles(const transport::Patience& patience);
-  Result<void> RunUnequalParts(const Operands& operands, const transport::Patience& patience);
 
   std::shared_ptr<const program::Program> program_;
   transport::Transport& transport_;
   std::uint64_t fingerprint_ = 0;
-  std::size_t tile_bytes_ = 0;  // of each chunk, at most
+  Tiling tiling_;
   std::vector<Block> blocks_;
   std::vector<std::size_t> turns_;  // of blocks: those that send are first
-  std::pmr::vector<Tile> tiles_;
-  std::pmr::vector<std::byte> scratch_;
-  std::pmr::vector<std::byte> tail_;
-  std::pmr::vector<std::byte> staging_;
   reduce::Reduction reduction_;
   CallSignature call_;
 };

@@ -1,8 +1,9 @@
-// Where the data of a call lies, and how it is cut into tiles: interpreter.cc runs them.
+#include "collective/runtime/program/tiles.h"
+
 #include <algorithm>
 #include <cstring>
 
-#include "collective/runtime/program/interpreter.h"
+#include "collective/reduce/reduce.h"
 #include "common/base/check.h"
 
 namespace espalier::runtime {
@@ -13,14 +14,9 @@ using program::CollectiveKind;
 
 constexpr std::size_t kTileGranularity = 64;
 
-std::size_t Index(Buffer buffer) { return static_cast<std::size_t>(buffer); }
-
-}  // namespace
-
 // Bytes of each chunk that one message carries: messages on average of the size that the transport
-// likes, and the largest within a slot. All ranks come to the same.
-std::size_t Interpreter::TileBytesOf(const program::Program& program,
-                                     const transport::Transport& transport) {
+// likes, and the largest within a slot.
+std::size_t TileBytesOf(const program::Program& program, const transport::Transport& transport) {
   const program::MessageCounts counts = program::CountMessages(program);
   const auto wanted =
       static_cast<std::size_t>(static_cast<double>(transport.message_bytes()) / counts.mean);
@@ -28,21 +24,93 @@ std::size_t Interpreter::TileBytesOf(const program::Program& program,
   return std::min(std::max(wanted, kTileGranularity), most);
 }
 
-std::size_t Interpreter::SegmentsOf(Buffer buffer) const {
-  const CollectiveKind kind = program_->collective.kind;
+}  // namespace
+
+std::byte* Tile::Find(program::Location location) const {
+  const Layout& layout = Of(location.buffer);
+  const auto index = static_cast<std::size_t>(location.index);
+  if (!layout.bounds.empty()) {
+    const std::size_t whole = (layout.bounds[index + 1] - layout.bounds[index]) * layout.element;
+    return layout.base + (layout.bounds[index] - layout.bounds[0]) * layout.element +
+           std::min(offset, whole);
+  }
+  return layout.base + index / layout.segment_chunks * layout.segment_bytes +
+         index % layout.segment_chunks * chunk_bytes + offset;
+}
+
+std::size_t Tile::BytesOf(program::Location location) const {
+  const Layout& layout = Of(location.buffer);
+  if (layout.bounds.empty()) return bytes;
+  const auto index = static_cast<std::size_t>(location.index);
+  const std::size_t whole = (layout.bounds[index + 1] - layout.bounds[index]) * layout.element;
+  return std::min(bytes, whole - std::min(whole, offset));
+}
+
+std::size_t Tile::BytesOf(const program::Step& step) const {
+  program::Location location = program::WritesDestination(step.op) ? step.destination : step.source;
+  std::size_t sum = 0;
+  for (std::int32_t i = 0; i < step.count; ++i, ++location.index) sum += BytesOf(location);
+  return sum;
+}
+
+std::byte* Tile::Whole(program::Location location, std::int32_t count) const {
+  std::byte* const begin = Find(location);
+  std::byte* end = begin;
+  for (std::int32_t i = 0; i < count; ++i, ++location.index) {
+    if (Find(location) != end) return nullptr;
+    end += BytesOf(location);
+  }
+  return begin;
+}
+
+Tiling::Tiling(const program::Program& program, const transport::Transport& transport,
+               std::pmr::memory_resource* memory)
+    : program_(program),
+      rank_(transport.rank()),
+      tile_bytes_(TileBytesOf(program, transport)),
+      tiles_(memory),
+      scratch_(memory),
+      tail_(memory),
+      staging_(memory) {}
+
+Operands Tiling::Cut(const Operands& operands) {
+  if (operands.HasUnequalParts()) {
+    CutUnequalParts(operands);
+    return operands;
+  }
+  const Operands staged = Stage(operands);
+  CutEqualParts(staged);
+  return staged;
+}
+
+std::size_t Tiling::OutputElements(const Operands& operands) const {
+  if (operands.HasUnequalParts()) return operands.PartOf(rank_);
+  const bool has_output = ChunksOf(Buffer::kOutput) > 0 && operands.output != nullptr;
+  return has_output ? SegmentsOf(Buffer::kOutput) * operands.elements : 0;
+}
+
+void Tiling::CopyOut(const Operands& cut, const Operands& operands) const {
+  if (operands.HasUnequalParts()) return;
+  CopyTailOut(cut);
+  const std::size_t elements = OutputElements(operands);
+  if (elements == 0 || cut.output == operands.output) return;
+  reduce::Copy(cut.output, operands.output, elements * reduce::SizeOf(operands.type));
+}
+
+std::size_t Tiling::SegmentsOf(Buffer buffer) const {
+  const CollectiveKind kind = program_.collective.kind;
   const bool is_shared = kind == CollectiveKind::kAllToAll ||
                          (kind == CollectiveKind::kAllGather && buffer == Buffer::kOutput) ||
                          (kind == CollectiveKind::kReduceScatter && buffer == Buffer::kInput);
-  return is_shared ? static_cast<std::size_t>(program_->collective.ranks) : 1;
+  return is_shared ? static_cast<std::size_t>(program_.collective.ranks) : 1;
 }
 
-std::size_t Interpreter::ChunksOf(Buffer buffer) const {
-  const int rank = transport_.rank();
+std::size_t Tiling::ChunksOf(Buffer buffer) const {
   switch (buffer) {
     case Buffer::kInput:
-      return static_cast<std::size_t>(program_->collective.InputChunks(rank));
+      return static_cast<std::size_t>(program_.collective.InputChunks(rank_));
     case Buffer::kOutput:
-      return static_cast<std::size_t>(program_->collective.OutputChunks(rank));
+      return static_cast<std::size_t>(program_.collective.OutputChunks(rank_));
     case Buffer::kScratch:
       break;
   }
@@ -50,15 +118,15 @@ std::size_t Interpreter::ChunksOf(Buffer buffer) const {
 }
 
 // Chunks that Operands::elements are cut into.
-std::size_t Interpreter::ChunksPerShare() const {
-  const program::CollectiveSpec& spec = program_->collective;
+std::size_t Tiling::ChunksPerShare() const {
+  const program::CollectiveSpec& spec = program_.collective;
   const bool is_shared = spec.kind == CollectiveKind::kAllToAll ||
                          spec.kind == CollectiveKind::kAllGather ||
                          spec.kind == CollectiveKind::kReduceScatter;
   return static_cast<std::size_t>(is_shared ? spec.chunks / spec.ranks : spec.chunks);
 }
 
-void Interpreter::CutIntoTiles(const Operands& operands) {
+void Tiling::CutEqualParts(const Operands& operands) {
   const std::size_t element = reduce::SizeOf(operands.type);
   const std::size_t share = ChunksPerShare();
   const std::size_t whole = operands.elements / share;  // elements of a chunk
@@ -66,18 +134,17 @@ void Interpreter::CutIntoTiles(const Operands& operands) {
   tile.chunk_bytes = whole * element;
   const std::size_t segment_bytes = operands.elements * element;
   // The input is only read where it is not the output too.
-  tile.buffers[Index(Buffer::kInput)] = {const_cast<std::byte*>(operands.input), share,
-                                         segment_bytes};
-  tile.buffers[Index(Buffer::kOutput)] = {operands.output, share, segment_bytes};
+  tile.Of(Buffer::kInput) = {const_cast<std::byte*>(operands.input), share, segment_bytes};
+  tile.Of(Buffer::kOutput) = {operands.output, share, segment_bytes};
   scratch_.resize(std::max(scratch_.size(), ChunksOf(Buffer::kScratch) * tile.chunk_bytes));
-  tile.buffers[Index(Buffer::kScratch)] = {scratch_.data(), ChunksOf(Buffer::kScratch), 0};
-  CutIntoTiles(tile, element);
+  tile.Of(Buffer::kScratch) = {scratch_.data(), ChunksOf(Buffer::kScratch), 0};
+  CutChunks(tile, element);
   const std::size_t rest = operands.elements % share;
   if (rest != 0) AddTail(operands, whole, rest);
   if (tiles_.empty()) tiles_.push_back(tile);  // messages without data
 }
 
-void Interpreter::CutIntoTiles(Tile whole, std::size_t element) {
+void Tiling::CutChunks(Tile whole, std::size_t element) {
   std::size_t limit = tile_bytes_;
   limit -= limit % (limit > kTileGranularity ? kTileGranularity : element);
   tiles_.clear();
@@ -88,16 +155,16 @@ void Interpreter::CutIntoTiles(Tile whole, std::size_t element) {
 }
 
 // As many tiles as the longest part has.
-void Interpreter::CutUnequalParts(const Operands& operands) {
-  const int ranks = program_->collective.ranks;
-  ESPALIER_CHECK(ChunksPerShare() == 1 && program_->placement.in_place &&
-                     program_->placement.out_of_place &&
+void Tiling::CutUnequalParts(const Operands& operands) {
+  const int ranks = program_.collective.ranks;
+  ESPALIER_CHECK(ChunksPerShare() == 1 && program_.placement.in_place &&
+                     program_.placement.out_of_place &&
                      ChunksOf(Buffer::kScratch) <= static_cast<std::size_t>(ranks),
-                 "program={}", program_->name);
+                 "program={}", program_.name);
   const std::size_t element = reduce::SizeOf(operands.type);
-  const auto own = operands.bounds.subspan(static_cast<std::size_t>(transport_.rank()), 2);
+  const auto own = operands.bounds.subspan(static_cast<std::size_t>(rank_), 2);
   const auto layout = [&](std::byte* base, std::span<const std::size_t> bounds) {
-    return Layout{.base = base, .bounds = bounds, .element = element};
+    return Tile::Layout{.base = base, .bounds = bounds, .element = element};
   };
   Tile tile;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -106,18 +173,18 @@ void Interpreter::CutUnequalParts(const Operands& operands) {
   if (ChunksOf(Buffer::kScratch) > 0) {
     scratch_.resize(std::max(scratch_.size(), operands.elements * element));
   }
-  const bool gathers = program_->collective.kind == CollectiveKind::kAllGather;
-  tile.buffers[Index(Buffer::kInput)] =
+  const bool gathers = program_.collective.kind == CollectiveKind::kAllGather;
+  tile.Of(Buffer::kInput) =
       layout(const_cast<std::byte*>(operands.input), gathers ? own : operands.bounds);
-  tile.buffers[Index(Buffer::kOutput)] = layout(operands.output, gathers ? operands.bounds : own);
-  tile.buffers[Index(Buffer::kScratch)] = layout(scratch_.data(), operands.bounds);
-  CutIntoTiles(tile, element);
+  tile.Of(Buffer::kOutput) = layout(operands.output, gathers ? operands.bounds : own);
+  tile.Of(Buffer::kScratch) = layout(scratch_.data(), operands.bounds);
+  CutChunks(tile, element);
   if (tiles_.empty()) tiles_.push_back(tile);  // messages without data
 }
 
-bool Interpreter::IsInPlace(const Operands& operands) const {
-  const std::size_t before = operands.BeginOf(transport_.rank()) * reduce::SizeOf(operands.type);
-  switch (program_->collective.kind) {
+bool Tiling::IsInPlace(const Operands& operands) const {
+  const std::size_t before = operands.BeginOf(rank_) * reduce::SizeOf(operands.type);
+  switch (program_.collective.kind) {
     case CollectiveKind::kAllGather:
       return operands.input == operands.output + before;
     case CollectiveKind::kReduceScatter:
@@ -128,7 +195,7 @@ bool Interpreter::IsInPlace(const Operands& operands) const {
 }
 
 // One element a chunk. The elements of a segment beyond share x whole, and zeros after them.
-void Interpreter::AddTail(const Operands& operands, std::size_t whole, std::size_t rest) {
+void Tiling::AddTail(const Operands& operands, std::size_t whole, std::size_t rest) {
   const std::size_t element = reduce::SizeOf(operands.type);
   const std::size_t share = ChunksPerShare();
   const std::size_t input = ChunksOf(Buffer::kInput) * element;
@@ -137,18 +204,17 @@ void Interpreter::AddTail(const Operands& operands, std::size_t whole, std::size
   std::byte* inputs = tail_.data();
   std::byte* outputs = tail_.data() + input;
   if (IsInPlace(operands)) {
-    const CollectiveKind kind = program_->collective.kind;
-    const std::size_t part = static_cast<std::size_t>(transport_.rank()) * share * element;
+    const CollectiveKind kind = program_.collective.kind;
+    const std::size_t part = static_cast<std::size_t>(rank_) * share * element;
     outputs = tail_.data() + (kind == CollectiveKind::kReduceScatter ? part : 0);
     inputs = tail_.data() + (kind == CollectiveKind::kAllGather ? part : 0);
   }
   Tile tile;
   tile.chunk_bytes = element;
   tile.bytes = element;
-  tile.buffers[Index(Buffer::kInput)] = {inputs, share, share * element};
-  tile.buffers[Index(Buffer::kOutput)] = {outputs, share, share * element};
-  tile.buffers[Index(Buffer::kScratch)] = {tail_.data() + input + output,
-                                           ChunksOf(Buffer::kScratch), 0};
+  tile.Of(Buffer::kInput) = {inputs, share, share * element};
+  tile.Of(Buffer::kOutput) = {outputs, share, share * element};
+  tile.Of(Buffer::kScratch) = {tail_.data() + input + output, ChunksOf(Buffer::kScratch), 0};
   if (operands.input != nullptr) {
     for (std::size_t s = 0; s < SegmentsOf(Buffer::kInput); ++s) {
       const std::size_t first = s * operands.elements + whole * share;
@@ -158,63 +224,22 @@ void Interpreter::AddTail(const Operands& operands, std::size_t whole, std::size
   tiles_.push_back(tile);
 }
 
-void Interpreter::CopyTailOut(const Operands& operands) const {
+void Tiling::CopyTailOut(const Operands& operands) const {
   const std::size_t share = ChunksPerShare();
   const std::size_t rest = operands.elements % share;
   if (rest == 0 || operands.output == nullptr || ChunksOf(Buffer::kOutput) == 0) return;
   const std::size_t element = reduce::SizeOf(operands.type);
-  const std::byte* from = tiles_.back().buffers[Index(Buffer::kOutput)].base;
+  const std::byte* from = tiles_.back().Of(Buffer::kOutput).base;
   for (std::size_t s = 0; s < SegmentsOf(Buffer::kOutput); ++s) {
     const std::size_t first = (s + 1) * operands.elements - rest;
     std::memcpy(operands.output + first * element, from + s * share * element, rest * element);
   }
 }
 
-std::byte* Interpreter::Find(const Tile& tile, program::Location location) {
-  const Layout& layout = tile.buffers[Index(location.buffer)];
-  const auto index = static_cast<std::size_t>(location.index);
-  if (!layout.bounds.empty()) {
-    const std::size_t bytes = (layout.bounds[index + 1] - layout.bounds[index]) * layout.element;
-    return layout.base + (layout.bounds[index] - layout.bounds[0]) * layout.element +
-           std::min(tile.offset, bytes);
-  }
-  return layout.base + index / layout.segment_chunks * layout.segment_bytes +
-         index % layout.segment_chunks * tile.chunk_bytes + tile.offset;
-}
-
-// Of a chunk in the tile.
-std::size_t Interpreter::BytesOf(const Tile& tile, program::Location location) {
-  const Layout& layout = tile.buffers[Index(location.buffer)];
-  if (layout.bounds.empty()) return tile.bytes;
-  const auto index = static_cast<std::size_t>(location.index);
-  const std::size_t bytes = (layout.bounds[index + 1] - layout.bounds[index]) * layout.element;
-  return std::min(tile.bytes, bytes - std::min(bytes, tile.offset));
-}
-
-// Of all chunks of a step.
-std::size_t Interpreter::BytesOf(const Tile& tile, const program::Step& step) {
-  program::Location location = program::WritesDestination(step.op) ? step.destination : step.source;
-  std::size_t bytes = 0;
-  for (std::int32_t i = 0; i < step.count; ++i, ++location.index) bytes += BytesOf(tile, location);
-  return bytes;
-}
-
-// The memory of so many chunks where it is in one piece; null where it is not.
-std::byte* Interpreter::Whole(const Tile& tile, program::Location location,
-                              std::int32_t count) const {
-  std::byte* const begin = Find(tile, location);
-  std::byte* end = begin;
-  for (std::int32_t i = 0; i < count; ++i, ++location.index) {
-    if (Find(tile, location) != end) return nullptr;
-    end += BytesOf(tile, location);
-  }
-  return begin;
-}
-
 // Programs that cannot work where the caller has its memory work on a copy.
-Operands Interpreter::Stage(const Operands& operands) {
+Operands Tiling::Stage(const Operands& operands) {
   const bool in_place = IsInPlace(operands);
-  const program::Placement& placement = program_->placement;
+  const program::Placement& placement = program_.placement;
   if (in_place ? placement.in_place : placement.out_of_place) return operands;
   const std::size_t share = operands.elements * reduce::SizeOf(operands.type);
   const std::size_t input = SegmentsOf(Buffer::kInput) * share;
@@ -225,8 +250,8 @@ Operands Interpreter::Stage(const Operands& operands) {
   if (in_place) {
     staged.input = staging_.data();
   } else {
-    const std::size_t part = share * static_cast<std::size_t>(transport_.rank());
-    const CollectiveKind kind = program_->collective.kind;
+    const std::size_t part = share * static_cast<std::size_t>(rank_);
+    const CollectiveKind kind = program_.collective.kind;
     staged.output = staging_.data() + (kind == CollectiveKind::kReduceScatter ? part : 0);
     staged.input = staging_.data() + (kind == CollectiveKind::kAllGather ? part : 0);
   }

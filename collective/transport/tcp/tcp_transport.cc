@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "collective/transport/meeting/handshake.h"
-#include "collective/transport/meeting/published_place.h"
 #include "collective/transport/meeting/reception.h"
+#include "collective/transport/meeting/rendezvous.h"
 #include "collective/transport/meeting/tcp_socket.h"
 #include "collective/transport/tcp/tcp_connection.h"
 #include "common/base/check.h"
@@ -37,24 +37,18 @@ constexpr std::chrono::microseconds kGivesWay{50};
 // Which way messages go on a connection, seen from the rank that has it.
 enum class Direction : std::uint8_t { kBoth, kOut, kIn };
 
-std::string KeyOf(const std::string& name, int rank) {
-  return fmt::format("{}/tcp.{}", name, rank);
-}
-
-tl::unexpected<Error> FailAt(Endpoint endpoint, const Error& error) {
-  return Fail(error.code, fmt::format("rank {} (channel {}): {}", endpoint.peer, endpoint.channel,
-                                      error.message));
-}
-
 class TcpTransport : public Transport {
  public:
   TcpTransport(Store& store, std::string name, int rank, int size, TcpOptions options)
-      : store_(store),
-        name_(std::move(name)),
-        rank_(rank),
-        size_(size),
-        options_(std::move(options)),
-        group_(DrawGroup()),
+      : options_(std::move(options)),
+        rendezvous_(store, std::move(name), rank, size,
+                    {.medium = "tcp",
+                     .magic = kMagic,
+                     .version = kVersion,
+                     .form = options_.planned ? 1U : 0U,
+                     .slots = options_.slots,
+                     .slot_bytes = options_.slot_bytes},
+                    options_.members),
         pool_(options_.slot_bytes, options_.memory) {}
 
   ~TcpTransport() override;
@@ -72,12 +66,11 @@ class TcpTransport : public Transport {
     reception_.emplace(options_.listener, options_.members.key);
     const auto port = LocalPort(options_.listener->get());
     if (!port) return tl::unexpected<Error>(port.error());
-    return store_.Set(KeyOf(name_, rank_),
-                      PublishedPlace{*address, *port, group_, kVersion}.ToText());
+    return rendezvous_.Publish(*address, *port);
   }
 
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
+  int rank() const override { return rendezvous_.rank(); }
+  int size() const override { return rendezvous_.size(); }
   std::size_t slot_bytes() const override { return options_.slot_bytes; }
   std::size_t message_bytes() const override {
     return std::min(options_.message_bytes, options_.slot_bytes);
@@ -92,16 +85,16 @@ class TcpTransport : public Transport {
   }
   Result<void> Connect(std::span<const Endpoint> endpoints, Deadline deadline) override;
   Outbox& outbox(Endpoint endpoint) override {
-    return Find({endpoint, options_.planned ? Direction::kOut : Direction::kBoth});
+    return Find({endpoint, options_.planned ? Direction::kOut : Direction::kBoth}).sender();
   }
   Inbox& inbox(Endpoint endpoint) override {
-    return Find({endpoint, options_.planned ? Direction::kIn : Direction::kBoth});
+    return Find({endpoint, options_.planned ? Direction::kIn : Direction::kBoth}).receiver();
   }
   Result<void> Wait(Deadline deadline) override;
   Result<void> Flush(Deadline deadline) override;
   Result<void> Check() override;
   void Abort(const Error& cause) override {
-    for (auto& [key, connection] : connections_) connection->SendAbort(cause.message);
+    for (auto& [key, connection] : connections_) connection->sender().SendAbort(cause.message);
   }
 
  private:
@@ -111,17 +104,13 @@ class TcpTransport : public Transport {
     auto operator<=>(const Key&) const = default;
   };
 
-  Result<void> CheckEndpoint(Endpoint endpoint) const;
   bool Dials(const Key& key) const;
-  Result<PublishedPlace> FindPeer(int peer, Deadline deadline);
   Result<void> Reach(const Key& key, Deadline deadline);
   Result<void> AwaitPeers(std::span<const Key> keys, Deadline deadline);
   void AwaitWords(Deadline deadline);
   Result<void> ServeCalls();
-  Hello HelloTo(int from, int to, int channel, std::uint64_t group) const;
   bool IsExpected(const Hello& hello) const;
   Result<void> CheckWait(int peer);
-  Result<std::string> AwaitKeyOf(int peer, Deadline deadline);
   Result<void> Move();
   Result<void> CheckConnections();
   Result<void> CheckNotice(TcpConnection& connection, int peer);
@@ -140,12 +129,8 @@ class TcpTransport : public Transport {
                                                               options_.slots, pool_, turn_));
   }
 
-  Store& store_;
-  std::string name_;
-  int rank_;
-  int size_;
   TcpOptions options_;
-  std::uint64_t group_;
+  Rendezvous rendezvous_;
   std::optional<Reception> reception_;
   SlotPool pool_;
   LendingTurn turn_;
@@ -173,24 +158,15 @@ TcpTransport::~TcpTransport() {
   }
 }
 
-Result<void> TcpTransport::CheckEndpoint(Endpoint endpoint) const {
-  const bool is_there = endpoint.peer >= 0 && endpoint.peer < size_ && endpoint.peer != rank_ &&
-                        endpoint.channel >= 0;
-  if (is_there) return {};
-  return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("rank {} has no channel {} to rank {}: there are {} ranks", rank_,
-                          endpoint.channel, endpoint.peer, size_));
-}
-
 bool TcpTransport::Dials(const Key& key) const {
-  return key.direction == Direction::kBoth ? key.endpoint.peer < rank_
+  return key.direction == Direction::kBoth ? key.endpoint.peer < rank()
                                            : key.direction == Direction::kOut;
 }
 
 Result<void> TcpTransport::Connect(std::span<const Endpoint> endpoints, Deadline deadline) {
   std::vector<Key> keys;
   for (const Endpoint& endpoint : endpoints) {
-    auto checked = CheckEndpoint(endpoint);
+    auto checked = rendezvous_.CheckEndpoint(endpoint);
     if (!checked) return checked;
     if (!options_.planned) {
       keys.push_back({endpoint, Direction::kBoth});
@@ -211,7 +187,7 @@ Result<void> TcpTransport::Connect(std::span<const Endpoint> endpoints, Deadline
 }
 
 bool TcpTransport::RanksShareCores() const {
-  std::set<int> ranks{rank_};
+  std::set<int> ranks{rank()};
   for (const auto& [key, connection] : connections_) {
     if (IsWithinHost(connection->socket())) ranks.insert(key.endpoint.peer);
   }
@@ -219,32 +195,10 @@ bool TcpTransport::RanksShareCores() const {
   return static_cast<long>(ranks.size()) > cores;
 }
 
-Result<PublishedPlace> TcpTransport::FindPeer(int peer, Deadline deadline) {
-  const auto text = AwaitKeyOf(peer, deadline);
-  if (!text) return tl::unexpected<Error>(text.error());
-  auto place = PublishedPlace::Parse(*text, kVersion);
-  if (!place) return place;
-  auto allowed = options_.members.CheckIsAt(peer, place->address);
-  if (!allowed) return Propagate(allowed);
-  return place;
-}
-
-Hello TcpTransport::HelloTo(int from, int to, int channel, std::uint64_t group) const {
-  return {.magic = kMagic,
-          .version = kVersion,
-          .group = group,
-          .from = from,
-          .to = to,
-          .channel = channel,
-          .form = options_.planned ? 1U : 0U,
-          .slots = static_cast<std::uint32_t>(options_.slots),
-          .is_keyed = options_.members.key ? 1U : 0U,
-          .slot_bytes = options_.slot_bytes};
-}
-
 Result<void> TcpTransport::Reach(const Key& key, Deadline deadline) {
   const Endpoint endpoint = key.endpoint;
-  const auto place = FindPeer(endpoint.peer, deadline);
+  const auto place =
+      rendezvous_.FindPeer(endpoint.peer, deadline, [&] { return CheckWait(endpoint.peer); });
   if (!place) return FailAt(endpoint, place.error());
   const bool is_planned = key.direction == Direction::kOut;
   const auto to = ParseAddress(place->address.ToString(), place->port);
@@ -253,19 +207,15 @@ Result<void> TcpTransport::Reach(const Key& key, Deadline deadline) {
   if (!to || !from) return FailAt(endpoint, to ? from.error() : to.error());
   auto socket = Dial(*from, *to, deadline, [&] { return CheckWait(endpoint.peer); });
   if (!socket) return FailAt(endpoint, socket.error());
-  calls_.insert_or_assign(
-      key, Call(std::move(*socket), HelloTo(rank_, endpoint.peer, endpoint.channel, place->group),
-                options_.members.key));
+  calls_.insert_or_assign(key, Call(std::move(*socket), rendezvous_.HelloTo(endpoint, place->group),
+                                    options_.members.key));
   return {};
 }
 
 bool TcpTransport::IsExpected(const Hello& hello) const {
-  Hello expected = HelloTo(hello.from, rank_, hello.channel, group_);
-  expected.nonce = hello.nonce;
-  if (std::memcmp(&hello, &expected, sizeof(hello)) != 0) return false;
-  const Endpoint endpoint = {hello.from, hello.channel};
-  return CheckEndpoint(endpoint) &&
-         !Dials({endpoint, options_.planned ? Direction::kIn : Direction::kBoth});
+  const Key key = {{hello.from, hello.channel},
+                   options_.planned ? Direction::kIn : Direction::kBoth};
+  return rendezvous_.IsExpected(hello) && !Dials(key);
 }
 
 Result<void> TcpTransport::AwaitPeers(std::span<const Key> keys, Deadline deadline) {
@@ -340,20 +290,9 @@ Result<void> TcpTransport::Check() {
   return {};
 }
 
-Result<std::string> TcpTransport::AwaitKeyOf(int peer, Deadline deadline) {
-  constexpr std::chrono::milliseconds kNap{50};
-  while (true) {
-    const Deadline nap = std::min(deadline, steady_clock::now() + kNap);
-    auto value = store_.Get(KeyOf(name_, peer), nap);
-    if (value || nap == deadline || steady_clock::now() < nap) return value;
-    auto well = CheckWait(peer);
-    if (!well) return Propagate(well);
-  }
-}
-
 Result<void> TcpTransport::CheckConnections() {
   for (const auto& [key, connection] : connections_) {
-    if (connection->notice()) {
+    if (connection->receiver().notice()) {
       auto right = CheckNotice(*connection, key.endpoint.peer);
       if (!right) return right;
     }
@@ -371,9 +310,9 @@ Result<void> TcpTransport::Move() {
 
 Result<void> TcpTransport::CheckNotice(TcpConnection& connection, int peer) {
   if (!call_check_) return {};
-  auto judged = call_check_(peer, *connection.notice());
+  auto judged = call_check_(peer, *connection.receiver().notice());
   if (!judged) return Propagate(judged);
-  if (*judged) connection.ForgetNotice();
+  if (*judged) connection.receiver().ForgetNotice();
   return {};
 }
 
@@ -381,7 +320,7 @@ void TcpTransport::TellPeers() {
   if (!call_check_ || steady_clock::now() < tells_from_) return;
   for (auto& [key, connection] : connections_) {
     if (key.direction == Direction::kIn || told_.contains(key.endpoint.peer)) continue;
-    if (connection->SendNotice(call_)) told_.insert(key.endpoint.peer);
+    if (connection->sender().SendNotice(call_)) told_.insert(key.endpoint.peer);
   }
 }
 
@@ -390,8 +329,8 @@ bool TcpTransport::Poll(int milliseconds) {
   polled_.clear();
   ready_.clear();
   for (const auto& [key, connection] : connections_) {
-    if (connection->HasMore()) {
-      connection->Receive();
+    if (connection->receiver().HasMore()) {
+      connection->receiver().Receive();
       return true;
     }
     const short events = connection->PrepareToPoll();
@@ -403,8 +342,8 @@ bool TcpTransport::Poll(int milliseconds) {
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     if (polled_[i].revents == 0) continue;
     ready_[i]->MarkReady(polled_[i].revents);
-    ready_[i]->Send();
-    ready_[i]->Receive();
+    ready_[i]->sender().Send();
+    ready_[i]->receiver().Receive();
   }
   return true;
 }
@@ -429,7 +368,7 @@ Result<void> TcpTransport::Wait(Deadline deadline) {
 
 Result<void> TcpTransport::Flush(Deadline deadline) {
   while (std::any_of(connections_.begin(), connections_.end(),
-                     [](const auto& entry) { return entry.second->WantsToSend(); })) {
+                     [](const auto& entry) { return entry.second->sender().WantsToSend(); })) {
     auto moved = Wait(deadline);
     if (!moved) return moved;
   }
@@ -448,10 +387,8 @@ Result<std::shared_ptr<const UniqueFd>> ListenOn(const std::string& address, std
 
 Result<std::unique_ptr<Transport>> JoinTcp(Store& store, const std::string& name, int rank,
                                            int size, const TcpOptions& options) {
-  if (size < 1 || rank < 0 || rank >= size) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("rank {} of {}: ranks are 0 and up", rank, size));
-  }
+  auto valid = Rendezvous::CheckRank(rank, size);
+  if (!valid) return Propagate(valid);
   if (options.slots < 1 || options.slots > kMaxSlots || options.slot_bytes < 64) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} slots of {} bytes: 1 to {} of at least 64", options.slots,

@@ -23,6 +23,7 @@ std::size_t Level2Bytes() {
 
 SharedContext::SharedContext(std::unique_ptr<transport::SharedGroup> group)
     : group_(std::move(group)),
+      areas_(reinterpret_cast<RankArea*>(group_->memory())),
       rank_(group_->rank()),
       size_(group_->size()),
       inputs_(static_cast<std::size_t>(size_)) {

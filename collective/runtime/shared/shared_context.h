@@ -37,7 +37,7 @@ class SharedContext {
   // entered the first call.
   std::size_t level2_bytes() const { return level2_bytes_; }
 
-  RankArea& area(int rank) const { return reinterpret_cast<RankArea*>(group_->memory())[rank]; }
+  RankArea& area(int rank) const { return areas_[rank]; }
   // What a rank says of the call under way.
   SharedCall& call_of(int rank) const { return area(rank).calls[calls_ % 2]; }
   std::byte* slot(int rank, std::size_t piece) const {
@@ -73,6 +73,7 @@ class SharedContext {
   void MeetMemories();
 
   std::unique_ptr<transport::SharedGroup> group_;
+  RankArea* const areas_;  // of all ranks
   RegisteredMemory registered_;
   PeerMemory memories_;
   int rank_;

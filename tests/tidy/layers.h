@@ -26,7 +26,7 @@ inline const std::vector<Layer>& Layers() {
       // Adapters: the outside world behind the seams of common/base.
       {"common/files/", {"common/base/", "common/fabric/"}},
       {"common/net/", {"common/base/"}},
-      {"common/loop/", {"common/base/"}},
+      {"common/loop/", {"common/base/", "common/os/"}},
       {"common/bus/", {"common/base/", "common/loop/"}},
       {"common/http/", {"common/base/", "common/net/", "common/loop/"}},
       {"common/daemon/", {"common/base/", "common/files/"}},
@@ -52,7 +52,7 @@ inline const std::vector<Layer>& Layers() {
       {"collective/runtime/choice/", {"common/base/", "collective/program/", "collective/algorithms/", "collective/transport/base/", "collective/transport/tcp/", "collective/runtime/calls/"}},
       {"collective/runtime/program/", {"common/base/", "collective/program/", "collective/reduce/", "collective/algorithms/", "collective/transport/base/", "collective/transport/meeting/", "collective/transport/shm/", "collective/transport/tcp/", "collective/transport/verbs/", "collective/runtime/calls/", "collective/runtime/choice/"}},
       {"collective/runtime/shared/", {"common/base/", "collective/reduce/", "collective/transport/base/", "collective/transport/shm/", "collective/runtime/calls/", "collective/runtime/choice/"}},
-      {"collective/runtime/group/", {"common/base/", "collective/program/", "collective/reduce/", "collective/transport/base/", "collective/transport/meeting/", "collective/transport/shm/", "collective/transport/tcp/", "collective/transport/verbs/", "collective/runtime/calls/", "collective/runtime/choice/", "collective/runtime/program/", "collective/runtime/shared/"}},
+      {"collective/runtime/group/", {"common/base/", "common/os/", "collective/program/", "collective/reduce/", "collective/transport/base/", "collective/transport/meeting/", "collective/transport/shm/", "collective/transport/tcp/", "collective/transport/verbs/", "collective/runtime/calls/", "collective/runtime/choice/", "collective/runtime/program/", "collective/runtime/shared/"}},
       {"collective/runtime/offload/", {"common/base/", "common/os/", "collective/program/", "collective/transport/base/", "collective/transport/stores/", "collective/transport/shm/", "collective/runtime/calls/", "collective/runtime/choice/", "collective/runtime/shared/", "collective/runtime/group/"}},
 
       // The controller's domain: no clock, no I/O, no messages.
@@ -61,7 +61,7 @@ inline const std::vector<Layer>& Layers() {
 
       // The controller's modules. controller/ itself wires them.
       {"controller/store/store.h", {"common/base/"}},
-      {"controller/store/", {"common/base/", "common/files/", "controller/store/store.h"}},
+      {"controller/store/", {"common/base/", "common/os/", "common/files/", "controller/store/store.h"}},
       {"controller/paths/", {"common/base/", "common/fabric/", "proto/"}},
       {"controller/state/", {"common/base/", "common/fabric/", "proto/", "controller/routing/", "controller/prediction/", "controller/store/store.h", "controller/paths/"}},
       {"controller/links/", {"common/base/", "common/fabric/", "proto/", "controller/paths/", "controller/state/"}},

@@ -8,26 +8,20 @@
 namespace espalier::runtime {
 
 AsyncCalls::~AsyncCalls() {
-  {
-    const std::lock_guard lock(mutex_);
-    stops_ = true;
-    if (done_ != last_) group_.Interrupt({ErrorCode::kUnavailable, "this rank has left the group"});
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  const std::lock_guard lock(mutex_);
+  if (done_ != last_) group_.Interrupt({ErrorCode::kUnavailable, "this rank has left the group"});
 }
 
 std::uint64_t AsyncCalls::Post(Call call) {
   const std::lock_guard lock(mutex_);
-  if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
+  if (!thread_) thread_.emplace(WorkerThread::AtEnd::kDone);
   const auto room = results_.try_emplace(last_ + 1).first;
   try {
-    posted_.push_back(std::move(call));
+    thread_->Post([this, call = std::move(call)] { Finish(Make(call)); });
   } catch (...) {
     results_.erase(room);
     throw;
   }
-  changed_.notify_all();
   return ++last_;
 }
 
@@ -40,25 +34,16 @@ Result<void> AsyncCalls::Make(const Call& call) noexcept {
   }
 }
 
-void AsyncCalls::Work() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [this] { return stops_ || !posted_.empty(); });
-    if (posted_.empty()) return;
-    const Call call = std::move(posted_.front());
-    posted_.pop_front();
-    lock.unlock();
-    auto done = Make(call);
-    lock.lock();
-    ++done_;
-    // The room has been there since the call was posted, so that nothing can be lost now.
-    if (done) {
-      results_.erase(done_);
-    } else {
-      results_.at(done_) = std::move(done.error());
-    }
-    changed_.notify_all();
+void AsyncCalls::Finish(Result<void> done) {
+  const std::lock_guard lock(mutex_);
+  ++done_;
+  // The room has been there since the call was posted, so that nothing can be lost now.
+  if (done) {
+    results_.erase(done_);
+  } else {
+    results_.at(done_) = std::move(done.error());
   }
+  changed_.notify_all();
 }
 
 std::optional<Result<void>> AsyncCalls::Take(std::uint64_t number) {

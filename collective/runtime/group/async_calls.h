@@ -2,15 +2,14 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include "collective/runtime/calls/group.h"
 #include "common/base/result.h"
+#include "common/os/worker_thread.h"
 
 namespace espalier::runtime {
 
@@ -38,20 +37,18 @@ class AsyncCalls {
   void WaitForAll();
 
  private:
-  void Work();
   Result<void> Make(const Call& call) noexcept;
+  void Finish(Result<void> done);
   std::optional<Result<void>> Take(std::uint64_t number);  // with the mutex held
 
   Group& group_;
   std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded:
-  std::deque<Call> posted_;
   std::uint64_t last_ = 0;
   std::uint64_t done_ = 0;
   std::map<std::uint64_t, Error> results_;  // of calls that are to be made or have failed
-  bool stops_ = false;
-  std::thread thread_;
+  std::optional<WorkerThread> thread_;      // last: it ends before what it uses
 };
 
 }  // namespace espalier::runtime

@@ -84,6 +84,26 @@ TEST_F(RendezvousTest, AsksNowAndThenWhetherToGoOnWaiting) {
   EXPECT_TRUE(found);
 }
 
+// A store that is broken does not become whole by waiting.
+TEST_F(RendezvousTest, SaysAtOnceWhatTheStoreSays) {
+  class Broken : public Store {
+    Result<void> Set(const std::string&, const std::string&) override { return {}; }
+    Result<std::string> Get(const std::string&, Deadline) override {
+      return Fail(ErrorCode::kPermissionDenied, "no key");
+    }
+  } broken;
+  const Membership members;
+  Rendezvous one(broken, "g", 1, 4, Usual(), members);
+  int asked = 0;
+  const auto found = one.FindPeer(2, InAWhile(), [&]() -> Result<void> {
+    ++asked;
+    return Fail(ErrorCode::kUnavailable, "has been asked");
+  });
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().message, "no key");
+  EXPECT_EQ(asked, 0);
+}
+
 TEST_F(RendezvousTest, ExpectsWhatAPeerOfThisGroupSaysAndNothingElse) {
   Rendezvous answerer = RankOf(1);
   const std::uint64_t group = Publish(answerer);

@@ -37,14 +37,16 @@ inline const std::vector<Layer>& Layers() {
 
       // Collectives: programs and forests (domain), transports.
       {"collective/program/", {"common/base/"}},
+      {"collective/program/passes/", {"common/base/", "collective/program/"}},
+      {"collective/program/verifier/", {"common/base/", "collective/program/"}},
       {"collective/program/files/", {"common/base/", "common/files/", "collective/program/"}},
       {"collective/reduce/", {"common/base/"}},
       {"collective/forest/", {"common/base/", "common/os/", "common/fabric/"}},
       {"collective/forest/files/", {"common/base/", "common/fabric/", "common/files/", "collective/forest/"}},
-      {"collective/algorithms/", {"common/base/", "common/fabric/", "collective/program/", "collective/forest/"}},
+      {"collective/algorithms/", {"common/base/", "common/fabric/", "collective/program/", "collective/program/passes/", "collective/forest/"}},
       {"collective/transport/", {"common/base/"}},
       {"collective/transport/verbs/", {"common/base/", "common/verbs/", "collective/transport/"}},
-      {"collective/runtime/", {"common/base/", "common/os/", "collective/program/", "collective/reduce/", "collective/algorithms/", "collective/transport/", "collective/transport/verbs/"}},
+      {"collective/runtime/", {"common/base/", "common/os/", "collective/program/", "collective/program/verifier/", "collective/reduce/", "collective/algorithms/", "collective/transport/", "collective/transport/verbs/"}},
 
       // The controller's domain: no clock, no I/O, no messages.
       {"controller/routing/", {"common/base/", "common/graph/", "common/fabric/"}},
@@ -60,7 +62,7 @@ inline const std::vector<Layer>& Layers() {
       {"controller/planning/", {"common/base/", "controller/prediction/", "controller/paths/", "controller/state/", "controller/settings/"}},
       {"controller/placement/", {"controller/routing/", "controller/paths/", "controller/state/", "controller/settings/", "controller/planning/"}},
       {"controller/agents/", {"common/base/", "proto/", "controller/state/", "controller/settings/"}},
-      {"controller/forests/", {"common/base/", "common/fabric/", "proto/", "collective/program/", "collective/forest/", "collective/algorithms/", "controller/routing/", "controller/paths/", "controller/state/", "controller/settings/", "controller/planning/"}},
+      {"controller/forests/", {"common/base/", "common/fabric/", "proto/", "collective/program/", "collective/program/verifier/", "collective/forest/", "collective/algorithms/", "controller/routing/", "controller/paths/", "controller/state/", "controller/settings/", "controller/planning/"}},
       {"controller/operations/", {"common/base/", "controller/store/store.h"}},
       {"controller/", {"common/base/", "proto/", "controller/store/store.h", "controller/paths/", "controller/state/", "controller/links/", "controller/settings/", "controller/planning/", "controller/placement/", "controller/agents/", "controller/forests/", "controller/operations/"}},
 
@@ -102,8 +104,8 @@ inline const std::vector<Layer>& Layers() {
       {"deploy/cli/operator/", {"common/files/", "common/http/", "common/terminal/", "common/identity/"}},
       {"deploy/cli/setup/", {"common/fabric/", "common/files/", "common/identity/", "controller/store/", "controller/offline/files/"}},
       {"deploy/cli/planning/", {"common/fabric/", "common/files/", "common/terminal/", "controller/offline/files/", "controller/offline/replay/", "controller/offline/evaluation/"}},
-      {"deploy/cli/forest/", {"common/base/", "common/fabric/", "common/files/", "collective/program/", "collective/program/files/", "collective/forest/", "collective/forest/files/", "collective/algorithms/"}},
-      {"deploy/cli/program/", {"common/files/", "collective/program/", "collective/program/files/", "collective/algorithms/"}},
+      {"deploy/cli/forest/", {"common/base/", "common/fabric/", "common/files/", "collective/program/verifier/", "collective/program/files/", "collective/forest/", "collective/forest/files/", "collective/algorithms/"}},
+      {"deploy/cli/program/", {"common/files/", "collective/program/", "collective/program/verifier/", "collective/program/files/", "collective/algorithms/"}},
       {"deploy/cli/bench/", {"common/base/", "common/files/", "collective/program/", "collective/program/files/", "collective/runtime/"}},
       {"deploy/cli/lab/", {"common/files/", "deploy/lab/"}},
   };

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "collective/program/builder.h"
-#include "collective/program/lower.h"
+#include "collective/program/passes/lower.h"
 #include "tests/collective/program/corruption.h"
 #include "tests/collective/program/random_program.h"
 #include "tests/collective/program/reference_run.h"

@@ -1,4 +1,4 @@
-#include "collective/program/lower.h"
+#include "collective/program/passes/lower.h"
 
 #include "collective/program/passes/channels.h"
 #include "collective/program/passes/dependencies.h"

@@ -7,7 +7,7 @@
 
 #include "collective/forest/bound/feasibility.h"
 #include "collective/forest/bound/optimality.h"
-#include "collective/forest/flow/circulation.h"
+#include "collective/forest/problem/circulation.h"
 
 namespace espalier::forest {
 

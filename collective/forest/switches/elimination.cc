@@ -24,7 +24,7 @@ struct Step {
 
 class Eliminator {
  public:
-  Eliminator(const Problem& problem, const TreeCount& count, const GeneralOptions& options,
+  Eliminator(const Problem& problem, const TreeCount& count, const EliminationOptions& options,
              const Control& control)
       : problem_(problem),
         options_(options),
@@ -135,7 +135,7 @@ class Eliminator {
   }
 
   const Problem& problem_;
-  const GeneralOptions& options_;
+  const EliminationOptions& options_;
   const Control& control_;
   SplitGraph graph_;
   Verification verification_;
@@ -150,7 +150,7 @@ class Eliminator {
 }  // namespace
 
 Result<Elimination> EliminateNodes(const Problem& problem, const TreeCount& count,
-                                   const GeneralOptions& options, const Control& control) {
+                                   const EliminationOptions& options, const Control& control) {
   return Eliminator(problem, count, options, control).Run();
 }
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "collective/forest/bound/optimality.h"
-#include "collective/forest/forest.h"
-#include "collective/forest/problem.h"
+#include "collective/forest/model/forest.h"
+#include "collective/forest/model/problem.h"
 #include "collective/forest/trees/sender_ports.h"
 
 namespace espalier::forest {

@@ -9,6 +9,7 @@
 #include "common/os/command.h"
 #include "deploy/lab/lab_plan.h"
 #include "deploy/lab/lab_registry.h"
+#include "deploy/lab/namespaces.h"
 
 namespace espalier::lab {
 

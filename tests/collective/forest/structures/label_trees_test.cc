@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "collective/forest/flow/parent_flow.h"
-#include "collective/forest/flow/shortest_distances.h"
 #include "collective/forest/problem/build_problem.h"
 #include "common/fabric/accelerator_builders.h"
 
@@ -103,38 +101,6 @@ TEST(BuildLabelTrees, StopsWhenCancelled) {
   const auto forest = BuildLabelTrees(problem, *count, {.cancelled = [] { return true; }});
   ASSERT_FALSE(forest.has_value());
   EXPECT_EQ(forest.error().code, ErrorCode::kUnavailable);
-}
-
-TEST(DistanceTable, CountsHopsAlongTheEdges) {
-  // 0 -> 1 -> ... -> 99 -> 0, and 100 alone: more nodes than one word has bits.
-  std::vector<DistanceTable::Edge> edges;
-  for (std::uint16_t i = 0; i < 100; ++i) {
-    edges.push_back({i, static_cast<std::uint16_t>((i + 1) % 100)});
-  }
-  const DistanceTable table(101, edges);
-  for (std::size_t to = 0; to < 100; ++to) {
-    for (std::size_t from = 0; from < 100; ++from) {
-      EXPECT_EQ(table.To(to)[from], (to + 100 - from) % 100);
-    }
-    EXPECT_EQ(table.To(to)[100], DistanceTable::kUnreached);
-  }
-}
-
-TEST(ParentFlow, MovesUnitsWhereGreedPlacedThemBadly) {
-  // Both groups like arc 0 best; only the second may go elsewhere, by way of a third.
-  const std::vector<ParentFlow::Group> groups = {{0b011, 5}, {0b011, 5}, {0b110, 6}};
-  ParentFlow flow;
-  ASSERT_TRUE(flow.Solve(groups, std::vector<std::int64_t>{6, 4, 6}));
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    std::int64_t placed = 0;
-    for (std::size_t a = 0; a < 3; ++a) {
-      placed += flow.Units(g, a);
-      EXPECT_TRUE(flow.Units(g, a) == 0 || (groups[g].allowed >> a & 1) != 0);
-    }
-    EXPECT_EQ(placed, groups[g].units);
-  }
-  EXPECT_FALSE(flow.Solve(groups, std::vector<std::int64_t>{6, 3, 6}));
-  EXPECT_FALSE(flow.Solve(std::vector<ParentFlow::Group>{{0, 1}}, std::vector<std::int64_t>{6}));
 }
 
 }  // namespace

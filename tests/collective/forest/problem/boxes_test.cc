@@ -73,7 +73,8 @@ TEST(FindBoxes, FindsNoneWhereThereAreNoSwitchesOrNothingThatJoinsBoxes) {
 
 TEST(FindBoxes, DividesRandomGraphs) {
   std::size_t divisions = 0;
-  for (const std::uint64_t seed : SeedsToTry(1, 200)) {
+  const std::vector<std::uint64_t> seeds = SeedsToTry(1, 200);
+  for (const std::uint64_t seed : seeds) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
     const auto problem = BuildProblem(BuildTopology(MakeRandomGraph({}, random)), {});
@@ -82,7 +83,7 @@ TEST(FindBoxes, DividesRandomGraphs) {
     for (const Boxes& boxes : found) ExpectDivision(*problem, boxes);
     divisions += found.size();
   }
-  EXPECT_GT(divisions, 0U);
+  EXPECT_TRUE(divisions > 0 || seeds.size() == 1);
 }
 
 }  // namespace

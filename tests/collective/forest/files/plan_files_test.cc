@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "collective/forest/files/byte_stream.h"
 #include "collective/forest/files/exact_text.h"
 #include "collective/forest/files/forest_binary.h"
 #include "collective/forest/files/forest_json.h"
@@ -159,38 +158,6 @@ TEST(ForestBinary, RefusesOtherFilesAndTrailingBytes) {
   renamed[renamed.find("n0") + 1] = 'x';
   EXPECT_THAT(DecodeForest(renamed, "f", topology).error().message,
               HasSubstr("the topology has no node \"nx\""));
-}
-
-TEST(ByteStream, KeepsNumbersOfEverySize) {
-  ByteWriter writer;
-  const Int128 wide = (Int128{1} << 126) + 12345;
-  for (int shift = 0; shift < 64; ++shift) writer.Number(std::uint64_t{1} << shift);
-  writer.Number(~std::uint64_t{0});
-  writer.Terms(Rational(wide, 7));
-  writer.Text("nodes");
-  for (int width = 1; width <= 32; ++width) writer.Bits((1U << (width - 1)), width);
-  writer.Flush();
-  const std::string bytes = writer.Take();
-  ByteReader reader(bytes);
-  for (int shift = 0; shift < 64; ++shift) EXPECT_EQ(reader.Number(), std::uint64_t{1} << shift);
-  EXPECT_EQ(reader.Number(), ~std::uint64_t{0});
-  EXPECT_EQ(reader.Terms(), Rational(wide, 7));
-  EXPECT_EQ(reader.Text(), "nodes");
-  for (int width = 1; width <= 32; ++width) EXPECT_EQ(reader.Bits(width), 1U << (width - 1));
-  reader.SkipToByte();
-  EXPECT_FALSE(reader.Failed());
-  EXPECT_EQ(reader.Left(), 0U);
-  reader.Number();
-  EXPECT_TRUE(reader.Failed());
-  // Numbers that never end or are past 64 bits; a text longer than the file.
-  for (const std::string& bad : {std::string(11, '\xFF'), std::string(9, '\xFF') + "\x02"}) {
-    ByteReader number(bad);
-    number.Number();
-    EXPECT_TRUE(number.Failed());
-  }
-  ByteReader text("\x05 abc");
-  EXPECT_EQ(text.Text(), "");
-  EXPECT_TRUE(text.Failed());
 }
 
 TEST(ExactText, ReadsRationalsAndNothingElse) {

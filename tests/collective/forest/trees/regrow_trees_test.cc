@@ -9,25 +9,12 @@
 #include "collective/forest/general/general_forest.h"
 #include "collective/forest/problem/build_problem.h"
 #include "tests/collective/forest/check_forest.h"
+#include "tests/collective/forest/random_forest.h"
 #include "tests/collective/forest/random_problem.h"
 #include "tests/collective/forest/reference_cases.h"
 
 namespace espalier::forest {
 namespace {
-
-struct Made {
-  Problem problem;
-  TreeCount count;
-  Forest forest;
-};
-
-Made MakeRaw(const std::string& name) {
-  Made made;
-  made.problem = MakeReferenceProblem(name);
-  made.count = *CountTrees(made.problem, *ComputeOptimality(made.problem));
-  made.forest = *BuildGeneralForest(made.problem, made.count);
-  return made;
-}
 
 // Chains over a hundred ranks and more become nearly as low as trees can be there, damage or not.
 TEST(RegrowTrees, TurnsChainsIntoLowTrees) {
@@ -48,7 +35,7 @@ TEST(RegrowTrees, TurnsChainsIntoLowTrees) {
                         {"hcube7", 10}};
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
-    Made made = MakeRaw(c.name);
+    RawForest made = MakeRawForest(c.name);
     EXPECT_GT(ComputeHeights(made.forest).max, 30);
     EXPECT_TRUE(RegrowTrees(made.problem, made.count, made.forest));
     EXPECT_EQ(FindFault(made.problem, made.count, made.forest), "");
@@ -85,10 +72,10 @@ TEST(RegrowTrees, KeepsForestsOfRandomGraphsSoundAndNoHigher) {
 }
 
 TEST(RegrowTrees, LeavesTheForestAloneWhenCancelled) {
-  Made made = MakeRaw("a100_32+deadnics");
+  RawForest made = MakeRawForest("a100_32+deadnics");
   const std::vector<Rank> parents = made.forest.parents;
   std::int64_t all = 0;
-  Made counted = made;
+  RawForest counted = made;
   const Control counting{.cancelled = [&] { return ++all < 0; }};
   ASSERT_TRUE(RegrowTrees(counted.problem, counted.count, counted.forest, counting));
   ASSERT_GT(all, 10);
@@ -140,9 +127,9 @@ TEST(GrowTrees, GivesNoForestOrASoundOneForRandomGraphs) {
 }
 
 TEST(GrowTrees, GrowsNothingWhereThereAreSwitchesOrWhenCancelled) {
-  const Made switched = MakeRaw("a100_4");
+  const RawForest switched = MakeRawForest("a100_4");
   EXPECT_FALSE(GrowTrees(switched.problem, switched.count).has_value());
-  const Made direct = MakeRaw("torus4x4");
+  const RawForest direct = MakeRawForest("torus4x4");
   EXPECT_FALSE(
       GrowTrees(direct.problem, direct.count, {.cancelled = [] { return true; }}).has_value());
 }

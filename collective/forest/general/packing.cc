@@ -9,6 +9,17 @@ namespace espalier::forest {
 
 namespace {
 
+// Problem: the trees span the ranks that are there, within the capacities after a removal. They are
+// to span the removed rank v too, within the capacities before it.
+//
+// Idea. Undoing a split (u, v, t) gives (u, v) and (v, t) what it takes from (u, t): a tree that
+// uses (u, t) past what remains of it is led u -> v -> t. As v is entered once, a tree with several
+// such detours needs only one of their first halves; what the others had is left unused.
+// Invariant between two calls of PutBack: the classes count K trees in all, each spans the ranks
+// put back so far, and no arc, those from s included, has more users than capacity. The arcs into v
+// suffice for all trees, as the elimination removed v only while K units could enter it.
+// Cost: for each rank, all classes times its splits and arcs.
+// Source: the splits are those of ForestColl, Theorems 26 to 28 (packing.h).
 class Lift {
  public:
   Lift(SplitGraph& graph, std::int32_t rank_count, std::int32_t last, std::int64_t need)

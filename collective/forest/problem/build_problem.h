@@ -10,6 +10,7 @@
 
 namespace espalier::forest {
 
+// Who takes part in a collective, and with what share of a topology.
 struct ProblemOptions {
   // Which compute nodes take part; empty: all.
   std::vector<fabric::NodeId> ranks;

@@ -22,6 +22,11 @@ struct Step {
   std::size_t group = 0;
 };
 
+// The idea is in the header. Invariant at the start of each batch: graph_ is balanced with s, K
+// units flow from s to every rank that is left, and undoing ranks_ and then switches_, last first,
+// gives the graph of the problem. Cost: a batch that holds costs a flow for each neighbour of its
+// nodes (for each rank, while neighbours are switches); one that fails is halved, and a single node
+// whose guess fails costs a flow for each neighbour and pair.
 class Eliminator {
  public:
   Eliminator(const Problem& problem, const TreeCount& count, const EliminationOptions& options,

@@ -100,8 +100,10 @@ std::uint32_t Publisher::SendPlans(AgentId id, bool full) {
   };
   for (auto& [rank, held] : agent.plans) {
     if (!full && !agent.dirty_plans.contains(rank)) continue;
-    held.generation = agent.generation;
-    send(*held.plan);
+    // One that came back without knowing whose a job is would give its plans to anybody.
+    const bool is_withheld = !held.plan->user.empty() && !agent.Has("job_user");
+    held.generation = is_withheld ? 0 : agent.generation;
+    if (!is_withheld) send(*held.plan);
   }
   for (const RankOfJob& rank : std::exchange(agent.dirty_plans, {})) {
     if (full || agent.plans.contains(rank)) continue;
@@ -150,7 +152,7 @@ void Publisher::Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wir
   if (!set.paths.empty()) {
     push.sets.push_back(std::move(set));
     if (!was_given) {
-      steer_latency_.ObserveSeconds(std::chrono::duration<double>(now - flow.reported).count());
+      steer_latency_.ObserveSeconds(SecondsOf(now - flow.reported));
     }
   } else if (was_given) {
     push.withdrawn.push_back(local);
@@ -175,7 +177,7 @@ void Publisher::HandleAck(AgentId id, const wire::Ack& ack, TimePoint now) {
   if (ack.epoch == state_.epoch && ack.generation <= agent.generation) {
     agent.acked_generation = std::max(agent.acked_generation, ack.generation);
     if (ack.generation == agent.generation) {
-      ack_latency_.ObserveSeconds(std::chrono::duration<double>(now - agent.last_push).count());
+      ack_latency_.ObserveSeconds(SecondsOf(now - agent.last_push));
     }
   }
   switch (ack.status) {

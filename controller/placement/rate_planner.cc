@@ -15,7 +15,8 @@ bool IsWorthTelling(std::uint64_t before, std::uint64_t now) {
 }  // namespace
 
 void RatePlanner::Update() {
-  if (std::exchange(seen_changes_, state_.path_changes) == state_.path_changes) return;
+  if (std::exchange(seen_changes_, state_.flow_paths.changes()) == state_.flow_paths.changes())
+    return;
   std::vector<FlowSlot> slots = state_.flows.All();
   std::erase_if(slots, [&](FlowSlot slot) { return !state_.HasPaths(state_.flows.At(slot)); });
   const Elephants elephants = DescribeElephants(state_, slots);

@@ -86,7 +86,8 @@ Load MakeLoad(const FabricView& view, std::int64_t units, std::int64_t capacity_
           static_cast<std::int64_t>(denominator / common)};
 }
 
-std::vector<std::int64_t> ComputeLoads(FabricView& view, std::span<const Commodity> commodities,
+std::vector<std::int64_t> ComputeLoads(const FabricView& view,
+                                       std::span<const Commodity> commodities,
                                        const Assignment& assignment) {
   std::vector<std::int64_t> loads(view.capacities().size());
   std::vector<std::uint32_t> hops;

@@ -77,7 +77,8 @@ struct Assignment {
 
 // The load of every directed link, in units of 1 / kLoadUnit of a flow: all shares are whole.
 constexpr std::int64_t kLoadUnit = 720'720;  // least common multiple of 1 to 16
-std::vector<std::int64_t> ComputeLoads(FabricView& view, std::span<const Commodity> commodities,
+std::vector<std::int64_t> ComputeLoads(const FabricView& view,
+                                       std::span<const Commodity> commodities,
                                        const Assignment& assignment);
 // The greatest of loads relative to capacity, exactly. Links without capacity must bear no load.
 Load ComputeMaxLoad(const FabricView& view, std::span<const std::int64_t> loads);

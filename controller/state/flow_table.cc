@@ -87,6 +87,13 @@ FlowSlot FlowTable::Open(Flow flow) {
   return slot;
 }
 
+void FlowTable::SetStatus(FlowSlot slot, FlowStatus status) {
+  Flow& flow = At(slot);
+  if (flow.status == status && status != FlowStatus::kNew) return;
+  if (status == FlowStatus::kNew) new_.push_back(slot);
+  flow.status = status;
+}
+
 void FlowTable::Close(FlowSlot slot) {
   const Flow& flow = At(slot);
   AgentFlows& own = by_agent_[flow.agent.Index()];

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/event_loop.h"
@@ -119,6 +120,11 @@ class FlowTable {
   Flow& At(FlowSlot slot) { return *slots_[slot.Index()]; }
   const Flow& At(FlowSlot slot) const { return *slots_[slot.Index()]; }
   const FlowActivity& ActivityOf(FlowSlot slot) const { return activity_[slot.Index()]; }
+  void SetStatus(FlowSlot slot, FlowStatus status);
+  // Some flow may have become kNew since TakeNew was last called.
+  bool HasNew() const { return !new_.empty(); }
+  // Those that became kNew since the last call; some more than once, some no longer open or new.
+  std::vector<FlowSlot> TakeNew() { return std::exchange(new_, {}); }
   struct Taken {
     std::span<const MessageChange> changes;  // flows that have begun or ended a message
     std::span<const FlowSlot> due;           // whose time to be looked at has come
@@ -161,6 +167,7 @@ class FlowTable {
   std::vector<MessageChange> changes_;  // of the progress at hand
   std::vector<FlowSlot> due_;           // the same
   std::vector<FlowSlot> free_;
+  std::vector<FlowSlot> new_;  // became kNew since they were last taken
   std::vector<AgentFlows> by_agent_;
   JobNames jobs_;
   std::size_t size_ = 0;

@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <regex>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "common/base/wall_time.h"
 #include "controller/api/operator_api.h"
@@ -31,6 +34,21 @@ ControllerOptions FixedOptions() {
 std::string WithoutMeasuredTimes(const std::string& metrics) {
   static const std::regex kSeconds("\n[a-z_]+_seconds(_[a-z]+)?(\\{[^}]*\\})? [^\n]*");
   return std::regex_replace(metrics, kSeconds, "");
+}
+
+// The order of metrics in their text form has no meaning: it follows who registers them first.
+std::string InOrder(const std::string& metrics) {
+  constexpr std::string_view kFamily = "# HELP ";
+  std::vector<std::string> families;
+  for (std::size_t begin = 0; begin < metrics.size();) {
+    const std::size_t next = metrics.find(kFamily, begin + 1);
+    families.push_back(metrics.substr(begin, next - begin));
+    begin = std::min(next, metrics.size());
+  }
+  std::sort(families.begin(), families.end());
+  std::string sorted;
+  for (const std::string& family : families) sorted += family;
+  return sorted;
 }
 
 class ControllerGolden : public testing::Test {
@@ -156,7 +174,7 @@ TEST_F(ControllerGolden, AnswersAsItAlwaysDid) {
   cluster_.Advance(seconds(5));
   LookAtAll("an agent does not answer");
   Ask("events");
-  story_ += "\n# metrics\n" + WithoutMeasuredTimes(cluster_.MetricsText());
+  story_ += "\n# metrics\n" + InOrder(WithoutMeasuredTimes(cluster_.MetricsText()));
   for (const auto& [revision, set] : cluster_.disk.sets) {
     const Intents& intents = set.first;
     for (const auto& [kind, by_id] : {std::pair("failed link", &intents.failed_links),

@@ -298,7 +298,7 @@ class Player {
     const fabric::Topology& topology = state_.topology;
     const fabric::Node& source = topology.node(simulated.source);
     Flow flow;
-    flow.agent = state_.agents.Intern(source.host.empty() ? source.id : source.host);
+    flow.agent = state_.agents.Intern(fabric::HostOf(source));
     flow.local = wire::LocalFlowId(serial);
     flow.job = state_.flows.JobIndex(workload_.jobs()[simulated.job].id, flow.agent);
     flow.source_address = source.addresses.front();
@@ -328,7 +328,7 @@ class Player {
       const Flow& flow = state_.flows.At(slot);
       Sending& sending = sendings_[owner_[slot.Index()]];
       if (sending.slot != slot || sending.is_sent || flow.ways.empty()) continue;
-      const auto path = state_.PathOf(flow.ways.front());
+      const auto path = state_.flow_paths.PathOf(flow.ways.front());
       if (!path || path->value() == sending.path) continue;
       const double left = network_.Remove(sending.transfer, now_);
       sending.path = path->value();

@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "common/base/local_user.h"
 #include "common/files/json.h"
 #include "common/terminal/table.h"
 #include "deploy/cli/operator/operator_session.h"
@@ -141,6 +142,7 @@ struct JobOptions {
   std::uint64_t bytes = 0;
   bool offload = false;
   std::string transport = "tcp";
+  std::string user;  // empty: not said
 };
 
 // "h0,h1,...", or a file with a JSON array of names.
@@ -178,6 +180,7 @@ void StartJob(Session& session, const JobOptions& options) {
   body.Key("bytes").Integer(static_cast<std::int64_t>(options.bytes));
   body.Key("offload").Bool(options.offload);
   body.Key("transport").String(options.transport);
+  if (!options.user.empty()) body.Key("user").String(options.user);  // older controllers know none
   body.EndObject();
   const std::string target =
       fmt::format("/api/v1/jobs/start?dry_run={}&reason={}", session.dry_run ? "true" : "false",
@@ -187,6 +190,12 @@ void StartJob(Session& session, const JobOptions& options) {
     fmt::print("job {} {}: {} ranks\n", options.name,
                session.dry_run ? "could be started" : "started", ranks->size());
   }
+}
+
+// Also of an empty one, as a variable of a script may be, which is not to mean anybody.
+std::string CheckUser(const std::string& text) {
+  if (IsLocalUser(text)) return "";
+  return fmt::format("\"{}\" is neither a user's name nor a number", text);
 }
 
 void AddJobStart(CLI::App& group, const SessionPtr& session) {
@@ -207,6 +216,11 @@ void AddJobStart(CLI::App& group, const SessionPtr& session) {
   command->add_option("--transport", options->transport, "What it goes over: verbs is RoCEv2")
       ->capture_default_str()
       ->check(CLI::IsMember({"tcp", "verbs"}));
+  command
+      ->add_option("--user", options->user,
+                   "Whose programs are the ranks, by name or number: agents give the plans, and "
+                   "the job's key, to nobody else")
+      ->check(CheckUser);
   command->add_flag("--dry-run", session->dry_run, "Only tell whether it could be started");
   command->add_option("--reason", session->reason, "Kept with it, and shown to others");
   command->callback([session, options] { StartJob(*session, *options); });
@@ -276,7 +290,8 @@ void AddJobs(CLI::App& app, const SessionPtr& session) {
                 {"BOUND", "bound_gbps"},
                 {"DONE", "collectives_done"},
                 {"FAILED", "failures"},
-                {"PROBLEM", "problem"}},
+                {"PROBLEM", "problem"},
+                {"USER", "user"}},
                answer->Find("forests")->items);
   });
 }

@@ -47,14 +47,16 @@ inline const std::vector<Layer>& Layers() {
       {"collective/runtime/", {"common/base/", "common/os/", "collective/program/", "collective/reduce/", "collective/algorithms/", "collective/transport/", "collective/transport/verbs/"}},
 
       // The controller's domain: no clock, no I/O, no messages.
-      {"controller/routing/", {"common/base/", "common/graph/", "common/fabric/"}},
+      {"controller/routing/fabric/", {"common/base/", "common/fabric/"}},
+      {"controller/routing/occupancy/", {"common/base/", "controller/routing/fabric/"}},
+      {"controller/routing/", {"common/base/", "common/graph/", "controller/routing/fabric/", "controller/routing/occupancy/"}},
       {"controller/prediction/", {"common/base/", "controller/routing/"}},
 
       // The controller's modules. controller/ itself wires them.
       {"controller/store/store.h", {"common/base/"}},
       {"controller/store/", {"common/base/", "common/files/", "controller/store/store.h"}},
       {"controller/paths/", {"common/base/", "common/fabric/", "proto/"}},
-      {"controller/state/", {"common/base/", "common/fabric/", "proto/", "controller/routing/", "controller/prediction/", "controller/store/store.h", "controller/paths/"}},
+      {"controller/state/", {"common/base/", "common/fabric/", "proto/", "controller/routing/fabric/", "controller/routing/", "controller/prediction/", "controller/store/store.h", "controller/paths/"}},
       {"controller/links/", {"common/base/", "common/fabric/", "proto/", "controller/paths/", "controller/state/"}},
       {"controller/settings/", {"common/base/", "proto/", "controller/routing/", "controller/store/store.h", "controller/paths/", "controller/links/"}},
       {"controller/planning/", {"common/base/", "controller/prediction/", "controller/paths/", "controller/state/", "controller/settings/"}},
@@ -70,7 +72,7 @@ inline const std::vector<Layer>& Layers() {
       {"controller/daemon/", {"common/base/", "common/files/", "common/net/", "common/bus/", "common/http/", "common/daemon/", "common/identity/", "controller/settings/", "controller/"}},
 
       // Work without a live fabric; nothing of the controller includes it.
-      {"controller/offline/simulation/", {"common/base/", "common/fabric/", "controller/routing/"}},
+      {"controller/offline/simulation/", {"common/base/", "common/fabric/", "controller/routing/fabric/", "controller/routing/"}},
       {"controller/offline/comparators/", {"common/base/", "controller/routing/"}},
       {"controller/offline/files/", {"common/base/", "common/fabric/", "common/files/", "controller/routing/", "controller/offline/simulation/"}},
       {"controller/offline/replay/", {"common/base/", "common/fabric/", "controller/placement/", "controller/offline/simulation/"}},

@@ -7,7 +7,7 @@
 
 #include "controller/offline/simulation/simulator.h"
 #include "controller/routing/assignment.h"
-#include "controller/routing/fabric_view.h"
+#include "controller/routing/fabric/fabric_view.h"
 
 namespace espalier::controller {
 

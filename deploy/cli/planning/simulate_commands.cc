@@ -222,6 +222,10 @@ void AddPaper(CLI::App& group, int& exit_code) {
     const Interrupt interrupt;
     const auto done = EvaluatePaper(*request, [&interrupt] { return interrupt.IsRequested(); });
     exit_code = done ? 0 : io::Complain(done.error());
+    if (!done) return;
+    // All that they show is written: to lack what draws is no failure.
+    const auto drawn = DrawFigures(request->output);
+    if (!drawn) fmt::print(stderr, "espalier: {}\n", drawn.error().message);
   });
 }
 

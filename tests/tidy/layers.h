@@ -104,7 +104,7 @@ inline const std::vector<Layer>& Layers() {
       {"deploy/cli/operator/", {"common/files/", "common/http/", "common/terminal/", "common/identity/"}},
       {"deploy/cli/setup/", {"common/fabric/", "common/files/", "common/identity/", "controller/store/", "controller/offline/files/"}},
       {"deploy/cli/planning/", {"common/fabric/", "common/files/", "common/terminal/", "controller/offline/files/", "controller/offline/replay/", "controller/offline/evaluation/"}},
-      {"deploy/cli/forest/", {"common/base/", "common/fabric/", "common/files/", "collective/program/", "collective/program/files/", "collective/forest/", "collective/forest/files/", "collective/algorithms/"}},
+      {"deploy/cli/forest/", {"common/base/", "common/fabric/", "common/files/", "common/terminal/", "collective/program/", "collective/program/files/", "collective/forest/", "collective/forest/files/", "collective/algorithms/"}},
       {"deploy/cli/program/", {"common/files/", "collective/program/", "collective/program/files/", "collective/algorithms/"}},
       {"deploy/cli/bench/", {"common/base/", "common/files/", "collective/program/", "collective/program/files/", "collective/runtime/"}},
       {"deploy/cli/lab/", {"common/files/", "deploy/lab/"}},

@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <string_view>
-#include <utility>
 
 #include "common/files/json.h"
+#include "controller/offline/evaluation/run_json.h"
 
 namespace espalier::cli {
 namespace {
-
-using controller::JobOutcome;
 
 std::string FormatCell(const ScenarioResult& scenario, const SchemeColumn& column,
                        std::size_t job) {
@@ -87,28 +85,6 @@ std::string FormatLoadTable(const std::vector<ScenarioResult>& results,
   return text;
 }
 
-void WriteRun(io::JsonWriter& json, const ScenarioResult& scenario, const SchemeRun& run) {
-  json.BeginObject().Key("algorithm").String(AlgorithmName(run.scheme.algorithm));
-  json.Key("split").Integer(run.scheme.split);
-  json.Key("seed").Integer(static_cast<std::int64_t>(run.scheme.seed));
-  json.Key("max_link_load").Double(run.outcome.max_link_load);
-  json.Key("assignments").Integer(run.outcome.assignments);
-  json.Key("assigned_flows").Integer(run.outcome.assigned_flows);
-  json.Key("microseconds_per_assignment").Double(TypicalMicroseconds(run.assignment_seconds));
-  json.Key("wall_seconds").Double(run.wall_seconds);
-  json.Key("jobs").BeginArray();
-  for (std::size_t j = 0; j < scenario.jobs.size(); ++j) {
-    const JobOutcome& job = run.outcome.jobs[j];
-    json.BeginObject().Key("job").String(scenario.jobs[j].id);
-    json.Key("model").String(scenario.jobs[j].model);
-    json.Key("allreduce_seconds").Double(job.allreduce_seconds);
-    json.Key("mean_flow_completion_seconds").Double(job.mean_completion_seconds);
-    json.Key("mean_throughput_gbps").Double(job.mean_throughput_gbps);
-    json.EndObject();
-  }
-  json.EndArray().EndObject();
-}
-
 }  // namespace
 
 std::vector<SchemeColumn> TableColumns(bool with_ilp) {
@@ -149,7 +125,8 @@ std::string FormatResultsJson(const std::vector<ScenarioResult>& results) {
     json.Key("ring_size").Integer(scenario.ring_size);
     json.Key("failed_spines").Integer(scenario.failed_spines);
     json.Key("runs").BeginArray();
-    for (const SchemeRun& run : scenario.runs) WriteRun(json, scenario, run);
+    for (const SchemeRun& run : scenario.runs)
+      WriteRun(json, run, scenario.jobs, RunDetail::kSummary);
     json.EndArray().EndObject();
   }
   json.EndArray().EndObject();

@@ -32,7 +32,6 @@ enum Column {
 constexpr std::size_t kColumns = 8;
 constexpr std::int64_t kMaxNumber = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxTime = std::int64_t{1} << 53;  // ns; 104 days
-constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
 
 class Reader {
  public:
@@ -55,12 +54,8 @@ class Reader {
     const std::size_t dash = stem.find('-');
     job_.id = stem.substr(0, dash);
     if (dash != std::string::npos) job_.model = stem.substr(dash + 1);
-    for (;;) {
-      auto record = records_.Next();
-      if (!record) return Propagate(record);
-      if (!*record) break;
-      if (auto done = ReadFlow(**record); !done) return Propagate(done);
-    }
+    auto read = records_.ForEach([this](auto fields) { return ReadFlow(fields); });
+    if (!read) return Propagate(read);
     return Finish();
   }
 
@@ -129,7 +124,7 @@ class Reader {
   }
 
   Result<void> AddToRing(std::span<const Field> fields, Ring::Flow flow) {
-    auto bytes = records_.ReadInteger(fields[kBytes], "flow_size", 1, kMaxBytes);
+    auto bytes = records_.ReadInteger(fields[kBytes], "flow_size", 1, kMaxFlowBytes);
     if (!bytes) return Propagate(bytes);
     auto stage = records_.ReadInteger(fields[kStage], "stage_index", 0, kMaxNumber);
     if (!stage) return Propagate(stage);

@@ -9,11 +9,9 @@
 #include "common/base/result.h"
 #include "common/fabric/paths.h"
 #include "common/fabric/topology.h"
+#include "controller/offline/files/limits.h"
 
 namespace espalier::files {
-
-// The limit of a flow file.
-inline constexpr std::size_t kMaxFlows = 1'000'000;
 
 // A flow that wants a path, from NIC to NIC.
 struct FlowRecord {

@@ -22,7 +22,6 @@ using fabric::NodeId;
 using fabric::Topology;
 
 constexpr std::int64_t kMaxSeconds = 8'000'000;
-constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
 constexpr std::int64_t kMaxEpochs = 1'000'000;
 constexpr std::size_t kNanosecondDigits = 9;
 
@@ -96,7 +95,7 @@ class Reader {
   Result<Ring> ReadRing(const io::JsonValue& item) {
     io::JsonFields fields(item, file_);
     const auto& hosts = fields.RequiredArray("hosts");
-    const std::int64_t bytes = fields.Integer("bytes", 0, 1, kMaxBytes);
+    const std::int64_t bytes = fields.Integer("bytes", 0, 1, kMaxFlowBytes);
     if (!fields.Has("bytes")) fields.AddError("bytes", "field \"bytes\" is missing");
     if (hosts.size() < 2) fields.AddError("hosts", "a ring needs two hosts or more");
     flows_ += hosts.size();

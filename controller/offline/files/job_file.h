@@ -6,14 +6,12 @@
 
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
+#include "controller/offline/files/limits.h"
 #include "controller/offline/simulation/job.h"
 
 namespace espalier::files {
 
 // Job files (docs/formats.md). Every error says "FILE:LINE:COL: what (remedy)".
-
-// The limit of a job file's rings and of the flows in all of them.
-inline constexpr std::size_t kMaxJobFlows = 1'000'000;
 
 // A job of floodns's traffic_pairs: columns src dst src_tor dst_tor start_time flow_size
 // compute_time stage_index. Host number n is node "h<n - s>" for the s switches of the topology,

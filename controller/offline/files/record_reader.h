@@ -34,6 +34,17 @@ class RecordReader {
   // of more than kMaxFieldBytes.
   Result<std::optional<std::span<const Field>>> Next();
 
+  // Calls read(fields) -> Result<void> for the records that are left, until one fails.
+  template <typename Read>
+  Result<void> ForEach(const Read& read) {
+    for (;;) {
+      auto record = Next();
+      if (!record) return Propagate(record);
+      if (!*record) return {};
+      if (auto done = read(**record); !done) return done;
+    }
+  }
+
   // An error about a field of the present record.
   tl::unexpected<Error> FailAt(const Field& field, std::string_view what) const;
   // A whole number of [min, max] with nothing around it, named `what` in the error.

@@ -17,6 +17,7 @@
 #include "common/terminal/progress.h"
 #include "common/terminal/table.h"
 #include "controller/offline/evaluation/paper_evaluation.h"
+#include "controller/offline/evaluation/run_json.h"
 #include "controller/offline/evaluation/schemes.h"
 #include "controller/offline/evaluation/solver.h"
 #include "controller/offline/files/job_file.h"
@@ -52,40 +53,13 @@ std::vector<Scheme> ListSchemes(const std::vector<Algorithm>& algorithms, const 
   return schemes;
 }
 
-void WriteJob(io::JsonWriter& json, const controller::Job& job, const JobOutcome& outcome) {
-  json.BeginObject().Key("job").String(job.id).Key("model").String(job.model);
-  json.Key("allreduce_seconds").Double(outcome.allreduce_seconds);
-  json.Key("mean_flow_completion_seconds").Double(outcome.mean_completion_seconds);
-  json.Key("mean_throughput_gbps").Double(outcome.mean_throughput_gbps);
-  json.Key("flows").Integer(outcome.flows);
-  json.Key("epoch_seconds").BeginArray();
-  for (const double seconds : outcome.epoch_seconds) json.Double(seconds);
-  json.EndArray().EndObject();
-}
-
 std::string FormatRuns(const Workload& workload, const Request& request,
                        const std::vector<SchemeRun>& runs) {
   io::JsonWriter json;
   json.BeginObject().Key("topology").String(request.topology);
   json.Key("failed_spines").Integer(request.failed_spines);
   json.Key("runs").BeginArray();
-  for (const SchemeRun& run : runs) {
-    json.BeginObject().Key("algorithm").String(AlgorithmName(run.scheme.algorithm));
-    json.Key("split").Integer(run.scheme.split);
-    json.Key("seed").Integer(static_cast<std::int64_t>(run.scheme.seed));
-    json.Key("max_link_load").Double(run.outcome.max_link_load);
-    json.Key("assignments").Integer(run.outcome.assignments);
-    json.Key("assigned_flows").Integer(run.outcome.assigned_flows);
-    json.Key("microseconds_per_assignment").Double(TypicalMicroseconds(run.assignment_seconds));
-    json.Key("simulated_seconds").Double(run.outcome.end_seconds);
-    json.Key("events").Integer(run.outcome.events);
-    json.Key("wall_seconds").Double(run.wall_seconds);
-    json.Key("jobs").BeginArray();
-    for (std::size_t j = 0; j < run.outcome.jobs.size(); ++j) {
-      WriteJob(json, workload.jobs()[j], run.outcome.jobs[j]);
-    }
-    json.EndArray().EndObject();
-  }
+  for (const SchemeRun& run : runs) WriteRun(json, run, workload.jobs(), RunDetail::kAll);
   json.EndArray().EndObject();
   return json.Text();
 }

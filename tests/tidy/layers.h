@@ -75,7 +75,7 @@ inline const std::vector<Layer>& Layers() {
       {"controller/offline/simulation/", {"common/base/", "common/fabric/", "controller/routing/fabric/", "controller/routing/"}},
       {"controller/offline/comparators/", {"common/base/", "controller/routing/"}},
       {"controller/offline/files/", {"common/base/", "common/fabric/", "common/files/", "controller/routing/", "controller/offline/simulation/"}},
-      {"controller/offline/replay/", {"common/base/", "common/fabric/", "controller/placement/", "controller/offline/simulation/"}},
+      {"controller/offline/replay/", {"common/base/", "common/fabric/", "controller/routing/fabric/", "controller/placement/", "controller/offline/simulation/"}},
       {"controller/offline/evaluation/", {"common/base/", "common/os/", "common/fabric/", "common/files/", "common/terminal/", "controller/routing/", "controller/offline/simulation/", "controller/offline/comparators/", "controller/offline/files/"}},
 
       // The agent, its adapters, and the programs and libraries beside it.

@@ -19,7 +19,7 @@
 #include "controller/offline/evaluation/solver.h"
 #include "controller/offline/files/job_file.h"
 
-namespace espalier::cli {
+namespace espalier::offline {
 namespace {
 
 using fabric::Topology;
@@ -55,13 +55,13 @@ Result<ScenarioResult> RunScenario(const PaperScenario& scenario, int failed,
   auto topology = BuildPaperFabric();
   if (!topology) return Propagate(topology);
   if (auto done = FailLastSpines(*topology, failed); !done) return Propagate(done);
-  auto jobs = files::ReadJobs(scenario.folder, *topology);
+  auto jobs = ReadJobs(scenario.folder, *topology);
   if (!jobs) return Propagate(jobs);
   ScenarioResult result{scenario.concurrent_jobs, scenario.ring_size, failed, *jobs, {}};
-  const auto workload = controller::Workload::Build(*topology, std::move(*jobs));
+  const auto workload = Workload::Build(*topology, std::move(*jobs));
   if (!workload) return tl::unexpected<Error>(workload.error());
   SchemeRunner runner(*topology, *workload, SolveWithCbc);
-  controller::SimulationOptions options;
+  SimulationOptions options;
   options.is_cancelled = is_cancelled;
   for (const Scheme& scheme : ListSchemes(request)) {
     if (is_cancelled()) return Fail(ErrorCode::kResourceExhausted, "interrupted");
@@ -128,7 +128,7 @@ Result<void> EvaluatePaper(const PaperRequest& request, const std::function<bool
   }
   std::vector<ScenarioResult> results;
   {
-    Progress progress("evaluation", static_cast<int>(scenarios.size() * std::size(kFailures)));
+    cli::Progress progress("evaluation", static_cast<int>(scenarios.size() * std::size(kFailures)));
     for (const PaperScenario& scenario : scenarios) {
       for (const int failed : kFailures) {
         progress.Next(fmt::format("{}, {} failed spines", scenario.folder, failed));
@@ -157,4 +157,4 @@ Result<void> DrawFigures(const std::string& folder) {
                           kFiguresProgram, file));
 }
 
-}  // namespace espalier::cli
+}  // namespace espalier::offline

@@ -8,7 +8,7 @@
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 
-namespace espalier::cli {
+namespace espalier::offline {
 
 // Job files of the paper's authors: concurrent_jobs_J/ring_size_R/job_N-MODEL.txt.
 struct PaperScenario {
@@ -42,4 +42,4 @@ Result<void> EvaluatePaper(const PaperRequest& request, const std::function<bool
 // fails: why, and how to draw them later.
 Result<void> DrawFigures(const std::string& folder);
 
-}  // namespace espalier::cli
+}  // namespace espalier::offline

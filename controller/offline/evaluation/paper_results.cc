@@ -8,7 +8,7 @@
 #include "common/files/json.h"
 #include "controller/offline/evaluation/run_json.h"
 
-namespace espalier::cli {
+namespace espalier::offline {
 namespace {
 
 std::string FormatCell(const ScenarioResult& scenario, const SchemeColumn& column,
@@ -133,4 +133,4 @@ std::string FormatResultsJson(const std::vector<ScenarioResult>& results) {
   return json.Text();
 }
 
-}  // namespace espalier::cli
+}  // namespace espalier::offline

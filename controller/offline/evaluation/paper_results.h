@@ -6,14 +6,14 @@
 #include "controller/offline/evaluation/schemes.h"
 #include "controller/offline/simulation/job.h"
 
-namespace espalier::cli {
+namespace espalier::offline {
 
 // One scenario of the paper and what every scheme made of it.
 struct ScenarioResult {
   int concurrent_jobs = 0;
   int ring_size = 0;
   int failed_spines = 0;
-  std::vector<controller::Job> jobs;
+  std::vector<Job> jobs;
   std::vector<SchemeRun> runs;
 };
 
@@ -32,4 +32,4 @@ std::vector<const SchemeRun*> RunsOf(const ScenarioResult& scenario, const Schem
 std::string FormatQualityTables(const std::vector<ScenarioResult>& results, bool with_ilp);
 std::string FormatResultsJson(const std::vector<ScenarioResult>& results);
 
-}  // namespace espalier::cli
+}  // namespace espalier::offline

@@ -1,8 +1,8 @@
 #include "controller/offline/evaluation/run_json.h"
 
-namespace espalier::cli {
+namespace espalier::offline {
 
-void WriteRun(io::JsonWriter& json, const SchemeRun& run, std::span<const controller::Job> jobs,
+void WriteRun(io::JsonWriter& json, const SchemeRun& run, std::span<const Job> jobs,
               RunDetail detail) {
   const bool tells_all = detail == RunDetail::kAll;
   json.BeginObject().Key("algorithm").String(AlgorithmName(run.scheme.algorithm));
@@ -19,7 +19,7 @@ void WriteRun(io::JsonWriter& json, const SchemeRun& run, std::span<const contro
   json.Key("wall_seconds").Double(run.wall_seconds);
   json.Key("jobs").BeginArray();
   for (std::size_t j = 0; j < run.outcome.jobs.size(); ++j) {
-    const controller::JobOutcome& outcome = run.outcome.jobs[j];
+    const JobOutcome& outcome = run.outcome.jobs[j];
     json.BeginObject().Key("job").String(jobs[j].id).Key("model").String(jobs[j].model);
     json.Key("allreduce_seconds").Double(outcome.allreduce_seconds);
     json.Key("mean_flow_completion_seconds").Double(outcome.mean_completion_seconds);
@@ -35,4 +35,4 @@ void WriteRun(io::JsonWriter& json, const SchemeRun& run, std::span<const contro
   json.EndArray().EndObject();
 }
 
-}  // namespace espalier::cli
+}  // namespace espalier::offline

@@ -11,11 +11,9 @@
 #include "controller/offline/files/job_file.h"
 #include "controller/offline/files/record_reader.h"
 
-namespace espalier::files {
+namespace espalier::offline {
 namespace {
 
-using controller::Job;
-using controller::Ring;
 using fabric::NodeId;
 using fabric::Topology;
 
@@ -186,4 +184,4 @@ Result<Job> ParseFloodnsJob(std::string_view text, std::string_view file_name,
   return Reader(text, file_name, topology).Read();
 }
 
-}  // namespace espalier::files
+}  // namespace espalier::offline

@@ -10,7 +10,7 @@
 
 #include "controller/offline/files/record_reader.h"
 
-namespace espalier::files {
+namespace espalier::offline {
 namespace {
 
 using fabric::NodeId;
@@ -139,4 +139,4 @@ Result<FlowSet> ParseFlows(std::string_view text, std::string_view file_name,
   return Reader(text, file_name, topology, paths).Read();
 }
 
-}  // namespace espalier::files
+}  // namespace espalier::offline

@@ -11,7 +11,7 @@
 #include "common/fabric/topology.h"
 #include "controller/offline/files/limits.h"
 
-namespace espalier::files {
+namespace espalier::offline {
 
 // A flow that wants a path, from NIC to NIC.
 struct FlowRecord {
@@ -34,4 +34,4 @@ struct FlowSet {
 Result<FlowSet> ParseFlows(std::string_view text, std::string_view file_name,
                            const fabric::Topology& topology, const fabric::PathTable& paths);
 
-}  // namespace espalier::files
+}  // namespace espalier::offline

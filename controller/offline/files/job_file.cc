@@ -13,11 +13,9 @@
 #include "common/fabric/paths.h"
 #include "common/files/json.h"
 
-namespace espalier::files {
+namespace espalier::offline {
 namespace {
 
-using controller::Job;
-using controller::Ring;
 using fabric::NodeId;
 using fabric::Topology;
 
@@ -202,4 +200,4 @@ Result<std::vector<Job>> ReadJobs(const std::string& path, const Topology& topol
   return jobs;
 }
 
-}  // namespace espalier::files
+}  // namespace espalier::offline

@@ -11,7 +11,7 @@
 
 #include "common/base/result.h"
 
-namespace espalier::files {
+namespace espalier::offline {
 
 // A field of a line of a text table, with where it stood.
 struct Field {
@@ -70,4 +70,4 @@ class RecordReader {
   std::deque<std::string> unquoted_;  // texts of fields whose quotes had to be undone
 };
 
-}  // namespace espalier::files
+}  // namespace espalier::offline

@@ -5,8 +5,10 @@
 #include "common/base/random.h"
 #include "controller/routing/fabric/fabric_view.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 namespace {
+
+using controller::kNoPath;
 
 constexpr std::int64_t kMillisecond = 1'000'000;
 
@@ -92,4 +94,4 @@ std::int32_t Iterations::DrawPath(std::uint32_t f, std::size_t paths) const {
                                    Draw(workload_.flows()[f].job, Purpose::kPath, f));
 }
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

@@ -8,7 +8,7 @@
 #include "controller/offline/replay/replay.h"
 #include "controller/offline/simulation/simulator.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 
 // The iterations of jobs: when each begins, which flows start in it and when, as clockwork that
 // chance disturbs. What is drawn for an iteration is the same whatever was decided before: it
@@ -76,4 +76,4 @@ class Iterations {
   std::vector<JobRun> jobs_;
 };
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

@@ -13,8 +13,10 @@
 #include "controller/offline/replay/steered_flows.h"
 #include "controller/offline/simulation/simulator.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 namespace {
+
+using controller::FlowSlot;
 
 constexpr std::int64_t kReportNs = 200'000;  // until the controller knows, and its word is followed
 constexpr std::int64_t kProgressNs = 50'000'000;
@@ -266,4 +268,4 @@ Result<ReplayOutcome> Replay(const fabric::Topology& topology, std::vector<Job> 
   return Player(topology, *workload, *turned, options).Run();
 }
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

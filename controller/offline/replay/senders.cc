@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace espalier::controller {
+namespace espalier::offline {
 namespace {
 
 std::vector<double> Capacities(const fabric::Topology& topology) {
@@ -63,4 +63,4 @@ std::span<const std::uint32_t> Senders::TakeEnded(std::int64_t now) {
   return ended_;
 }
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

@@ -11,7 +11,7 @@
 #include "controller/offline/simulation/fluid_network.h"
 #include "controller/offline/simulation/simulator.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 
 // What the flows of a workload send, each at most once at a time, over links that are shared
 // max-min fairly. Times in nanoseconds. The paths must outlive it. Thread safety: one thread.
@@ -56,4 +56,4 @@ class Senders {
   std::vector<std::uint32_t> ended_;
 };
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

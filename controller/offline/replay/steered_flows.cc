@@ -4,7 +4,17 @@
 
 #include "controller/placement/load_summary.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
+
+using controller::Assignment;
+using controller::ComputeScore;
+using controller::CurrentPaths;
+using controller::DescribeElephants;
+using controller::Elephants;
+using controller::FlowSlot;
+using controller::Foresight;
+using controller::IsBetter;
+using controller::Score;
 
 SteeredFlows::SteeredFlows(const fabric::Topology& topology, bool plan_ahead)
     : options_{.plan_ahead = plan_ahead},
@@ -19,7 +29,7 @@ SteeredFlows::Opened SteeredFlows::Open(const SimulatedFlow& simulated, const st
                                         std::uint64_t serial, TimePoint now) {
   const fabric::Topology& topology = state_.topology;
   const fabric::Node& source = topology.node(simulated.source);
-  Flow flow;
+  controller::Flow flow;
   flow.agent = state_.agents.Intern(source.host.empty() ? source.id : source.host);
   flow.local = wire::LocalFlowId(serial);
   flow.job = state_.flows.JobIndex(job, flow.agent);
@@ -44,14 +54,14 @@ void SteeredFlows::Close(FlowSlot slot, TimePoint now) {
 }
 
 void SteeredFlows::TakeProgress(FlowSlot slot, std::uint64_t remaining_bytes, TimePoint now) {
-  const Flow& flow = state_.flows.At(slot);
+  const controller::Flow& flow = state_.flows.At(slot);
   const std::vector<wire::FlowProgress> progress{
       {.id = flow.local, .remaining_bytes = remaining_bytes}};
   foresight_.HandleProgress(state_.flows.TakeProgress(flow.agent, progress, now).due, now);
 }
 
 std::optional<std::int32_t> SteeredFlows::PathOf(FlowSlot slot) const {
-  const Flow& flow = state_.flows.At(slot);
+  const controller::Flow& flow = state_.flows.At(slot);
   if (flow.ways.empty()) return std::nullopt;
   const auto path = state_.PathOf(flow.ways.front());
   return path ? std::optional(path->value()) : std::nullopt;
@@ -86,4 +96,4 @@ SteeredFlows::Comparison SteeredFlows::CompareWithFresh() {
   return {.least_load = true, .as_good = !IsBetter(score(fresh), of_present)};
 }
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

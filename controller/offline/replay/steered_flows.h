@@ -11,7 +11,7 @@
 #include "controller/offline/simulation/simulator.h"
 #include "controller/placement/placement.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 
 // The controller's side of a replay: its own state and decisions (Placement, Foresight) about
 // the flows that it has heard of, without agents, ports and messages. Thread safety: one thread.
@@ -23,26 +23,26 @@ class SteeredFlows {
 
   // It hears of a flow of a job, and finds paths for all that have none.
   struct Opened {
-    FlowSlot slot;
+    controller::FlowSlot slot;
     bool has_way = false;     // it goes between leaves, and has a path
     std::size_t planned = 0;  // of the flows that found a path: on that of a plan
   };
   Opened Open(const SimulatedFlow& flow, const std::string& job, std::uint64_t serial,
               TimePoint now);
   // It hears of the flow's end.
-  void Close(FlowSlot slot, TimePoint now);
+  void Close(controller::FlowSlot slot, TimePoint now);
   // What it hears that a flow has not sent yet.
-  void TakeProgress(FlowSlot slot, std::uint64_t remaining_bytes, TimePoint now);
+  void TakeProgress(controller::FlowSlot slot, std::uint64_t remaining_bytes, TimePoint now);
   void PassTime(TimePoint now) { foresight_.PassTime(now); }
   // Makes one plan; false where none is to be made.
   bool PlanNext(TimePoint now) { return foresight_.PlanNext(now); }
 
-  std::vector<FlowSlot> All() const { return state_.flows.All(); }
+  std::vector<controller::FlowSlot> All() const { return state_.flows.All(); }
   // The path that it wants the flow on, if that is one of several.
-  std::optional<std::int32_t> PathOf(FlowSlot slot) const;
+  std::optional<std::int32_t> PathOf(controller::FlowSlot slot) const;
   // When it expects the job's next flows to start, and a flow to end.
   std::optional<TimePoint> NextStartOf(const std::string& job) const;
-  std::optional<TimePoint> EndOf(FlowSlot slot) const;
+  std::optional<TimePoint> EndOf(controller::FlowSlot slot) const;
 
   // What is there against all flows assigned from scratch.
   struct Comparison {
@@ -53,13 +53,13 @@ class SteeredFlows {
 
  private:
   Metrics metrics_;
-  const ControllerOptions options_;
-  State state_;
-  PathLearner learner_;
-  Foresight foresight_;
-  Placement placement_;
-  Assigner assigner_;
-  RatePredictor rates_;
+  const controller::ControllerOptions options_;
+  controller::State state_;
+  controller::PathLearner learner_;
+  controller::Foresight foresight_;
+  controller::Placement placement_;
+  controller::Assigner assigner_;
+  controller::RatePredictor rates_;
 };
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

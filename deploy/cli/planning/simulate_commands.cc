@@ -26,8 +26,22 @@
 namespace espalier::cli {
 namespace {
 
-using controller::JobOutcome;
-using controller::Workload;
+using offline::Algorithm;
+using offline::AlgorithmName;
+using offline::DrawFigures;
+using offline::EvaluatePaper;
+using offline::FailLastSpines;
+using offline::JobOutcome;
+using offline::PaperRequest;
+using offline::ParseAlgorithms;
+using offline::RunDetail;
+using offline::Scheme;
+using offline::SchemeRun;
+using offline::SchemeRunner;
+using offline::SolveWithCbc;
+using offline::TypicalMicroseconds;
+using offline::Workload;
+using offline::WriteRun;
 
 constexpr std::uint64_t kMaxSeeds = 1000;
 
@@ -76,8 +90,8 @@ io::JsonValue MakeRow(const std::vector<std::pair<std::string, std::string>>& ce
   return row;
 }
 
-io::JsonValue MakeJobRow(const std::string& scheme, const SchemeRun& run,
-                         const controller::Job& job, const JobOutcome& outcome) {
+io::JsonValue MakeJobRow(const std::string& scheme, const SchemeRun& run, const offline::Job& job,
+                         const JobOutcome& outcome) {
   return MakeRow({{"scheme", scheme},
                   {"split", fmt::format("{}", run.scheme.split)},
                   {"job", job.id},
@@ -146,15 +160,15 @@ int RunSimulate(const Request& request) {
   if (auto failed = FailLastSpines(*topology, request.failed_spines); !failed) {
     return io::Complain(failed.error());
   }
-  auto jobs = files::ReadJobs(request.jobs, *topology);
+  auto jobs = offline::ReadJobs(request.jobs, *topology);
   if (!jobs) return io::Complain(jobs.error());
   const auto workload = Workload::Build(*topology, std::move(*jobs));
   if (!workload) return io::Complain(workload.error());
 
   const Interrupt interrupt;
-  controller::SimulationOptions options;
+  offline::SimulationOptions options;
   options.is_cancelled = [&interrupt] { return interrupt.IsRequested(); };
-  if (request.live_flows == "unfinished") options.live_flows = controller::LiveFlows::kUnfinished;
+  if (request.live_flows == "unfinished") options.live_flows = offline::LiveFlows::kUnfinished;
   SchemeRunner runner(*topology, *workload, SolveWithCbc);
   const std::vector<Scheme> schemes = ListSchemes(*algorithms, request);
   std::vector<SchemeRun> runs;

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-namespace espalier::files {
+namespace espalier::offline {
 namespace {
 
 using fabric::SwitchRole;
@@ -91,4 +91,4 @@ TEST(FloodnsTopology, NamesThePlaceOfWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace espalier::files
+}  // namespace espalier::offline

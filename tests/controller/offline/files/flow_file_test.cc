@@ -4,7 +4,7 @@
 
 #include "common/fabric/builders.h"
 
-namespace espalier::files {
+namespace espalier::offline {
 namespace {
 
 class FlowFile : public testing::Test {
@@ -48,4 +48,4 @@ TEST_F(FlowFile, IsEmptyWithAHeaderAloneAndRefusesBytesAboveTheLimit) {
 }
 
 }  // namespace
-}  // namespace espalier::files
+}  // namespace espalier::offline

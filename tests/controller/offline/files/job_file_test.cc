@@ -11,10 +11,9 @@
 #include "common/files/json.h"
 #include "tests/temporary_folder.h"
 
-namespace espalier::files {
+namespace espalier::offline {
 namespace {
 
-using controller::Job;
 using fabric::Topology;
 using testing::StartsWith;
 
@@ -23,7 +22,7 @@ Topology MakeFabric() {
   return *Topology::Build(*fabric::BuildLeafSpine({.spines = 2, .leaves = 3, .hosts_per_leaf = 2}));
 }
 
-std::string RingOf(const Topology& topology, const controller::Ring& ring) {
+std::string RingOf(const Topology& topology, const Ring& ring) {
   std::string text;
   for (const auto& flow : ring.flows) {
     text += topology.node(flow.source).id + ">" + topology.node(flow.destination).id + " ";
@@ -204,4 +203,4 @@ TEST(JobFile, ReadsAFolderByName) {
 }
 
 }  // namespace
-}  // namespace espalier::files
+}  // namespace espalier::offline

@@ -5,7 +5,7 @@
 #include "common/fabric/builders.h"
 #include "common/files/json.h"
 
-namespace espalier::files {
+namespace espalier::offline {
 namespace {
 
 class PlanFile : public testing::Test {
@@ -105,4 +105,4 @@ TEST_F(PlanFile, SaysPartsAndRatesExactly) {
 }
 
 }  // namespace
-}  // namespace espalier::files
+}  // namespace espalier::offline

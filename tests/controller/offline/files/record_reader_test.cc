@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace espalier::files {
+namespace espalier::offline {
 namespace {
 
 using Format = RecordReader::Format;
@@ -93,4 +93,4 @@ TEST(RecordReader, EndsWithTheFirstErrorOfItsCaller) {
 }
 
 }  // namespace
-}  // namespace espalier::files
+}  // namespace espalier::offline

@@ -6,7 +6,7 @@
 
 #include "common/fabric/builders.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 namespace {
 
 // One job of two rings of two hosts, which computes for a second.
@@ -114,4 +114,4 @@ TEST_F(IterationsTest, DrawTheSamePathsBySeed) {
 }
 
 }  // namespace
-}  // namespace espalier::controller
+}  // namespace espalier::offline

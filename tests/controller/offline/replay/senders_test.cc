@@ -4,7 +4,7 @@
 
 #include "common/fabric/builders.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 namespace {
 
 // Four hosts on two leaves; all links carry 100 Gbit/s, so 100 bits a nanosecond.
@@ -66,4 +66,4 @@ TEST_F(SendersTest, NeedNoPathWithinALeafAndSendAgain) {
 }
 
 }  // namespace
-}  // namespace espalier::controller
+}  // namespace espalier::offline

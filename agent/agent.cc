@@ -282,7 +282,7 @@ void Agent::Handle(const wire::PathPush& push) {
   if (is_applied && (push.full || push.epoch > epoch || push.generation > generation)) {
     plans_.Apply(push);
   }
-  apply_seconds_.ObserveSeconds(std::chrono::duration<double>(loop_.Now() - received).count());
+  apply_seconds_.ObserveSeconds(SecondsOf(loop_.Now() - received));
   switch (ack.status) {
     case wire::AckStatus::kApplied:
     case wire::AckStatus::kFailed:

@@ -8,7 +8,7 @@ namespace {
 
 std::uint64_t BitsPerSecondOver(std::uint64_t bytes, Duration span) {
   constexpr double kMost = 9e18;  // what a program claims may be absurd
-  const double seconds = std::chrono::duration<double>(span).count();
+  const double seconds = SecondsOf(span);
   return static_cast<std::uint64_t>(std::min(kMost, 8.0 * static_cast<double>(bytes) / seconds));
 }
 

@@ -26,6 +26,7 @@
 #include "common/http/http.h"
 #include "common/http/http_thread.h"
 #include "common/loop/asio_event_loop.h"
+#include "common/loop/background.h"
 #include "common/os/message_socket.h"
 
 namespace espalier::agent {
@@ -67,9 +68,11 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
   if (!nics) return daemon.Complain(nics.error());
   const auto local = LocalServer::Listen(loop, {.path = config.local_socket}, metrics);
   if (!local) return daemon.Complain(local.error());
-  const auto plans = PlanServer::Listen(
-      loop, {.path = config.local_socket + kPlanSocketSuffix, .engine_user = config.engine_user},
-      metrics);
+  io::Background background(loop);
+  PlanServerOptions of_plans = {config.local_socket + kPlanSocketSuffix};
+  of_plans.engine_user = config.engine_user;
+  of_plans.background = std::bind_front(&io::Background::Run, &background);
+  const auto plans = PlanServer::Listen(loop, of_plans, metrics);
   if (!plans) return daemon.Complain(plans.error());
   const auto bus =
       io::ZmqDealerBus::Connect(loop, {.endpoint = config.controller, .curve = std::move(keys)});
@@ -77,7 +80,7 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
 
   config.options.instance = RandomInstance();
   config.options.nics = (*nics)->nics();
-  config.options.features = {"local", "collective", "verbs"};
+  config.options.features = {"local", "collective", "verbs", "job_user"};
   config.options.passing_features = [path = config.local_socket + kOffloadSocketSuffix] {
     // The engine is a process of its own (espalier-engine), which this host may do without.
     return IsListenedTo(path) ? std::vector<std::string>{"offload"} : std::vector<std::string>();

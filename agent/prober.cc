@@ -109,7 +109,7 @@ void Prober::Pump() {
 
 bool Prober::SendSome(Run& run) {
   const TimePoint now = loop_.Now();
-  const double elapsed = std::chrono::duration<double>(now - run.refilled).count();
+  const double elapsed = SecondsOf(now - run.refilled);
   run.refilled = now;
   run.tokens = std::min(run.tokens + elapsed * run.order.probes_per_second,
                         static_cast<double>(options_.burst));

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "common/base/local_user.h"
 #include "proto/bodies.h"
 #include "proto/convert.h"
 #include "proto/espalier/v1/messages.pb.h"
@@ -138,6 +139,9 @@ void DecodeBody(const v1::RankPlan& from, Rules& rules, RankPlan& to) {
     rules.Fail("rank_plan.rank_addresses", "has not an address for each rank");
   }
   rules.AtMost("rank_plan.rank_addresses", from.rank_addresses_size(), kMaxTableEntries);
+  if (!from.user().empty() && !IsLocalUser(from.user())) {
+    rules.Fail("rank_plan.user", "is neither a user's name nor a number");
+  }
   if (!rules.ok()) return;
   to.epoch = from.epoch();
   to.generation = from.generation();
@@ -155,6 +159,7 @@ void DecodeBody(const v1::RankPlan& from, Rules& rules, RankPlan& to) {
   to.urgent = from.urgent();
   to.verbs = from.verbs();
   to.job_key = from.job_key();
+  to.user = from.user();
   to.rank_addresses.resize(Size(from.rank_addresses_size()));
   for (std::size_t i = 0; i < to.rank_addresses.size(); ++i) {
     to.rank_addresses[i] =

@@ -233,6 +233,7 @@ void EncodeBody(const RankPlan& from, v1::RankPlan& to) {
   for (const IpAddress& address : from.rank_addresses) {
     to.add_rank_addresses(AddressBytes(address));
   }
+  to.set_user(from.user);
 }
 
 void EncodeBody(const CollectiveReport& from, v1::CollectiveReport& to) {

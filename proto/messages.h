@@ -232,6 +232,7 @@ struct RankPlan {
   // A secret: no log or view shows it. Empty: from a controller that gives none.
   std::string job_key;
   std::vector<IpAddress> rank_addresses;  // by rank; of all, or none
+  std::string user;                       // common/base/local_user.h; empty: not said
   bool operator==(const RankPlan&) const = default;
 };
 

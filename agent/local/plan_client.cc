@@ -132,8 +132,9 @@ Result<std::optional<LocalPlan>> PlanClient::Wait(std::chrono::milliseconds pati
   if (notice.bytes == kPlanIsAnothers) {
     return Fail(
         ErrorCode::kPermissionDenied,
-        "the agent gives this rank's plan to programs of another user only, who asked for it "
-        "first (its log names both users)");
+        "the agent gives this rank's plan to programs of another user only: of the one that the "
+        "job was started for (`espalier job start --user`), or else that asked for it first (the "
+        "agent's log names both users)");
   }
   if (notice.bytes == 0) return Gone("says that the job has ended");
   struct stat status {};

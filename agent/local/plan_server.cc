@@ -114,7 +114,14 @@ PlanServer::PlanServer(EventLoop& loop, PlanServerOptions options, Metrics& metr
                                            "Reports of collectives that were dropped, because "
                                            "their program sends too many or has no plan")),
       silent_(options_.max_clients, options_.max_clients_of_user),
-      asking_(options_.max_clients, options_.max_clients_of_user) {}
+      asking_(options_.max_clients, options_.max_clients_of_user),
+      users_(loop, options_.background, options_.look_up_user) {
+  users_.OnAnswer([this](const std::string& user) {
+    ServeAll([&](const Client& client) {
+      return !client.has_plan && ranks_.at(*client.rank).user == user;
+    });
+  });
+}
 
 PlanServer::~PlanServer() {
   if (listener_) unlink(options_.path.c_str());
@@ -213,11 +220,53 @@ bool PlanServer::MaySpeakFor(uid_t caller, uid_t user) const {
   return caller == user || caller == 0 || caller == geteuid() || caller == options_.engine_user;
 }
 
-// Who asks first owns a rank that nobody does; root and the agent's own user need not.
-bool PlanServer::Owns(uid_t user, Rank& rank) const {
-  if (user == 0 || user == geteuid()) return true;
-  if (!rank.owner) rank.owner = user;
-  return *rank.owner == user;
+// To the plan of a rank. Of one that names no user, who asks first becomes the owner; root and the
+// agent's own user need not.
+PlanServer::Right PlanServer::RightOf(uid_t user, Rank& rank) {
+  if (user == 0 || user == geteuid()) return Right::kYes;
+  if (!rank.owner && rank.user.empty()) rank.owner = user;
+  if (!rank.owner) {
+    const JobUsers::Found found = users_.Find(rank.user);
+    if (found.is_sought) return Right::kNotKnownYet;
+    rank.owner = found.number;
+  }
+  return rank.owner == user ? Right::kYes : Right::kNo;
+}
+
+bool PlanServer::Serve(Client& client) {
+  Rank& rank = ranks_.at(*client.rank);
+  const bool had_plan = std::exchange(client.has_plan, false);
+  if (!rank.plan) return !had_plan || Notify(client, rank.plan);
+  const Right right = RightOf(client.asks_for, rank);
+  if (right == Right::kNotKnownYet) return true;
+  if (right == Right::kNo) {
+    Refuse(client);
+    return false;
+  }
+  client.has_plan = true;
+  return Notify(client, rank.plan);
+}
+
+void PlanServer::Refuse(const Client& client) {
+  if (loop_.Now() >= next_warning_) {
+    next_warning_ = loop_.Now() + kWarningInterval;
+    const Rank& rank = ranks_.at(*client.rank);
+    Log(LogLevel::kWarning, "event=plan_refused job=\"{}\" rank={} user={} owner={}",
+        client.rank->first, client.rank->second, client.asks_for,
+        rank.owner ? std::to_string(*rank.owner) : rank.user);
+  }
+  const PlanNotice notice = {.bytes = kPlanIsAnothers};
+  (void)SendMessage(client.socket.get(), &notice, sizeof(notice));
+}
+
+// All that are meant, of those that have asked.
+void PlanServer::ServeAll(const std::function<bool(const Client&)>& is_meant) {
+  for (auto client = clients_.begin(); client != clients_.end();) {
+    const bool is_left = !client->second.rank || !is_meant(client->second);
+    const bool stays = is_left || Serve(client->second);
+    if (!stays) refused_.Add();
+    client = stays ? std::next(client) : Remove(client);
+  }
 }
 
 bool PlanServer::HandleRequest(Client& client, const void* message, std::size_t size) {
@@ -230,21 +279,11 @@ bool PlanServer::HandleRequest(Client& client, const void* message, std::size_t 
   if (!MaySpeakFor(client.user, user) || !asking_.Take(client.user)) return false;
   silent_.Give(client.user);
   client.rank = {job, request.rank};
+  client.asks_for = user;
   client.reports = options_.report_burst;
   client.reports_since = loop_.Now();
-  Rank& rank = ranks_[*client.rank];
-  ++rank.clients;
-  if (!Owns(user, rank)) {
-    if (loop_.Now() >= next_warning_) {
-      next_warning_ = loop_.Now() + kWarningInterval;
-      Log(LogLevel::kWarning, "event=plan_refused job=\"{}\" rank={} user={} owner={}", job,
-          request.rank, user, *rank.owner);
-    }
-    const PlanNotice notice = {.bytes = kPlanIsAnothers};
-    (void)SendMessage(client.socket.get(), &notice, sizeof(notice));
-    return false;
-  }
-  return !rank.plan || Notify(client, rank.plan);
+  ++ranks_[*client.rank].clients;
+  return Serve(client);
 }
 
 // A token for each interval that has passed, and no more than a burst.
@@ -265,7 +304,7 @@ bool PlanServer::HandleReport(Client& client, const void* message, std::size_t s
   if (report.magic != kPlanMagic || report.collective >= kCollectiveNames.size()) return false;
   constexpr std::uint64_t kMost = std::uint64_t{1} << 53U;
   if (report.bytes > kMost || report.duration_us > kMost / 1'000) return false;
-  if (!MayReport(client) || !ranks_.at(*client.rank).plan) {
+  if (!MayReport(client) || !client.has_plan) {
     dropped_reports_.Add();
     return true;
   }
@@ -290,11 +329,10 @@ void PlanServer::SetPlan(const wire::RankPlan& plan) {
     file = PlanFile{std::move(*made), bytes.size()};
   }
   Rank& rank = ranks_[name];
+  if (!file || plan.user != rank.user) rank.owner.reset();
+  rank.user = file ? plan.user : std::string();
   rank.plan = std::move(file);
-  for (auto client = clients_.begin(); client != clients_.end();) {
-    const bool stays = client->second.rank != name || Notify(client->second, rank.plan);
-    client = stays ? std::next(client) : Remove(client);
-  }
+  ServeAll([&](const Client& client) { return client.rank == name; });
   const auto left = ranks_.find(name);
   if (left != ranks_.end() && !left->second.plan && left->second.clients == 0) ranks_.erase(left);
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "agent/local/job_users.h"
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
@@ -27,12 +28,16 @@ struct PlanServerOptions {
   std::int64_t report_burst = 16;                            // that may come at once after a pause
   // The user of the host's engine, who may ask on behalf of programs. None: there is no such user.
   std::optional<uid_t> engine_user;
+  JobUsers::Background background;  // for what the system is asked about users
+  JobUsers::LookUp look_up_user = JobUsers::AskSystem;
 };
 
 // Hands the plans of ranks to the programs on this host that are those ranks (plan_protocol.h), and
-// takes their reports. A plan holds the key of its job, so each rank has one owner: the user that
-// asks for it first, for as long as the rank has a plan or somebody who waits for one. Root and the
-// agent's own user own every rank; the engine's user asks in the name of others.
+// takes their reports. A plan holds the key of its job, so each rank that has one has one owner:
+// the user that the plan names, and nobody where this host has no such user. Where the plan names
+// none, that is the user that asks first, or, of those who wait when the plan comes, the one that
+// connected first. Root and the agent's own user own every rank; the engine's user asks in the name
+// of others.
 //
 // Clients are not trusted. One that says anything else than a request and reports loses its
 // connection; reports count only where the rank has a plan, and beyond a rate they are dropped and
@@ -68,17 +73,21 @@ class PlanServer {
   };
   struct Rank {
     std::optional<PlanFile> plan;
-    std::optional<uid_t> owner;
+    std::string user;            // that the plan names
+    std::optional<uid_t> owner;  // of the plan, as far as it is known
     std::size_t clients = 0;
   };
   struct Client {
     UniqueFd socket;
     uid_t user = 0;
     std::optional<Name> rank;  // none: it has not asked yet
+    uid_t asks_for = 0;        // whose program the plan is for
+    bool has_plan = false;     // the one in force
     std::int64_t reports = 0;  // that it may still send at once
     TimePoint reports_since{};
   };
   using Clients = std::map<std::uint64_t, Client>;
+  enum class Right { kYes, kNo, kNotKnownYet };
 
   PlanServer(EventLoop& loop, PlanServerOptions options, Metrics& metrics);
   Result<void> Open();
@@ -90,7 +99,11 @@ class PlanServer {
   bool HandleReport(Client& client, const void* message, std::size_t size);
   bool MayReport(Client& client);
   bool MaySpeakFor(uid_t caller, uid_t user) const;
-  bool Owns(uid_t user, Rank& rank) const;
+  Right RightOf(uid_t user, Rank& rank);
+  // What holds for its rank now; false where the client has to go.
+  bool Serve(Client& client);
+  void Refuse(const Client& client);
+  void ServeAll(const std::function<bool(const Client&)>& is_meant);
   void Leave(const Name& name);
   Clients::iterator Remove(Clients::iterator client);
   static bool Notify(const Client& client, const std::optional<PlanFile>& plan);
@@ -108,6 +121,7 @@ class PlanServer {
   UserBudget silent_;  // clients that have not asked yet
   UserBudget asking_;  // those that have
   std::map<Name, Rank> ranks_;
+  JobUsers users_;
   std::function<void(const wire::CollectiveReport&)> on_report_;
 };
 

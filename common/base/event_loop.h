@@ -17,6 +17,10 @@ struct MonotonicClock {
 using TimePoint = MonotonicClock::time_point;
 using Duration = std::chrono::nanoseconds;
 
+inline double SecondsOf(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
 // A pending call of EventLoop::After. Destroying it on the loop's thread cancels the call.
 class Timer {
  public:

@@ -19,7 +19,7 @@ class TokenBucket {
   // What is there; negative: owed.
   double Level(TimePoint now) {
     if (per_second_ <= 0) return std::numeric_limits<double>::infinity();
-    const double seconds = std::chrono::duration<double>(now - filled_).count();
+    const double seconds = SecondsOf(now - filled_);
     filled_ = now;
     level_ = std::min(capacity_, level_ + seconds * per_second_);
     return level_;

@@ -72,7 +72,7 @@ class Allowance {
       : messages_(limits.messages_per_second), bytes_(limits.bytes_per_second), filled_(now) {}
 
   bool Take(const PeerLimits& limits, TimePoint now, std::size_t messages, std::size_t bytes) {
-    const double seconds = std::chrono::duration<double>(now - filled_).count();
+    const double seconds = SecondsOf(now - filled_);
     filled_ = now;
     messages_ =
         std::min(limits.messages_per_second, messages_ + seconds * limits.messages_per_second) -
@@ -97,7 +97,7 @@ class ConnectAllowance {
   explicit ConnectAllowance(TimePoint now) : filled_(now) {}
 
   bool Take(TimePoint now) {
-    const double seconds = std::chrono::duration<double>(now - filled_).count();
+    const double seconds = SecondsOf(now - filled_);
     filled_ = now;
     left_ = std::min(kMostAtOnce, left_ + seconds * kNewConnectionsPerSecond);
     if (left_ < 1) return false;

@@ -103,7 +103,7 @@ PathTable::Phase PathTable::PhaseOf(DirectedLink hop) const {
   return from < to ? kUp : kDown;
 }
 
-const std::vector<std::int32_t>& PathTable::DistancesTo(NodeId target) {
+const std::vector<std::int32_t>& PathTable::DistancesTo(NodeId target) const {
   if (target_ == target) return distances_;
   target_ = target;
   distances_.assign(kPhases * topology_.nodes().size(), -1);
@@ -134,7 +134,7 @@ const std::vector<std::int32_t>& PathTable::DistancesTo(NodeId target) {
   return distances_;
 }
 
-std::vector<Path> PathTable::Enumerate(NodeId from, NodeId to) {
+std::vector<Path> PathTable::Enumerate(NodeId from, NodeId to) const {
   const std::vector<std::int32_t>& distances = DistancesTo(to);
   struct Frame {
     NodeId node;
@@ -185,7 +185,7 @@ std::optional<Attachment> PathTable::FindAttachment(NodeId nic) const {
   return attachments_[nic.Index()];
 }
 
-std::span<const Path> PathTable::Between(NodeId from_switch, NodeId to_switch) {
+std::span<const Path> PathTable::Between(NodeId from_switch, NodeId to_switch) const {
   const auto [entry, is_new] = cache_.try_emplace({from_switch, to_switch});
   if (is_new) {
     entry->second =

@@ -41,8 +41,8 @@ struct Attachment {
 //
 // Computed on first use and kept. Complexity: once per pair of switches, O(switch links + paths x
 // hops); 88 ms for all pairs of 64 leaves over 32 spines (BM_AllPathsOfBigFabric). At most
-// kMaxPathsPerPair paths of a pair are listed. Thread safety: one thread (the cache is filled on
-// use).
+// kMaxPathsPerPair paths of a pair are listed. Thread safety: one thread, for const calls too (what
+// is kept is not seen from outside).
 class PathTable {
  public:
   static constexpr std::size_t kMaxPathsPerPair = 65'536;
@@ -56,7 +56,7 @@ class PathTable {
 
   // Paths between two switches. Empty where there is none; one empty path where both are one
   // switch (LOCAL: no port needed).
-  std::span<const Path> Between(NodeId from_switch, NodeId to_switch);
+  std::span<const Path> Between(NodeId from_switch, NodeId to_switch) const;
 
   // The tier of a switch, as above.
   int Tier(NodeId switch_node) const { return tiers_[switch_node.Index()]; }
@@ -69,8 +69,8 @@ class PathTable {
   void ComputeTiers();
   void CollectHops();
   Phase PhaseOf(DirectedLink hop) const;
-  const std::vector<std::int32_t>& DistancesTo(NodeId target);
-  std::vector<Path> Enumerate(NodeId from, NodeId to);
+  const std::vector<std::int32_t>& DistancesTo(NodeId target) const;
+  std::vector<Path> Enumerate(NodeId from, NodeId to) const;
   void SortPaths(std::vector<Path>& paths) const;
 
   const Topology& topology_;
@@ -82,8 +82,8 @@ class PathTable {
   std::vector<std::vector<DirectedLink>> hops_into_;
   // Hops to go to the last target asked for, by kPhases * node + phase of the hop that led to
   // the node; -1 where there is no way.
-  std::optional<NodeId> target_;
-  std::vector<std::int32_t> distances_;
+  mutable std::optional<NodeId> target_;
+  mutable std::vector<std::int32_t> distances_;
   struct HashPair {
     std::size_t operator()(const std::pair<NodeId, NodeId>& pair) const {
       const auto both = static_cast<std::uint64_t>(pair.first.value()) << 32U |
@@ -91,7 +91,7 @@ class PathTable {
       return static_cast<std::size_t>(both * 0x9E37'79B9'7F4A'7C15 >> 20U);
     }
   };
-  std::unordered_map<std::pair<NodeId, NodeId>, std::vector<Path>, HashPair> cache_;
+  mutable std::unordered_map<std::pair<NodeId, NodeId>, std::vector<Path>, HashPair> cache_;
 };
 
 // All its links are UP. (DRAINED and DOWN both take no new flow.)

@@ -50,6 +50,10 @@ struct Node {
   std::optional<EcmpSpec> ecmp;
   bool operator==(const Node&) const = default;
 };
+// The name of the agent that serves a node: its host's, or its own where it stands for one.
+inline const std::string& HostOf(const Node& node) {
+  return node.host.empty() ? node.id : node.host;
+}
 
 struct Link {
   std::string id;  // "a--b", "a--b#2" for the second parallel one, unless the file names it

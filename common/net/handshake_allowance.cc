@@ -39,7 +39,7 @@ bool HandshakeAllowance::Take(const SocketAddress& source, TimePoint now) {
 }
 
 void HandshakeAllowance::Fill(Bucket& bucket, TimePoint now) {
-  const double seconds = std::chrono::duration<double>(now - bucket.filled).count();
+  const double seconds = SecondsOf(now - bucket.filled);
   bucket.left = std::min(kAtOnce, bucket.left + seconds * kPerSecond);
   bucket.filled = now;
 }

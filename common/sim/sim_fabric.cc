@@ -167,7 +167,7 @@ void SimFabric::RequestUpdate() {
 }
 
 double SimFabric::SentBits(const Flow& flow, TimePoint now) const {
-  const double seconds = std::chrono::duration<double>(now - advanced_to_).count();
+  const double seconds = SecondsOf(now - advanced_to_);
   return std::min(flow.bits, flow.sent_bits + flow.rate_bps * seconds);
 }
 

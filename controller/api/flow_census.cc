@@ -38,19 +38,19 @@ FlowCensus::FlowCensus(const State& state) {
   traffic_.achieved_bps.resize(directions);
 }
 
-FlowCensus FlowCensus::Take(State& state) {
+FlowCensus FlowCensus::Take(const State& state) {
   FlowCensus census(state);
   for (const FlowSlot slot : state.flows.All()) census.Count(state, slot);
   return census;
 }
 
-void FlowCensus::Count(State& state, FlowSlot slot) {
+void FlowCensus::Count(const State& state, FlowSlot slot) {
   const Flow& flow = state.flows.At(slot);
   const FlowActivity& activity = state.flows.ActivityOf(slot);
   const std::uint64_t bps = activity.achieved_bps;
   ++flows_;
   ++by_status_[static_cast<std::size_t>(flow.status)];
-  unacknowledged_ += IsAcknowledged(state, flow) ? 0 : 1;
+  unacknowledged_ += IsAcknowledged(state, slot) ? 0 : 1;
   JobFigures& job = jobs_[flow.job];
   ++job.flows;
   job.routed += flow.status == FlowStatus::kRouted ? 1 : 0;
@@ -60,7 +60,7 @@ void FlowCensus::Count(State& state, FlowSlot slot) {
   job.directions.resize(traffic_.paths.size());
   if (bps > 0) AddHostLinks(state, flow, bps, traffic_);
   for (const FlowWay& way : flow.ways) {
-    const auto path = state.PathOf(way);
+    const auto path = state.flow_paths.PathOf(way);
     if (!path) continue;
     for (const DirectedLink hop : state.PathsOf(flow)[path->Index()].hops) {
       ++traffic_.paths[hop.Index()];

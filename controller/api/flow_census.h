@@ -36,10 +36,10 @@ class FlowCensus {
  public:
   explicit FlowCensus(const State& state);
   // Of all flows. O(flows x hops).
-  static FlowCensus Take(State& state);
+  static FlowCensus Take(const State& state);
 
   // The flow must be open. O(hops).
-  void Count(State& state, FlowSlot slot);
+  void Count(const State& state, FlowSlot slot);
 
   std::int64_t flows() const { return flows_; }
   std::int64_t unacknowledged() const { return unacknowledged_; }

@@ -41,21 +41,23 @@ std::string NicName(const State& state, const IpAddress& address) {
   return nic ? state.topology.node(*nic).id : address.ToString();
 }
 
-bool IsAcknowledged(const State& state, const Flow& flow) {
-  return !flow.dirty && flow.generation <= state.agents.At(flow.agent).acked_generation;
+bool IsAcknowledged(const State& state, FlowSlot slot) {
+  const PushState& push = state.flows.PushOf(slot);
+  const Agent& agent = state.agents.At(state.flows.At(slot).agent);
+  return !push.is_dirty && push.generation <= agent.acked_generation;
 }
 
 namespace {
 
 bool IsLearning(const State& state, const FlowWay& way) {
-  const auto path = state.PathOf(way);
+  const auto path = state.flow_paths.PathOf(way);
   return path && (way.port == 0 || way.port_path != *path);
 }
 
-void WriteWays(JsonWriter& json, State& state, const Flow& flow) {
+void WriteWays(JsonWriter& json, const State& state, const Flow& flow) {
   json.Key("paths").BeginArray();
   for (const FlowWay& way : flow.ways) {
-    const auto path = state.PathOf(way);
+    const auto path = state.flow_paths.PathOf(way);
     const std::int32_t index = path ? path->value() : 0;
     json.BeginObject();
     json.Key("via").String(path ? state.Via(flow, {&index, 1}) : "");
@@ -67,7 +69,8 @@ void WriteWays(JsonWriter& json, State& state, const Flow& flow) {
 }
 
 // Of a whole flow and of a live one.
-void WriteIdentity(JsonWriter& json, State& state, const Flow& flow) {
+void WriteIdentity(JsonWriter& json, const State& state, FlowSlot slot) {
+  const Flow& flow = state.flows.At(slot);
   json.Key("flow").String(state.FlowName(flow));
   json.Key("job").String(state.flows.JobName(flow.job));
   json.Key("source").String(NicName(state, flow.source_address));
@@ -75,16 +78,16 @@ void WriteIdentity(JsonWriter& json, State& state, const Flow& flow) {
   json.Key("protocol").Integer(flow.protocol);
   json.Key("status").String(FlowStatusName(flow.status));
   json.Key("reason").String(ReasonName(flow.reason));
-  json.Key("acknowledged").Bool(IsAcknowledged(state, flow));
+  json.Key("acknowledged").Bool(IsAcknowledged(state, slot));
 }
 
 }  // namespace
 
-void WriteFlow(JsonWriter& json, State& state, FlowSlot slot, TimePoint now) {
+void WriteFlow(JsonWriter& json, const State& state, FlowSlot slot, TimePoint now) {
   const Flow& flow = state.flows.At(slot);
   const FlowActivity& activity = state.flows.ActivityOf(slot);
   json.BeginObject();
-  WriteIdentity(json, state, flow);
+  WriteIdentity(json, state, slot);
   json.Key("plan").String(PlanOriginName(flow.origin));
   json.Key("source_address").String(flow.source_address.ToString());
   json.Key("destination_address").String(flow.destination_address.ToString());
@@ -97,16 +100,16 @@ void WriteFlow(JsonWriter& json, State& state, FlowSlot slot, TimePoint now) {
   json.Key("remaining_bytes").Integer(static_cast<std::int64_t>(activity.remaining_bytes));
   json.Key("outstanding_bytes").Integer(static_cast<std::int64_t>(activity.outstanding_bytes));
   json.Key("achieved_bps").Integer(static_cast<std::int64_t>(activity.achieved_bps));
-  json.Key("age_seconds").Double(std::chrono::duration<double>(now - flow.started).count());
+  json.Key("age_seconds").Double(SecondsOf(now - flow.started));
   json.EndObject();
 }
 
-std::string LiveFlow(State& state, FlowSlot slot) {
+std::string LiveFlow(const State& state, FlowSlot slot) {
   const Flow& flow = state.flows.At(slot);
   const FlowActivity& activity = state.flows.ActivityOf(slot);
   JsonWriter json;
   json.BeginObject();
-  WriteIdentity(json, state, flow);
+  WriteIdentity(json, state, slot);
   json.Key("activity").String(ActivityName(activity.state));
   json.Key("achieved_bps").Integer(static_cast<std::int64_t>(CoarseRate(activity.achieved_bps)));
   json.Key("paths").BeginArray();
@@ -115,7 +118,7 @@ std::string LiveFlow(State& state, FlowSlot slot) {
     json.Key("source_port").Integer(way.port);
     json.Key("learning").Bool(IsLearning(state, way));
     json.Key("hops").BeginArray();
-    if (const auto path = state.PathOf(way)) {
+    if (const auto path = state.flow_paths.PathOf(way)) {
       for (const DirectedLink hop : state.PathsOf(flow)[path->Index()].hops) {
         json.Integer(static_cast<std::int64_t>(hop.Index()));
       }
@@ -133,7 +136,7 @@ std::uint64_t CoarseRate(std::uint64_t bits_per_second) {
   return bits_per_second >> (width - kDigits) << (width - kDigits);
 }
 
-std::uint64_t LiveFlowDigest(State& state, FlowSlot slot) {
+std::uint64_t LiveFlowDigest(const State& state, FlowSlot slot) {
   const Flow& flow = state.flows.At(slot);
   const FlowActivity& activity = state.flows.ActivityOf(slot);
   std::uint64_t digest = 1;
@@ -142,9 +145,9 @@ std::uint64_t LiveFlowDigest(State& state, FlowSlot slot) {
   Mix(digest, static_cast<std::uint64_t>(flow.status) << 16 |
                   static_cast<std::uint64_t>(flow.reason) << 8 |
                   static_cast<std::uint64_t>(activity.state) << 1 |
-                  static_cast<std::uint64_t>(IsAcknowledged(state, flow)));
+                  static_cast<std::uint64_t>(IsAcknowledged(state, slot)));
   for (const FlowWay& way : flow.ways) {
-    const auto path = state.PathOf(way);
+    const auto path = state.flow_paths.PathOf(way);
     Mix(digest, static_cast<std::uint64_t>(way.port) << 1 |
                     static_cast<std::uint64_t>(IsLearning(state, way)));
     Mix(digest, path ? path->Index() + 1 : 0);

@@ -12,16 +12,16 @@ namespace espalier::controller {
 std::string_view ReasonName(wire::PathReason reason);               // "ASSIGNED", ...
 std::string_view ActivityName(wire::FlowState state);               // "ACTIVE", ...
 std::string NicName(const State& state, const IpAddress& address);  // the address where unknown
-bool IsAcknowledged(const State& state, const Flow& flow);
+bool IsAcknowledged(const State& state, FlowSlot slot);
 
 // One flow as an object, whole.
-void WriteFlow(io::JsonWriter& json, State& state, FlowSlot slot, TimePoint now);
+void WriteFlow(io::JsonWriter& json, const State& state, FlowSlot slot, TimePoint now);
 // What the live feed tells of a flow: who, how it is steered and how fast (coarsely), and the
 // directions of links that each of its paths takes.
-std::string LiveFlow(State& state, FlowSlot slot);
+std::string LiveFlow(const State& state, FlowSlot slot);
 
 // A number that differs where LiveFlow would but for the rate.
-std::uint64_t LiveFlowDigest(State& state, FlowSlot slot);
+std::uint64_t LiveFlowDigest(const State& state, FlowSlot slot);
 
 // So much of a rate as is worth telling: its four leading binary digits.
 std::uint64_t CoarseRate(std::uint64_t bits_per_second);

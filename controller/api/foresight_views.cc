@@ -10,8 +10,6 @@
 namespace espalier::controller {
 namespace {
 
-double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 std::string Taken(std::size_t count) {
   io::JsonWriter json;
   json.BeginObject().Key("taken").Integer(static_cast<std::int64_t>(count)).EndObject();
@@ -32,11 +30,11 @@ std::string PredictView(const Controller& controller) {
     json.Key("unexpected_starts").Integer(static_cast<std::int64_t>(job.misses));
     json.Key("sets").Integer(static_cast<std::int64_t>(job.sets));
     json.Key("flows").Integer(static_cast<std::int64_t>(job.members));
-    json.Key("period_seconds").Double(job.period ? Seconds(*job.period) : 0);
+    json.Key("period_seconds").Double(job.period ? SecondsOf(*job.period) : 0);
     json.Key("next_known").Bool(job.next_start.has_value());
     json.Key("next_in_seconds")
-        .Double(job.next_start ? Seconds(*job.next_start - controller.Now()) : 0);
-    json.Key("uncertainty_seconds").Double(Seconds(job.uncertainty));
+        .Double(job.next_start ? SecondsOf(*job.next_start - controller.Now()) : 0);
+    json.Key("uncertainty_seconds").Double(SecondsOf(job.uncertainty));
     json.Key("confidence").Double(job.confidence);
     json.Key("next_flows").Integer(static_cast<std::int64_t>(job.next_flows));
     json.Key("planned").Bool(job.is_planned);

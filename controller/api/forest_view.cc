@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "common/base/local_user.h"
 #include "common/files/json.h"
 
 namespace espalier::controller {
@@ -46,7 +47,8 @@ void WriteReports(JsonWriter& json, const TreeJob& job) {
   json.Key("last_failure").String(job.last_failure);
 }
 
-void WriteJob(JsonWriter& json, const TreeJobs& jobs, const TreeJob& job) {
+void WriteJob(JsonWriter& json, const Controller& controller, const TreeJob& job) {
+  const TreeJobs& jobs = controller.jobs();
   json.BeginObject();
   json.Key("job").String(job.spec.name);
   json.Key("status").String(JobStatusName(jobs.StatusOf(job)));
@@ -55,6 +57,7 @@ void WriteJob(JsonWriter& json, const TreeJobs& jobs, const TreeJob& job) {
   json.Key("bytes").Integer(static_cast<std::int64_t>(job.spec.bytes));
   json.Key("offload").Bool(job.spec.offload);
   json.Key("transport").String(job.spec.verbs ? kVerbs : kTcp);
+  json.Key("user").String(job.spec.user);
   json.Key("rank_count").Integer(static_cast<std::int64_t>(job.spec.ranks.size()));
   json.Key("ranks").BeginArray();
   for (const std::string& rank : job.spec.ranks) json.String(rank);
@@ -62,13 +65,13 @@ void WriteJob(JsonWriter& json, const TreeJobs& jobs, const TreeJob& job) {
   WriteForest(json, job);
   WriteReady(json, jobs, job);
   json.Key("unacknowledged_ranks").BeginArray();
-  for (const std::uint32_t rank : jobs.UnacknowledgedRanks(job)) json.Integer(rank);
+  for (const std::uint32_t rank : UnacknowledgedRanks(controller.state(), job)) json.Integer(rank);
   json.EndArray();
   WriteReports(json, job);
   json.EndObject();
 }
 
-void WriteEdge(JsonWriter& json, State& state, const JobPlan& plan, std::size_t index) {
+void WriteEdge(JsonWriter& json, const State& state, const JobPlan& plan, std::size_t index) {
   const TreeEdge& edge = plan.edge(index);
   const auto address = [&](std::int32_t rank) {
     const fabric::NodeId nic = plan.forest->nics[static_cast<std::size_t>(rank)];
@@ -116,17 +119,17 @@ void WriteTree(JsonWriter& json, const JobForest& forest, std::size_t index) {
 
 }  // namespace
 
-std::string ForestsView(Controller& controller) {
+std::string ForestsView(const Controller& controller) {
   JsonWriter json;
   json.BeginObject().Key("forests").BeginArray();
   for (const auto& [name, job] : controller.jobs().all()) {
-    WriteJob(json, controller.jobs(), job);
+    WriteJob(json, controller, job);
   }
   json.EndArray().EndObject();
   return json.Text();
 }
 
-Result<std::string> ForestPlanView(Controller& controller, const std::string& name) {
+Result<std::string> ForestPlanView(const Controller& controller, const std::string& name) {
   const auto found = controller.jobs().all().find(name);
   if (found == controller.jobs().all().end()) {
     return Fail(ErrorCode::kNotFound,
@@ -171,6 +174,10 @@ Result<JobSpec> ParseJobRequest(std::string_view body) {
   const std::string transport = fields.String("transport", kTcp);
   if (transport != kTcp && transport != kVerbs) fields.AddError("transport", "is tcp or verbs");
   spec.verbs = transport == kVerbs;
+  spec.user = fields.String("user", "");
+  if (!spec.user.empty() && !IsLocalUser(spec.user)) {
+    fields.AddError("user", "is neither a user's name, as in [a-z_][a-z0-9_-]{0,31}, nor a number");
+  }
   if (Result<void> finished = fields.Finish(); !finished) return Propagate(finished);
   spec.collective = *known;
   return spec;

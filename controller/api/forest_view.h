@@ -9,13 +9,13 @@
 namespace espalier::controller {
 
 // The jobs whose collectives run on forests, and what those are, as one JSON object.
-std::string ForestsView(Controller& controller);
+std::string ForestsView(const Controller& controller);
 // The plan in force of one job: every edge with its port, path and part of the data.
 // Errors: kNotFound for no such job.
-Result<std::string> ForestPlanView(Controller& controller, const std::string& name);
+Result<std::string> ForestPlanView(const Controller& controller, const std::string& name);
 
 // What a request to start a job holds: {"name", "ranks": [...], "collective", "bytes", "offload",
-// "transport"}, of which the last four may be absent. Errors: kInvalidArgument.
+// "transport", "user"}, of which the last five may be absent. Errors: kInvalidArgument.
 Result<JobSpec> ParseJobRequest(std::string_view body);
 
 }  // namespace espalier::controller

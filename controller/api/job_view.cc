@@ -15,13 +15,11 @@ using io::JsonWriter;
 
 constexpr Duration kRemembered = std::chrono::minutes(10);
 
-double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 double MeanSeconds(const std::deque<JobRound>& rounds, Duration JobRound::*what) {
   const Duration sum =
       std::accumulate(rounds.begin(), rounds.end(), Duration::zero(),
                       [&](Duration so_far, const JobRound& round) { return so_far + round.*what; });
-  return rounds.empty() ? 0 : Seconds(sum) / static_cast<double>(rounds.size());
+  return rounds.empty() ? 0 : SecondsOf(sum) / static_cast<double>(rounds.size());
 }
 
 void WriteRounds(JsonWriter& json, const State& state, std::uint32_t job, TimePoint now) {
@@ -33,8 +31,8 @@ void WriteRounds(JsonWriter& json, const State& state, std::uint32_t job, TimePo
   json.Key("history").BeginArray();
   for (const JobRound& round : rounds) {
     json.BeginObject();
-    json.Key("seconds").Double(Seconds(round.duration));
-    json.Key("ideal_seconds").Double(Seconds(round.ideal));
+    json.Key("seconds").Double(SecondsOf(round.duration));
+    json.Key("ideal_seconds").Double(SecondsOf(round.ideal));
     json.EndObject();
   }
   json.EndArray();

@@ -40,7 +40,7 @@ class AgentItems : public Items {
 // was given last.
 class FlowWalk {
  public:
-  FlowWalk(State& state, std::size_t agent, std::optional<wire::LocalFlowId> after)
+  FlowWalk(const State& state, std::size_t agent, std::optional<wire::LocalFlowId> after)
       : state_(state), agent_(agent), after_(after) {}
 
   std::optional<FlowSlot> Next() {
@@ -54,7 +54,7 @@ class FlowWalk {
   }
 
  private:
-  State& state_;
+  const State& state_;
   std::size_t agent_;
   std::optional<wire::LocalFlowId> after_;  // of this agent: the last that was given
 };
@@ -68,7 +68,7 @@ class FlowItems : public Items {
   std::optional<Item> Next() override {
     const auto slot = walk_.Next();
     if (!slot) return std::nullopt;
-    State& state = controller_.state();
+    const State& state = controller_.state();
     io::JsonWriter json;
     WriteFlow(json, state, *slot, controller_.Now());
     return Item{state.FlowName(state.flows.At(*slot)), json.Text()};

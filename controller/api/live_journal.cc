@@ -37,7 +37,7 @@ void AppendList(std::string& out, std::string_view key, std::string_view items) 
 
 }  // namespace
 
-LiveJournal::Look::Look(State& state) : slots(state.flows.All()), census(state) {}
+LiveJournal::Look::Look(const State& state) : slots(state.flows.All()), census(state) {}
 
 LiveJournal::LiveJournal(Controller& controller, Metrics& metrics, std::function<void()> on_news)
     : controller_(&controller),
@@ -83,7 +83,7 @@ void LiveJournal::Continue() {
   const bool has_ended = look_->next_slot == look_->slots.size();
   has_ended ? Finish() : LookAtFlows();
   const Duration spent = loop_.Now() - start;
-  slice_seconds_.ObserveSeconds(std::chrono::duration<double>(spent).count());
+  slice_seconds_.ObserveSeconds(SecondsOf(spent));
   look_->spent += spent;
   if (!has_ended) {
     timer_ = loop_.After(Duration::zero(), [this] { Continue(); });
@@ -129,7 +129,7 @@ void LiveJournal::LookAtFlows() {
 }
 
 void LiveJournal::LookAtFlow(FlowSlot slot) {
-  State& state = controller_->state();
+  const State& state = controller_->state();
   look_->census.Count(state, slot);
   const Flow& flow = state.flows.At(slot);
   const std::uint64_t bps = CoarseRate(state.flows.ActivityOf(slot).achieved_bps);
@@ -207,7 +207,7 @@ void LiveJournal::AppendEvents(std::string& out, std::uint64_t since, std::uint6
 }
 
 void LiveJournal::Finish() {
-  State& state = controller_->state();
+  const State& state = controller_->state();
   LookAtLinks();
   LookAtAgents();
   if (!is_current_ || loop_.Now() - summarized_ >= kSummaryInterval) {
@@ -215,7 +215,7 @@ void LiveJournal::Finish() {
     summarized_ = loop_.Now();
   }
   std::string parts;
-  AppendWhole(parts, "status", status_, LiveStatus(state, look_->census, loads_));
+  AppendWhole(parts, "status", status_, LiveStatus(*controller_, look_->census, loads_));
   AppendList(parts, "ended", look_->ended);
   AppendList(parts, "flows", look_->flows);
   AppendList(parts, "rates", look_->rates);

@@ -66,7 +66,7 @@ class LiveJournal {
   };
   // One look through the state, and what it has found so far: the parts of an update.
   struct Look {
-    explicit Look(State& state);
+    explicit Look(const State& state);
     std::vector<FlowSlot> slots;
     std::size_t next_slot = 0;  // of slots
     std::size_t next_flow = 0;  // of the records: those before it are done

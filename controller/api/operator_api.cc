@@ -125,42 +125,44 @@ void AddSafety(HttpResponse& response) {
 template <IntentAction action>
 void ChangeLink(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
                 ActionDone done) {
-  controller.ChangeLink(Query(request, "id"), action, asked, std::move(done));
+  controller.actions().ChangeLink(Query(request, "id"), action, asked, std::move(done));
 }
 
 template <IntentAction action>
 void ChangeNode(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
                 ActionDone done) {
-  controller.ChangeNode(Query(request, "id"), action, asked, std::move(done));
+  controller.actions().ChangeNode(Query(request, "id"), action, asked, std::move(done));
 }
 
 void StartJob(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
               ActionDone done) {
   Result<JobSpec> spec = ParseJobRequest(request.body);
   if (!spec) return done(Propagate(spec));
-  controller.StartJob(std::move(*spec), asked, std::move(done));
+  controller.actions().StartJob(std::move(*spec), asked, std::move(done));
 }
 
 void StopJob(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
              ActionDone done) {
-  controller.StopJob(Query(request, "id"), asked, std::move(done));
+  controller.actions().StopJob(Query(request, "id"), asked, std::move(done));
 }
 
 void ChangeWeight(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
                   ActionDone done) {
   const auto weight = Number(request, "weight");
   if (!weight) return done(tl::unexpected<Error>(weight.error()));
-  controller.ChangeWeight(Query(request, "id"), weight->value_or(0), asked, std::move(done));
+  controller.actions().ChangeWeight(Query(request, "id"), weight->value_or(0), asked,
+                                    std::move(done));
 }
 
 void SetPolicy(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
                ActionDone done) {
-  controller.ChangePolicy(Query(request, "id"), Query(request, "value"), asked, std::move(done));
+  controller.actions().ChangePolicy(Query(request, "id"), Query(request, "value"), asked,
+                                    std::move(done));
 }
 
 void ResetPolicy(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
                  ActionDone done) {
-  controller.ChangePolicy(Query(request, "id"), std::nullopt, asked, std::move(done));
+  controller.actions().ChangePolicy(Query(request, "id"), std::nullopt, asked, std::move(done));
 }
 
 void Recompute(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
@@ -170,14 +172,14 @@ void Recompute(Controller& controller, const HttpRequest& request, const Operato
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   OperatorRequest limited = asked;
   limited.max_moved_bytes = static_cast<std::int64_t>(std::min(bytes->value_or(kMost), kMost));
-  controller.Recompute(std::move(limited), std::move(done));
+  controller.actions().Recompute(std::move(limited), std::move(done));
 }
 
 void RollBack(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
               ActionDone done) {
   const auto revision = Number(request, "to");
   if (!revision) return done(tl::unexpected<Error>(revision.error()));
-  controller.RollBack(*revision, asked, std::move(done));
+  controller.actions().RollBack(*revision, asked, std::move(done));
 }
 
 HttpResponse Alive(OperatorApi&, const HttpRequest&) { return {200, "text/plain", "ok\n", {}, {}}; }
@@ -335,10 +337,10 @@ void OperatorApi::HandleAudit(const HttpRequest& request, io::HttpServer::Respon
   constexpr std::size_t kMostEntries = 1'000;
   const auto since = Number(request, "since");
   if (!since) return respond(Failed(since.error()));
-  controller_.ReadAudit(since->value_or(0), kMostEntries,
-                        [respond = std::move(respond)](const auto& entries) {
-                          respond(entries ? Ok(AuditView(*entries)) : Failed(entries.error()));
-                        });
+  controller_.actions().ReadAudit(
+      since->value_or(0), kMostEntries, [respond = std::move(respond)](const auto& entries) {
+        respond(entries ? Ok(AuditView(*entries)) : Failed(entries.error()));
+      });
 }
 
 void OperatorApi::HandlePost(const HttpRequest& request, io::HttpServer::Respond respond) {

@@ -57,7 +57,8 @@ std::optional<PortKey> KeyOf(const std::string& name) {
                  .destination_qpn = numbers[4]};
 }
 
-std::string WritePair(State& state, const PortKey& key, const std::vector<PortEntry>& entries) {
+std::string WritePair(const State& state, const PortKey& key,
+                      const std::vector<PortEntry>& entries) {
   Trusts trusts;
   std::set<fabric::PathIndex> known;
   for (const PortEntry& entry : entries) {
@@ -88,7 +89,7 @@ std::string WritePair(State& state, const PortKey& key, const std::vector<PortEn
 // their places is counted from the start again; that doubles it each time, so it ends.
 class PairItems : public Items {
  public:
-  PairItems(State& state, std::optional<NodeId> source, std::optional<PortKey> after,
+  PairItems(const State& state, std::optional<NodeId> source, std::optional<PortKey> after,
             std::size_t limit)
       : state_(state), source_(source), after_(after), limit_(limit) {}
 
@@ -146,7 +147,7 @@ class PairItems : public Items {
     if (keys_.size() - 1 > limit_) keys_.erase(std::prev(keys_.end()));
   }
 
-  State& state_;
+  const State& state_;
   const std::optional<NodeId> source_;
   const std::optional<PortKey> after_;
   const std::size_t limit_;
@@ -171,7 +172,7 @@ void ListPathMap(Controller& controller, const Page& page, ListDone done) {
           fmt::format("after: \"{}\" is none that a page before had as \"next\"", page.after)));
     }
   }
-  State& state = controller.state();
+  const State& state = controller.state();
   std::optional<NodeId> source;
   if (!page.source.empty()) {
     // A node that is unknown sends from nowhere.

@@ -29,8 +29,6 @@ std::string_view TrustName(fabric::PortTrust trust) {
   return "?";
 }
 
-double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 std::string TimeOf(const Controller& controller, TimePoint time) {
   return FormatWallTime(controller.WallNow() -
                         std::chrono::duration_cast<WallTime::duration>(controller.Now() - time));
@@ -88,12 +86,14 @@ void WriteMove(JsonWriter& json, const Move& move) {
 
 }  // namespace
 
-std::string StatusView(Controller& controller) {
-  State& state = controller.state();
-  return LiveStatus(state, FlowCensus::Take(state), Summarize(state));
+std::string StatusView(const Controller& controller) {
+  const State& state = controller.state();
+  return LiveStatus(controller, FlowCensus::Take(state), Summarize(state));
 }
 
-std::string LiveStatus(const State& state, const FlowCensus& census, const LoadSummary& loads) {
+std::string LiveStatus(const Controller& controller, const FlowCensus& census,
+                       const LoadSummary& loads) {
+  const State& state = controller.state();
   std::int64_t connected = 0;
   for (std::size_t i = 0; i < state.agents.size(); ++i) {
     connected += state.agents.At(AgentId(static_cast<std::int32_t>(i))).peer ? 1 : 0;
@@ -122,7 +122,7 @@ std::string LiveStatus(const State& state, const FlowCensus& census, const LoadS
   json.Key("failed_nodes").Integer(static_cast<std::int64_t>(state.intents.failed_nodes.size()));
   json.Key("drained_nodes").Integer(static_cast<std::int64_t>(state.intents.drained_nodes.size()));
   json.Key("links_awaiting_operator")
-      .Integer(static_cast<std::int64_t>(state.awaiting_operator.size()));
+      .Integer(static_cast<std::int64_t>(controller.link_health().awaiting_operator().size()));
   json.EndObject();
   return json.Text();
 }
@@ -134,17 +134,17 @@ std::string LiveAgent(const State& state, AgentId id) {
   return json.Text();
 }
 
-std::string AgentView(Controller& controller, AgentId id) {
+std::string AgentView(const Controller& controller, AgentId id) {
   const State& state = controller.state();
   JsonWriter json;
   WriteAgent(json.BeginObject(), state, id);
-  json.Key("silent_seconds").Double(Seconds(controller.Now() - state.agents.At(id).last_heard));
+  json.Key("silent_seconds").Double(SecondsOf(controller.Now() - state.agents.At(id).last_heard));
   json.EndObject();
   return json.Text();
 }
 
-std::string PlanView(Controller& controller, const PlanEntry& entry) {
-  State& state = controller.state();
+std::string PlanView(const Controller& controller, const PlanEntry& entry) {
+  const State& state = controller.state();
   const auto from = state.paths.FindAttachment(entry.source);
   const auto to = state.paths.FindAttachment(entry.destination);
   const auto paths = state.paths.Between(from->leaf, to->leaf);
@@ -177,8 +177,8 @@ std::string LiveEvents(const Controller& controller, std::span<const HistoryEven
   return json.Text();
 }
 
-Result<std::string> ExplainView(Controller& controller, const std::string& name) {
-  State& state = controller.state();
+Result<std::string> ExplainView(const Controller& controller, const std::string& name) {
+  const State& state = controller.state();
   const std::size_t colon = name.rfind(':');
   const auto agent = state.agents.FindByName(name.substr(0, colon));
   std::optional<FlowSlot> slot;
@@ -198,9 +198,7 @@ Result<std::string> ExplainView(Controller& controller, const std::string& name)
   const std::uint16_t port = flow.ways.empty() ? 0 : flow.ways.front().port;
   const auto entry = port != 0 ? state.path_map.Find(flow.key, port) : std::nullopt;
   const auto end = controller.foresight().EndOf(*slot);
-  const auto until = [&](TimePoint time) {
-    return std::chrono::duration<double>(time - controller.Now()).count();
-  };
+  const auto until = [&](TimePoint time) { return SecondsOf(time - controller.Now()); };
   json.Key("ends_known").Bool(end.has_value());
   json.Key("ends_in_seconds").Double(end ? until(end->expected) : 0);
   json.Key("ends_earliest_seconds").Double(end ? until(end->earliest) : 0);
@@ -216,7 +214,7 @@ Result<std::string> ExplainView(Controller& controller, const std::string& name)
       json.Key("via").String(fabric::ViaNames(state.topology, paths[i]));
       json.Key("usable").Bool(fabric::IsUsable(state.topology, paths[i]));
       json.Key("chosen").Bool(std::ranges::any_of(flow.ways, [&](const FlowWay& way) {
-        const auto path = state.PathOf(way);
+        const auto path = state.flow_paths.PathOf(way);
         return path && path->Index() == i;
       }));
       std::int64_t busiest = 0;
@@ -241,7 +239,7 @@ Result<std::string> ExplainView(Controller& controller, const std::string& name)
   return json.Text();
 }
 
-std::string IntentsView(Controller& controller) {
+std::string IntentsView(const Controller& controller) {
   const State& state = controller.state();
   JsonWriter json;
   json.BeginObject();
@@ -272,7 +270,7 @@ std::string IntentsView(Controller& controller) {
   return json.Text();
 }
 
-std::string PoliciesView(Controller& controller) {
+std::string PoliciesView(const Controller& controller) {
   const IntentById& intents = controller.state().intents.policies;
   JsonWriter json;
   json.BeginObject();
@@ -281,8 +279,8 @@ std::string PoliciesView(Controller& controller) {
     const auto set = intents.find(std::string(name));
     json.BeginObject();
     json.Key("policy").String(name);
-    json.Key("value").String(PolicyValue(controller.options(), name));
-    json.Key("configured").String(PolicyValue(controller.configured(), name));
+    json.Key("value").String(PolicyValue(controller.settings().now(), name));
+    json.Key("configured").String(PolicyValue(controller.settings().configured(), name));
     json.Key("set_by").String(set == intents.end() ? "" : set->second.actor);
     json.EndObject();
   }

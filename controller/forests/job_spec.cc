@@ -6,10 +6,13 @@
 #include <set>
 #include <utility>
 
+#include "common/base/local_user.h"
+
 namespace espalier::controller {
 namespace {
 
 constexpr std::size_t kMaxNameBytes = 255;
+constexpr std::string_view kUserWord = "user=";
 
 bool IsName(std::string_view name) {
   if (name.empty() || name.size() > kMaxNameBytes) return false;
@@ -65,15 +68,11 @@ Result<std::vector<fabric::NodeId>> ResolveRanks(const fabric::Topology& topolog
   return nodes;
 }
 
-const std::string& AgentOf(const fabric::Topology& topology, fabric::NodeId rank) {
-  const fabric::Node& node = topology.node(rank);
-  return node.host.empty() ? node.id : node.host;
-}
-
 std::string FormatStoredJob(const StoredJob& job) {
   const JobSpec& spec = job.spec;
   std::string text = fmt::format("{} {} {}{}", forest::CollectiveName(spec.collective), spec.bytes,
                                  spec.offload ? "offload" : "inline", spec.verbs ? " verbs" : "");
+  if (!spec.user.empty()) text += fmt::format(" {}{}", kUserWord, spec.user);
   for (const std::uint16_t port : job.listens) text += fmt::format(" {}", port);
   text += '\n';
   for (const std::string& rank : spec.ranks) text += rank + "\n";
@@ -91,6 +90,11 @@ Result<StoredJob> ParseStoredJob(std::string name, std::string_view text) {
     const std::string_view word = TakeUpTo(' ', head);
     if (word == "verbs" && job.listens.empty()) {
       spec.verbs = true;
+      continue;
+    }
+    if (word.starts_with(kUserWord) && job.listens.empty()) {
+      spec.user = word.substr(kUserWord.size());
+      is_valid = IsLocalUser(spec.user) && is_valid;
       continue;
     }
     std::uint16_t& port = job.listens.emplace_back();

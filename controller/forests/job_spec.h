@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collective/forest/plan.h"
+#include "collective/forest/model/plan.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 
@@ -19,6 +19,8 @@ struct JobSpec {
   std::uint64_t bytes = 0;                                         // of a typical call; 0: not said
   bool offload = false;  // the agents run it, not the programs
   bool verbs = false;    // over RDMA, else TCP
+  // Whose programs get the plans (common/base/local_user.h); empty: not said, whose come first.
+  std::string user;
   bool operator==(const JobSpec&) const = default;
 };
 
@@ -26,8 +28,6 @@ struct JobSpec {
 // unknown nodes, nodes that do not compute, one named twice.
 Result<std::vector<fabric::NodeId>> ResolveRanks(const fabric::Topology& topology,
                                                  const JobSpec& spec);
-// The agent that serves a compute node.
-const std::string& AgentOf(const fabric::Topology& topology, fabric::NodeId rank);
 
 // A job as the store keeps it.
 struct StoredJob {

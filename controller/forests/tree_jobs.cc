@@ -5,50 +5,40 @@
 #include <algorithm>
 #include <utility>
 
-#include "controller/routing/assignment.h"
+#include "controller/forests/residual_capacity.h"
 
 namespace espalier::controller {
 namespace {
 
-// Parts that a link is shared out in: finer ones make forests of more trees for little.
-constexpr std::int64_t kShares = 12;
+// Versions grow from plan to plan and from controller to controller, and ranks agree on them as
+// integers of 64 bits with a sign: there is room for 2^38 epochs, of which an agent can take 2^20 a
+// start at most, and for 2^24 plans in each. They begin above those of earlier releases, which were
+// 2^32 an epoch, as long as there had been fewer than 2^20 starts.
+std::uint64_t PlanVersion(std::uint64_t epoch, std::uint64_t plan) {
+  constexpr std::uint64_t kFirst = std::uint64_t{1} << 52U;
+  constexpr std::uint64_t kPlanBits = 24;
+  return kFirst + (epoch << kPlanBits) + plan;
+}
 
 }  // namespace
-
-std::string_view JobStatusName(JobStatus status) {
-  switch (status) {
-    case JobStatus::kPlanning:
-      return "PLANNING";
-    case JobStatus::kLearning:
-      return "LEARNING";
-    case JobStatus::kPushing:
-      return "PUSHING";
-    case JobStatus::kReady:
-      return "READY";
-    case JobStatus::kStuck:
-      return "STUCK";
-  }
-  return "?";
-}
 
 TreeJobs::TreeJobs(State& state, PathLearner& learner, FailurePlans& failure_plans,
                    const ControllerOptions& options, EventLoop& loop,
                    std::function<void()> request_turn, Metrics& metrics)
     : state_(state),
-      learner_(learner),
       failure_plans_(failure_plans),
       options_(options),
       loop_(loop),
       request_turn_(std::move(request_turn)),
-      ready_(metrics),
+      ports_(state, learner, options, loop),
+      edge_flows_(state, ports_, loop),
+      failures_(state, failure_plans, jobs_, options, loop, metrics),
       forests_(metrics.MakeCounter("espalier_controller_forests_total",
                                    "Forests that were made for jobs")),
       dropped_(metrics.MakeCounter("espalier_controller_forests_dropped_total",
                                    "Forests that a change overtook while they were made")),
       forest_seconds_(metrics.MakeLatency("espalier_controller_forest_seconds",
                                           "Until a forest and its program were made")),
-      made_ahead_(metrics.MakeCounter("espalier_forest_failure_plans_made_total",
-                                      "Forests made ahead for the failure of a link or switch")),
       ready_hits_(metrics.MakeCounter("espalier_forest_failure_plan_hits_total",
                                       "Plans of jobs that broke when a forest was ready")),
       ready_misses_(metrics.MakeCounter("espalier_forest_failure_plan_misses_total",
@@ -58,7 +48,6 @@ TreeJobs::TreeJobs(State& state, PathLearner& learner, FailurePlans& failure_pla
           "From the failure under a job's plan until its new one was handed out")) {}
 
 TreeJobs::~TreeJobs() {
-  StopAhead();
   for (const auto& [name, job] : jobs_) {
     if (job.planning) job.planning->store(true);
   }
@@ -74,14 +63,16 @@ Result<void> TreeJobs::Check(const JobSpec& spec) const {
                             same ? "" : ", with other ranks or options (stop it first)"));
   }
   for (std::size_t i = 0; i < ranks->size(); ++i) {
-    const std::string& name = AgentOf(state_.topology, (*ranks)[i]);
+    const std::string& name = fabric::HostOf(state_.topology.node((*ranks)[i]));
     const auto id = state_.agents.FindByName(name);
     if (!id || !state_.agents.At(*id).peer) {
       return Fail(ErrorCode::kFailedPrecondition,
                   fmt::format("rank {} ({}): agent {} is not connected", i, spec.ranks[i], name));
     }
-    const std::pair<const char*, bool> features[] = {
-        {"collective", true}, {"offload", spec.offload}, {"verbs", spec.verbs}};
+    const std::pair<const char*, bool> features[] = {{"collective", true},
+                                                     {"offload", spec.offload},
+                                                     {"verbs", spec.verbs},
+                                                     {"job_user", !spec.user.empty()}};
     for (const auto& [feature, is_needed] : features) {
       if (!is_needed || state_.agents.At(*id).Has(feature)) continue;
       return Fail(ErrorCode::kFailedPrecondition,
@@ -93,22 +84,15 @@ Result<void> TreeJobs::Check(const JobSpec& spec) const {
   return {};
 }
 
-void TreeJobs::Run(std::function<void()> work, std::function<void()> done) {
-  if (options_.background) return options_.background(std::move(work), std::move(done));
-  loop_.Post([work = std::move(work), done = std::move(done)] {
-    work();
-    done();
-  });
-}
-
 void TreeJobs::Prepare(const JobSpec& spec, std::function<void(Result<void>)> done) {
   auto ranks = ResolveRanks(state_.topology, spec);
   if (!ranks) return done(Propagate(ranks));
-  StopAhead();
+  failures_.Stop();
   const auto request =
       std::make_shared<const ForestRequest>(MakeRequest(spec, std::move(*ranks), nullptr));
   const auto result = std::make_shared<std::optional<Result<JobForest>>>();
-  Run([request, result] { *result = BuildJobForest(*request); },
+  RunAside(
+      options_, loop_, [request, result] { *result = BuildJobForest(*request); },
       [this, spec, request, result, done = std::move(done)] {
         forests_.Add();
         if (!**result) return done(tl::unexpected<Error>((*result)->error()));
@@ -137,113 +121,59 @@ void TreeJobs::Apply(const IntentById& intents) {
   }
   for (const auto& [name, intent] : intents) {
     if (jobs_.contains(name)) continue;
-    auto stored = ParseStoredJob(name, intent.detail);
-    if (!stored) {
-      state_.history.Record(loop_.Now(), "job_unreadable", stored.error().message);
-      continue;
-    }
-    TreeJob& job = jobs_.try_emplace(name, TreeJob{.key = KeyOfJob(name, intent)}).first->second;
-    job.spec = std::move(stored->spec);
-    job.listens = std::move(stored->listens);
-    auto ranks = ResolveRanks(state_.topology, job.spec);
-    if (!ranks) {  // the topology is another than it was
-      job.problem = ranks.error().message;
-      continue;
-    }
-    job.ranks = std::move(*ranks);
-    if (prepared_ && prepared_->spec == job.spec &&
-        prepared_->version == state_.topology.version()) {
-      Begin(job, prepared_->forest, PlanOrigin::kReactive);
-    } else {
-      Plan(job);
-    }
+    Start(name, intent);
   }
   prepared_.reset();
 }
 
-AgentId TreeJobs::AgentOfRank(const TreeJob& job, std::size_t rank) const {
-  return state_.agents.Intern(AgentOf(state_.topology, job.ranks[rank]));
+void TreeJobs::Start(const std::string& name, const Intent& intent) {
+  auto stored = ParseStoredJob(name, intent.detail);
+  if (!stored) {
+    state_.history.Record(loop_.Now(), "job_unreadable", stored.error().message);
+    return;
+  }
+  TreeJob& job = jobs_.try_emplace(name, TreeJob{.key = KeyOfJob(name, intent)}).first->second;
+  job.spec = std::move(stored->spec);
+  job.listens = std::move(stored->listens);
+  auto ranks = ResolveRanks(state_.topology, job.spec);
+  if (!ranks) {  // the topology is another than it was
+    job.problem = ranks.error().message;
+    return;
+  }
+  job.ranks = std::move(*ranks);
+  if (prepared_ && prepared_->spec == job.spec && prepared_->version == state_.topology.version()) {
+    Begin(job, prepared_->forest, PlanOrigin::kReactive);
+  } else {
+    Plan(job);
+  }
 }
 
 ForestRequest TreeJobs::MakeRequest(const JobSpec& spec, std::vector<fabric::NodeId> ranks,
                                     const TreeJob* job) const {
   return {.topology = std::make_shared<const fabric::Topology>(state_.topology),
-          .available = WhatOthersLeave(job),
+          .available = ResidualCapacity(state_, failure_plans_, job),
           .name = spec.name,
           .collective = spec.collective,
           .ranks = std::move(ranks)};
 }
 
-// As if the job were one more flow on each link: what is there leaves it rate / (1 + load).
-std::vector<BitsPerSecond> TreeJobs::WhatOthersLeave(
-    const TreeJob* job, std::optional<FailurePlans::Element> failed) const {
-  std::vector<std::int64_t> units(2 * state_.topology.links().size());
-  for (const FlowSlot slot : state_.flows.All()) {
-    const Flow& flow = state_.flows.At(slot);
-    if (flow.tree_load == 0 && state_.HasPaths(flow)) {
-      for (const auto& [nic, sends] :
-           {std::pair(flow.key.source, true), std::pair(flow.key.destination, false)}) {
-        fabric::DirectedLink link = state_.paths.FindAttachment(nic)->uplink;
-        if (!sends) link.forward = !link.forward;
-        units[link.Index()] += kLoadUnit;
-      }
-    }
-  }
-  const std::vector<std::int64_t> loads = state_.live.Loads();
-  for (std::size_t i = 0; i < loads.size(); ++i) units[i] += loads[i];
-  if (job != nullptr && job->in_force) {
-    for (const FlowSlot slot : job->in_force->flows) {
-      const Flow& flow = state_.flows.At(slot);
-      for (const auto hop : state_.PathsOf(flow)[flow.ways[0].port_path.Index()].hops) {
-        units[hop.Index()] -= flow.tree_load;
-      }
-    }
-  }
-  if (failed) {
-    failure_plans_.ForEachEscape(
-        *failed, [&](LivePaths::Way way, std::int32_t from, std::int32_t to) {
-          const Flow& flow = state_.flows.At(state_.owners[way].slot);
-          const auto share = kLoadUnit / static_cast<std::int64_t>(flow.ways.size());
-          const auto paths = state_.PathsOf(flow);
-          for (const auto hop : paths[static_cast<std::size_t>(from)].hops) {
-            units[hop.Index()] -= share;
-          }
-          for (const auto hop : paths[static_cast<std::size_t>(to)].hops) {
-            units[hop.Index()] += share;
-          }
-        });
-  }
-  if (std::all_of(units.begin(), units.end(), [](std::int64_t load) { return load == 0; })) {
-    return {};
-  }
-  std::vector<BitsPerSecond> available(units.size());
-  for (std::size_t i = 0; i < units.size(); ++i) {
-    const std::int64_t rate =
-        state_.topology.link(fabric::DirectedLink::FromIndex(i).link).rate.value;
-    const double load = static_cast<double>(units[i]) / static_cast<double>(kLoadUnit) *
-                        static_cast<double>(state_.view.unit_bps()) / static_cast<double>(rate);
-    const auto shares = static_cast<std::int64_t>(static_cast<double>(kShares) / (1 + load) + 1e-9);
-    available[i].value = units[i] <= 0 ? rate : rate / kShares * std::max<std::int64_t>(shares, 1);
-  }
-  return available;
-}
-
 void TreeJobs::Plan(TreeJob& job) {
-  StopAhead();
+  failures_.Stop();
   if (job.planning) job.planning->store(true);
   job.planning = std::make_shared<std::atomic<bool>>(false);
   const auto request =
       std::make_shared<const ForestRequest>(MakeRequest(job.spec, job.ranks, &job));
   const auto result = std::make_shared<std::optional<Result<JobForest>>>();
   const TimePoint start = loop_.Now();
-  Run(
+  RunAside(
+      options_, loop_,
       [request, result, cancelled = job.planning] {
         *result = BuildJobForest(
             *request, {.cancelled = [&] { return cancelled->load(); }, .progress = nullptr});
       },
       [this, name = job.spec.name, planning = job.planning, result, start] {
         forests_.Add();
-        forest_seconds_.ObserveSeconds(std::chrono::duration<double>(loop_.Now() - start).count());
+        forest_seconds_.ObserveSeconds(SecondsOf(loop_.Now() - start));
         TakeForest(name, planning, std::move(**result));
       });
 }
@@ -266,7 +196,7 @@ void TreeJobs::TakeForest(const std::string& name,
     return;
   }
   if (job.in_force && *job.in_force->forest == *forest) {
-    if (job.next) DropPorts(*job.next);
+    if (job.next) ports_.Drop(*job.next);
     job.next.reset();
     return;
   }
@@ -281,44 +211,142 @@ std::size_t TreeJobs::PlanAllAnew() {
   return jobs_.size();
 }
 
-const fabric::Path& TreeJobs::PathOf(const TreeEdge::Crossing& crossing) const {
-  return state_.paths.Between(crossing.source_leaf,
-                              crossing.destination_leaf)[crossing.path.Index()];
+void TreeJobs::Begin(TreeJob& job, std::shared_ptr<const JobForest> forest, PlanOrigin origin) {
+  std::vector<std::uint16_t> listens = job.listens;
+  if (listens.empty()) {
+    listens = job.in_force ? job.in_force->listens : ChooseListenPorts(job.spec);
+  }
+  if (job.next) ports_.Drop(*job.next);
+  job.next.reset();
+  job.next = MakeJobPlan(state_, job, std::move(forest), std::move(listens), origin);
+  ChoosePorts(job);
+  request_turn_();
 }
 
-bool TreeJobs::IsUsable(const JobPlan& plan) const {
-  return std::all_of(plan.forest->edges.begin(), plan.forest->edges.end(), [&](const auto& edge) {
-    return !edge.crossing || fabric::IsUsable(state_.topology, PathOf(*edge.crossing));
-  });
+void TreeJobs::ChoosePorts(TreeJob& job) {
+  if (ports_.Choose(*job.next)) PutInForce(job);
 }
 
-bool TreeJobs::IsAlive(const JobPlan& plan) const {
-  return std::all_of(plan.forest->edges.begin(), plan.forest->edges.end(), [&](const auto& edge) {
-    return !edge.crossing || fabric::IsAlive(state_.topology, PathOf(*edge.crossing));
-  });
+void TreeJobs::PutInForce(TreeJob& job) {
+  job.next->replaces_dead =
+      job.in_force && (job.in_force->loses_answers || !IsAlive(state_, *job.in_force));
+  TakeOutOfForce(job);
+  job.in_force = std::move(job.next);
+  job.next.reset();
+  job.in_force->version = PlanVersion(state_.epoch, ++plans_made_);
+  edge_flows_.Open(job);
+  DeliverPlans(state_, job);
+  failures_.Follow(job.spec.name, *job.in_force);
+  if (job.broken_since && IsUsable(state_, *job.in_force)) {
+    repair_seconds_.ObserveSeconds(SecondsOf(loop_.Now() - *job.broken_since));
+    job.broken_since.reset();
+  }
+  state_.history.RecordOf(
+      "jobs", loop_.Now(), "job_planned",
+      fmt::format("job={} plan={} origin={} edges={} crossing={} algbw_gbps={:.6g}", job.spec.name,
+                  job.in_force->version, PlanOriginName(job.in_force->origin),
+                  job.in_force->forest->edges.size(), job.in_force->flows.size(),
+                  job.in_force->forest->algbw_gbps));
+  request_turn_();
+}
+
+void TreeJobs::TakeOutOfForce(TreeJob& job) {
+  if (!job.in_force) return;
+  edge_flows_.Close(*job.in_force);
+  ports_.Drop(*job.in_force);
+  job.in_force.reset();
+}
+
+void TreeJobs::End(TreeJob& job) {
+  failures_.Forget(job.spec.name);
+  if (job.planning) job.planning->store(true);
+  if (job.next) ports_.Drop(*job.next);
+  EndPlans(state_, job);
+  TakeOutOfForce(job);
+  request_turn_();
+}
+
+void TreeJobs::ReplacePorts(TreeJob& job, std::string_view why) {
+  state_.history.RecordOf("jobs", loop_.Now(), std::string(why),
+                          fmt::format("job={}", job.spec.name));
+  job.next =
+      MakeJobPlan(state_, job, job.in_force->forest, job.in_force->listens, job.in_force->origin);
+}
+
+// A plan whose ways back meet a dead link is to get other ports.
+void TreeJobs::LookBack(TreeJob& job, bool& has_asked) {
+  JobPlan& plan = *job.in_force;
+  const bool waits = ports_.LookBack(plan);
+  has_asked = has_asked || waits || plan.loses_answers;
+  if (!plan.loses_answers || job.next || job.planning) return;  // a next one comes with other ports
+  ReplacePorts(job, "job_answers_lost");
+  ChoosePorts(job);
 }
 
 void TreeJobs::HandleFindings() {
-  bool asked = false;
+  bool has_asked = false;
   for (auto& [name, job] : jobs_) {
-    if (!job.next && job.in_force && LeadsElsewhere(*job.in_force)) {
-      state_.history.RecordOf("jobs", loop_.Now(), "job_port_remapped",
-                              fmt::format("job={}", name));
-      job.next = NewPlan(job, job.in_force->forest, job.in_force->listens, job.in_force->origin);
+    if (!job.next && job.in_force && ports_.LeadsElsewhere(*job.in_force)) {
+      ReplacePorts(job, "job_port_remapped");
     }
-    if (job.in_force && !job.in_force->asked_back.empty()) asked = LookBack(job) || asked;
+    if (job.in_force && !job.in_force->asked_back.empty()) LookBack(job, has_asked);
     if (!job.next) continue;
     ChoosePorts(job);
-    asked = true;
+    has_asked = true;
   }
-  if (asked) request_turn_();
+  if (has_asked) request_turn_();
+}
+
+void TreeJobs::HandleLinkChange(std::span<const fabric::LinkId> changed) {
+  failures_.Stop();
+  std::vector<Repair> repairs;  // all are looked at before any has an effect
+  std::vector<TreeJob*> others;
+  const auto failed = failures_.FailedElement(changed);
+  for (auto& [name, job] : jobs_) {
+    const bool breaks = (job.in_force && !IsUsable(state_, *job.in_force)) ||
+                        (job.next && !IsUsable(state_, *job.next));
+    const bool may_help = !job.problem.empty() && !job.ranks.empty();
+    if (!breaks && !may_help && !job.planning) continue;
+    if (breaks && !job.broken_since) job.broken_since = loop_.Now();
+    const ReadyForest* ready = breaks ? failures_.Find(name, changed, failed) : nullptr;
+    if (breaks) (ready != nullptr ? ready_hits_ : ready_misses_).Add();
+    if (ready == nullptr) {
+      others.push_back(&job);
+    } else {
+      repairs.push_back(
+          {&job, ready->forest,
+           DigestOf(ResidualCapacity(state_, failure_plans_, &job)) == ready->others});
+    }
+  }
+  for (const Repair& repair : repairs) {
+    TreeJob& job = *repair.job;
+    if (job.planning) job.planning->store(true);
+    job.planning.reset();
+    job.problem.clear();
+    Begin(job, repair.forest, PlanOrigin::kFailure);
+    // Other flows leave something else than was thought: this will do until there is a better one.
+    if (!repair.is_exact) Plan(job);
+  }
+  for (TreeJob* job : others) Plan(*job);
+  for (auto& [name, job] : jobs_) {
+    if (!job.in_force || job.in_force->verbs) continue;
+    job.in_force->asked_back.assign(job.in_force->ports.size(), false);
+    bool has_asked = false;
+    LookBack(job, has_asked);
+    if (has_asked) request_turn_();
+  }
+}
+
+void TreeJobs::PassTime(TimePoint now) {
+  ports_.ReleaseRested(now);
+  failures_.Request();
 }
 
 Result<void> TreeJobs::HandleReport(AgentId agent, const wire::CollectiveReport& report) {
   const auto found = jobs_.find(report.job);
   if (found == jobs_.end()) return {};  // it has ended
   TreeJob& job = found->second;
-  if (report.rank >= job.ranks.size() || AgentOfRank(job, report.rank) != agent) {
+  if (report.rank >= job.ranks.size() || AgentOfRank(state_, job, report.rank) != agent) {
     return Fail(ErrorCode::kInvalidArgument, "the rank is another agent's");
   }
   if (!report.error.empty()) {
@@ -335,23 +363,11 @@ Result<void> TreeJobs::HandleReport(AgentId agent, const wire::CollectiveReport&
   return {};
 }
 
-std::vector<std::uint32_t> TreeJobs::UnacknowledgedRanks(const TreeJob& job) const {
-  std::vector<std::uint32_t> ranks;
-  for (std::uint32_t rank = 0; rank < job.ranks.size(); ++rank) {
-    const Agent& agent = state_.agents.At(AgentOfRank(job, rank));
-    const auto held = agent.plans.find({job.spec.name, rank});
-    const bool acknowledged = held != agent.plans.end() && held->second.generation != 0 &&
-                              held->second.generation <= agent.acked_generation;
-    if (!acknowledged) ranks.push_back(rank);
-  }
-  return ranks;
-}
-
 JobStatus TreeJobs::StatusOf(const TreeJob& job) const {
   if (!job.problem.empty()) return JobStatus::kStuck;
   if (job.planning) return JobStatus::kPlanning;
   if (job.next || !job.in_force) return JobStatus::kLearning;
-  return UnacknowledgedRanks(job).empty() ? JobStatus::kReady : JobStatus::kPushing;
+  return UnacknowledgedRanks(state_, job).empty() ? JobStatus::kReady : JobStatus::kPushing;
 }
 
 }  // namespace espalier::controller

@@ -251,7 +251,7 @@ PathLearner::Order PathLearner::MakeOrder(const PortKey& key, KeyState& state, S
   wire::ProbeOrder& wire_order = order.order;
   wire_order.source_ports = NextPorts(key, state, limit);
   if (ttls.empty() || wire_order.source_ports.empty()) return order;
-  wire_order.order = next_order_++;
+  wire_order.order = numbers_.Next();
   wire_order.source = topology_.node(key.source).addresses.front();
   wire_order.destination = topology_.node(key.destination).addresses.front();
   wire_order.destination_port = key.destination_port;

@@ -16,6 +16,7 @@
 #include "common/fabric/paths.h"
 #include "controller/paths/port_doubts.h"
 #include "controller/paths/port_models.h"
+#include "controller/paths/probe_orders.h"
 #include "proto/messages.h"
 
 namespace espalier::controller {
@@ -169,7 +170,7 @@ class PathLearner {
   std::map<fabric::NodeId, SourceState> sources_;
   std::set<fabric::NodeId> waiting_;  // sources whose queues are not empty: few of many
   std::map<std::uint64_t, OpenOrder> orders_;
-  std::uint64_t next_order_ = 1;
+  ProbeNumbers numbers_{ProbeOwner::kPathLearner};
   std::uint64_t probes_ordered_ = 0;
 };
 

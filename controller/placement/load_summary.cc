@@ -27,12 +27,12 @@ Elephants DescribeElephants(const State& state, std::span<const FlowSlot> slots)
   return elephants;
 }
 
-Assignment CurrentPaths(State& state, const Elephants& elephants) {
+Assignment CurrentPaths(const State& state, const Elephants& elephants) {
   Assignment assignment;
   assignment.first.push_back(0);
   for (const FlowSlot slot : elephants.slots) {
     for (const FlowWay& way : state.flows.At(slot).ways) {
-      const auto path = state.PathOf(way);
+      const auto path = state.flow_paths.PathOf(way);
       assignment.paths.push_back(path ? path->value() : kNoPath);
     }
     assignment.first.push_back(static_cast<std::uint32_t>(assignment.paths.size()));
@@ -42,7 +42,7 @@ Assignment CurrentPaths(State& state, const Elephants& elephants) {
   return assignment;
 }
 
-LoadSummary Summarize(State& state) {
+LoadSummary Summarize(const State& state) {
   std::vector<FlowSlot> slots = state.flows.All();
   std::erase_if(slots, [&](FlowSlot slot) { return !state.HasPaths(state.flows.At(slot)); });
   const Elephants elephants = DescribeElephants(state, slots);

@@ -16,7 +16,7 @@ struct Elephants {
 // Of these flows, those that cross the fabric; the order is kept. O(flows).
 Elephants DescribeElephants(const State& state, std::span<const FlowSlot> slots);
 // The paths that they have now, with their maximum load; lower_bound is left alone.
-Assignment CurrentPaths(State& state, const Elephants& elephants);
+Assignment CurrentPaths(const State& state, const Elephants& elephants);
 
 // How well the flows that have paths are spread.
 struct LoadSummary {
@@ -26,6 +26,6 @@ struct LoadSummary {
   bool IsOptimal() const { return max_load <= lower_bound; }
 };
 // Of all flows as they are now. O(flows + links): for views and operators, not for every flow.
-LoadSummary Summarize(State& state);
+LoadSummary Summarize(const State& state);
 
 }  // namespace espalier::controller

@@ -15,7 +15,8 @@ bool IsWorthTelling(std::uint64_t before, std::uint64_t now) {
 }  // namespace
 
 void RatePlanner::Update() {
-  if (std::exchange(seen_changes_, state_.path_changes) == state_.path_changes) return;
+  if (std::exchange(seen_changes_, state_.flow_paths.changes()) == state_.flow_paths.changes())
+    return;
   std::vector<FlowSlot> slots = state_.flows.All();
   std::erase_if(slots, [&](FlowSlot slot) { return !state_.HasPaths(state_.flows.At(slot)); });
   const Elephants elephants = DescribeElephants(state_, slots);
@@ -26,14 +27,14 @@ void RatePlanner::Update() {
     const auto rate = static_cast<std::uint64_t>(rates[i]);
     if (!IsWorthTelling(flow.max_rate_bps, rate)) continue;
     flow.max_rate_bps = rate;
-    state_.MarkDirty(flow);
+    state_.pushes.MarkFlow(elephants.slots[i]);
   }
 }
 
 void RatePlanner::LiftLimits() {
   for (const FlowSlot slot : state_.flows.All()) {
     Flow& flow = state_.flows.At(slot);
-    if (std::exchange(flow.max_rate_bps, 0) != 0) state_.MarkDirty(flow);
+    if (std::exchange(flow.max_rate_bps, 0) != 0) state_.pushes.MarkFlow(slot);
   }
   seen_changes_ = 0;
 }

@@ -41,13 +41,12 @@ FailurePlans::FailurePlans(State& state, PathLearner& learner, Metrics& metrics,
 std::vector<LivePaths::Way> FailurePlans::WaysOver(Element element) const {
   std::vector<LivePaths::Way> ways;
   for (const std::uint32_t link : links_of_[element]) {
-    const auto on_link = state_.live.WaysOn(link);
+    const auto on_link = state_.flow_paths.live().WaysOn(link);
     ways.insert(ways.end(), on_link.begin(), on_link.end());
   }
   // Edges of forests do not go around: their forest is made anew.
-  std::erase_if(ways, [&](LivePaths::Way way) {
-    return state_.flows.At(state_.owners[way].slot).tree_load != 0;
-  });
+  std::erase_if(
+      ways, [&](LivePaths::Way way) { return !state_.flow_paths.OwnerOf(way).slot.has_value(); });
   std::sort(ways.begin(), ways.end());
   ways.erase(std::unique(ways.begin(), ways.end()), ways.end());
   return ways;
@@ -56,14 +55,14 @@ std::vector<LivePaths::Way> FailurePlans::WaysOver(Element element) const {
 std::int64_t FailurePlans::LoadOf(Element element) const {
   std::int64_t units = 0;
   for (const std::uint32_t link : links_of_[element]) {
-    units += static_cast<std::int64_t>(state_.live.WaysOn(link).size());
+    units += static_cast<std::int64_t>(state_.flow_paths.live().WaysOn(link).size());
   }
   return units;
 }
 
 bool FailurePlans::IsFresh(Element element) const {
   const Plan& plan = plans_[element];
-  return plan.changes == state_.path_changes && plan.version == state_.topology.version();
+  return plan.changes == state_.flow_paths.changes() && plan.version == state_.topology.version();
 }
 
 void FailurePlans::Clear(Element element) {
@@ -72,7 +71,7 @@ void FailurePlans::Clear(Element element) {
 }
 
 void FailurePlans::PutInOrder() {
-  ordered_changes_ = state_.path_changes;
+  ordered_changes_ = state_.flow_paths.changes();
   ordered_version_ = state_.topology.version();
   order_.clear();
   std::vector<std::pair<std::int64_t, Element>> loaded;
@@ -103,7 +102,8 @@ void FailurePlans::PutInOrder() {
 
 bool FailurePlans::RefreshNext(std::size_t most_ways) {
   if (!draft_ && order_.empty()) {
-    if (ordered_changes_ == state_.path_changes && ordered_version_ == state_.topology.version()) {
+    if (ordered_changes_ == state_.flow_paths.changes() &&
+        ordered_version_ == state_.topology.version()) {
       return false;
     }
     PutInOrder();
@@ -152,7 +152,8 @@ std::int32_t FailurePlans::ChoosePath(Element element, const Flow& flow, std::in
     if (!Avoids(element, hops_) || !state_.view.IsUsable(hops_)) continue;
     double busiest = 0;
     for (const std::uint32_t link : hops_) {
-      const auto units = static_cast<double>(state_.live.LoadOf(link) + extra_[link] + share);
+      const auto units =
+          static_cast<double>(state_.flow_paths.live().LoadOf(link) + extra_[link] + share);
       busiest = std::max(busiest, units / static_cast<double>(state_.view.capacities()[link]));
     }
     if (best == kNoPath || busiest < least) {
@@ -165,7 +166,7 @@ std::int32_t FailurePlans::ChoosePath(Element element, const Flow& flow, std::in
 
 void FailurePlans::Begin(Element element) {
   Plan& before = plans_[element];
-  Plan plan{.changes = state_.path_changes,
+  Plan plan{.changes = state_.flow_paths.changes(),
             .version = state_.topology.version(),
             .retractions = state_.path_map.retractions()};
   const std::vector<LivePaths::Way> ways = WaysOver(element);
@@ -176,8 +177,8 @@ void FailurePlans::Begin(Element element) {
     return;
   }
   for (const LivePaths::Way way : ways) {
-    const std::int32_t path = state_.live.PathOf(way);
-    const Flow& flow = state_.flows.At(state_.owners[way].slot);
+    const std::int32_t path = state_.flow_paths.live().PathOf(way);
+    const Flow& flow = state_.flows.At(state_.flow_paths.FlowOf(way));
     plan.entries.push_back({way, path, kNoPath, 0, 0});
     AddLoad(flow, path, -1);
   }
@@ -189,8 +190,11 @@ std::size_t FailurePlans::GoOn(std::size_t most_ways) {
   const std::size_t begin = draft_->next;
   const std::size_t end = std::min(entries.size(), begin + most_ways);
   for (Entry& entry : std::span(entries).subspan(begin, end - begin)) {
-    if (state_.live.PathOf(entry.way) != entry.from) continue;  // it has ended or moved meanwhile
-    const Flow& flow = state_.flows.At(state_.owners[entry.way].slot);
+    // It has ended or moved meanwhile, or its number stands for a reservation.
+    const bool is_there = state_.flow_paths.OwnerOf(entry.way).slot &&
+                          state_.flow_paths.live().PathOf(entry.way) == entry.from;
+    if (!is_there) continue;
+    const Flow& flow = state_.flows.At(state_.flow_paths.FlowOf(entry.way));
     const std::int64_t share = kLoadUnit / static_cast<std::int64_t>(flow.ways.size());
     entry.flow = FlowTag(flow);
     entry.to = ChoosePath(draft_->element, flow, share);
@@ -226,7 +230,7 @@ std::uint16_t FailurePlans::PortFor(const Entry& entry, const Flow& flow) {
     const Entry& known = before.entries[next];
     const bool is_same = known.way == entry.way && known.to == entry.to &&
                          known.flow == entry.flow && before.retractions == draft_->plan.retractions;
-    if (is_same && known.port != 0 && !state_.ports.IsTaken(flow.key, known.port)) {
+    if (is_same && known.port != 0 && !state_.flow_paths.ports().IsTaken(flow.key, known.port)) {
       return known.port;
     }
   }
@@ -236,8 +240,8 @@ std::uint16_t FailurePlans::PortFor(const Entry& entry, const Flow& flow) {
 std::uint16_t FailurePlans::AskForPort(const Flow& flow, std::int32_t path) {
   const fabric::PathIndex index(path);
   const auto choose = [&] {
-    const auto entry =
-        ChoosePort(state_.path_map, flow.key, index, state_.ports, PortNeed::kUrgent, 0);
+    const auto entry = ChoosePort(state_.path_map, flow.key, index, state_.flow_paths.ports(),
+                                  PortNeed::kUrgent, 0);
     return entry ? entry->port : std::uint16_t{0};
   };
   const std::uint16_t port = choose();
@@ -263,9 +267,11 @@ std::optional<FailurePlans::Escape> FailurePlans::EscapeFor(Element element, Liv
       entries.begin(), entries.end(), way,
       [](const Entry& entry, LivePaths::Way wanted) { return entry.way < wanted; });
   if (found == entries.end() || found->way != way) return std::nullopt;
-  if (found->to == kNoPath || found->from != state_.live.PathOf(way)) return std::nullopt;
+  if (found->to == kNoPath || found->from != state_.flow_paths.live().PathOf(way))
+    return std::nullopt;
   // The number may stand for another flow by now: then its path index may mean other links.
-  const Flow& flow = state_.flows.At(state_.owners[way].slot);
+  if (!state_.flow_paths.OwnerOf(way).slot) return std::nullopt;
+  const Flow& flow = state_.flows.At(state_.flow_paths.FlowOf(way));
   if (found->flow != FlowTag(flow)) return std::nullopt;
   if (static_cast<std::size_t>(found->to) >= state_.PathsOf(flow).size()) return std::nullopt;
   hops_.clear();

@@ -31,8 +31,6 @@ std::uint64_t Hash(const fabric::PortKey& key) {
                          key.protocol, 0);
 }
 
-double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 }  // namespace
 
 Foresight::Foresight(State& state, PathLearner& learner, const ControllerOptions& options,
@@ -127,7 +125,7 @@ void Foresight::Learn(FlowSlot slot, TimePoint now) {
   known.is_expected = job->learner.HandleStart(known.key, remaining, now);
   (known.is_expected ? expected_ : unexpected_).Add();
   if (next.expected && job->learner.StartsOf(next.set) > starts) {
-    start_error_.ObserveSeconds(std::abs(Seconds(now - *next.expected)));
+    start_error_.ObserveSeconds(std::abs(SecondsOf(now - *next.expected)));
   }
   job->templates[known.key] = {.port_key = flow.key,
                                .source_leaf = flow.source_leaf,
@@ -150,8 +148,7 @@ Result<std::size_t> Foresight::Declare(const Schedule& schedule, TimePoint now) 
     }
   }
   const auto agent_of = [&](fabric::NodeId nic) {
-    const fabric::Node& node = state_.topology.node(nic);
-    return state_.agents.Intern(node.host.empty() ? node.id : node.host);
+    return state_.agents.Intern(fabric::HostOf(state_.topology.node(nic)));
   };
   const std::uint32_t number =
       state_.flows.JobIndex(schedule.job, agent_of(schedule.flows.front().first));
@@ -189,7 +186,7 @@ void Foresight::NoteSwitch(Job& job, TimePoint now) {
 
 void Foresight::HandleEnd(FlowSlot slot, TimePoint now) {
   if (const auto forecast = ends_.Of(slot.value())) {
-    end_error_.ObserveSeconds(std::abs(Seconds(now - forecast->expected)));
+    end_error_.ObserveSeconds(std::abs(SecondsOf(now - forecast->expected)));
   }
   ends_.End(slot.value());
   if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) return;
@@ -225,10 +222,10 @@ double Foresight::PlannedRate(const Flow& flow) {
   double rate = 0;
   const double share = static_cast<double>(kLoadUnit) / static_cast<double>(flow.ways.size());
   for (const FlowWay& way : flow.ways) {
-    if (!way.way || state_.live.PathOf(*way.way) < 0) return 0;
+    if (!way.way || state_.flow_paths.live().PathOf(*way.way) < 0) return 0;
     double of_way = static_cast<double>(state_.view.unit_bps());
-    for (const std::uint32_t link : state_.live.LinksOf(*way.way)) {
-      const auto load = static_cast<double>(state_.live.LoadOf(link));
+    for (const std::uint32_t link : state_.flow_paths.live().LinksOf(*way.way)) {
+      const auto load = static_cast<double>(state_.flow_paths.live().LoadOf(link));
       const auto capacity = static_cast<double>(state_.view.capacities()[link]);
       of_way = std::min(of_way, capacity * share / std::max(load, share));
     }
@@ -263,8 +260,9 @@ void Foresight::Refresh(Job& job) {
 }
 
 bool Foresight::Holds(const Plan& plan) const {
-  return plan.version == state_.topology.version() && plan.fingerprint == state_.fingerprint &&
-         (plan.decided.moves.empty() || plan.changes == state_.path_changes);
+  return plan.version == state_.topology.version() &&
+         plan.fingerprint == state_.flow_paths.fingerprint() &&
+         (plan.decided.moves.empty() || plan.changes == state_.flow_paths.changes());
 }
 
 std::span<const std::int32_t> Foresight::PathsIn(const Plan& plan, Key key, std::size_t ways) {
@@ -299,8 +297,8 @@ std::optional<Foresight::Planned> Foresight::Find(FlowSlot slot) {
 void Foresight::Confirm(const Planned& planned) {
   (planned.holds ? plan_hits_ : plan_fits_).Add();
   if (planned.holds) {
-    found_->fingerprint = state_.fingerprint;
-    found_->changes = state_.path_changes;
+    found_->fingerprint = state_.flow_paths.fingerprint();
+    found_->changes = state_.flow_paths.changes();
     found_->decided.moves.clear();
   }
   found_->ways.erase(found_key_);
@@ -314,14 +312,14 @@ void Foresight::CountMiss(FlowSlot slot) {
 }
 
 Foresight::Remainder Foresight::RemainderAt(TimePoint until) {
-  Remainder remainder{.fingerprint = state_.fingerprint};
+  Remainder remainder{.fingerprint = state_.flow_paths.fingerprint()};
   for (const EndEstimator::Flow number : ends_.EndingBy(until)) {
     const Flow& flow = state_.flows.At(FlowSlot(number));
     for (const FlowWay& way : flow.ways) {
-      const auto path = state_.PathOf(way);
+      const auto path = state_.flow_paths.PathOf(way);
       if (!path) continue;
       remainder.ending.push_back(*way.way);
-      remainder.fingerprint -= state_.FingerprintOf(flow, path->value());
+      remainder.fingerprint -= state_.flow_paths.FingerprintOf(flow, path->value());
     }
   }
   return remainder;
@@ -354,8 +352,8 @@ Foresight::Plan Foresight::Make(Job& job, SetId set, const Remainder& remainder,
   }
   const LivePaths::Options chains =
       ChainOptions(options_, assumes_ends ? 0 : options_.moves_per_start);
-  plan.decided = PlanStarts(state_.live, starts, remainder.ending, chains);
-  plan.changes = state_.path_changes;
+  plan.decided = state_.flow_paths.TryStarts(starts, remainder.ending, chains);
+  plan.changes = state_.flow_paths.changes();
   plan.made = ++made_;
   plans_made_.Add();
   return plan;
@@ -363,7 +361,7 @@ Foresight::Plan Foresight::Make(Job& job, SetId set, const Remainder& remainder,
 
 bool Foresight::PlanFor(Job& job, const CycleLearner::Next& next) {
   for (const bool assumes_ends : {false, true}) {
-    Remainder remainder{.fingerprint = state_.fingerprint};
+    Remainder remainder{.fingerprint = state_.flow_paths.fingerprint()};
     if (assumes_ends) {
       if (!next.expected) continue;
       remainder = RemainderAt(std::max(*next.expected, now_));
@@ -376,7 +374,7 @@ bool Foresight::PlanFor(Job& job, const CycleLearner::Next& next) {
       const bool rests_on_it =
           present->version == state_.topology.version() &&
           present->fingerprint == remainder.fingerprint &&
-          (present->decided.moves.empty() || present->changes == state_.path_changes);
+          (present->decided.moves.empty() || present->changes == state_.flow_paths.changes());
       if (rests_on_it && !present->is_used_up) continue;
       *present = Make(job, next.set, remainder, assumes_ends);
     } else {
@@ -397,8 +395,8 @@ void Foresight::AskForPorts(Job& job, Plan& plan) {
       const std::int32_t path = plan.decided.paths[ways.first + i];
       if (path == kNoPath) continue;
       const fabric::PathIndex index(path);
-      const auto port = ChoosePort(state_.path_map, member->second.port_key, index, state_.ports,
-                                   PortNeed::kSure, 0);
+      const auto port = ChoosePort(state_.path_map, member->second.port_key, index,
+                                   state_.flow_paths.ports(), PortNeed::kSure, 0);
       if (!port && !learner_.Want(member->second.port_key, index)) plan.lacks_ports = true;
     }
   }

@@ -58,7 +58,7 @@ void EndEstimator::TakeReport(Flow flow, TimePoint now, std::uint64_t remaining_
   if (flow >= flows_.size() || !flows_[flow].is_live) return;
   Entry& entry = flows_[flow];
   if (now < entry.reported) return;
-  const double seconds = std::chrono::duration<double>(now - entry.reported).count();
+  const double seconds = SecondsOf(now - entry.reported);
   const bool has_moved = entry.has_report && remaining_bytes < entry.remaining_bytes && seconds > 0;
   if (has_moved) {
     const auto bytes = static_cast<double>(entry.remaining_bytes - remaining_bytes);

@@ -45,7 +45,8 @@ std::vector<std::uint32_t> PaperOrder(std::span<const Commodity> commodities) {
   return order;
 }
 
-std::vector<std::int64_t> ComputeLoads(FabricView& view, std::span<const Commodity> commodities,
+std::vector<std::int64_t> ComputeLoads(const FabricView& view,
+                                       std::span<const Commodity> commodities,
                                        const Assignment& assignment) {
   std::vector<std::int64_t> loads(view.capacities().size());
   std::vector<std::uint32_t> hops;

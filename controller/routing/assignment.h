@@ -61,7 +61,8 @@ struct Assignment {
 };
 
 // The load of every directed link, in units of 1 / kLoadUnit of a flow: all shares are whole.
-std::vector<std::int64_t> ComputeLoads(FabricView& view, std::span<const Commodity> commodities,
+std::vector<std::int64_t> ComputeLoads(const FabricView& view,
+                                       std::span<const Commodity> commodities,
                                        const Assignment& assignment);
 
 }  // namespace espalier::controller

@@ -17,7 +17,7 @@ struct Cut {
 
 class CutCollector {
  public:
-  CutCollector(FabricView& view, std::span<const Commodity> commodities)
+  CutCollector(const FabricView& view, std::span<const Commodity> commodities)
       : view_(view), sent_(view.leaf_count()), received_(view.leaf_count()) {
     by_pair_.reserve(commodities.size());
     for (const Commodity& commodity : commodities) {
@@ -108,7 +108,7 @@ class CutCollector {
     return ComputeCutBound(view_, cut.units, portion_, capacities);
   }
 
-  FabricView& view_;
+  const FabricView& view_;
   std::vector<Pair> by_pair_;
   std::int64_t portion_ = 0;
   std::vector<Cut> sent_;
@@ -141,7 +141,7 @@ Load ComputeCutBound(const FabricView& view, std::int64_t units, std::int64_t po
   return best;
 }
 
-Load ComputeLowerBound(FabricView& view, std::span<const Commodity> commodities) {
+Load ComputeLowerBound(const FabricView& view, std::span<const Commodity> commodities) {
   return CutCollector(view, commodities).Bound();
 }
 

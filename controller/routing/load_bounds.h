@@ -12,7 +12,7 @@ namespace espalier::controller {
 // Shares are not divisible any further, so each cut's bound is rounded up to what shares can make
 // of it: 33 whole flows over 32 links put 2 on one. Commodities without a usable path do not
 // count. Complexity: O(commodities + leaves x spines) in a Clos, O(candidate hops) elsewhere.
-Load ComputeLowerBound(FabricView& view, std::span<const Commodity> commodities);
+Load ComputeLowerBound(const FabricView& view, std::span<const Commodity> commodities);
 
 // The least t for which links of these capacities (> 0) can carry `units` in portions of
 // `portion` (both of 1 / kLoadUnit of a flow) without any exceeding t x its capacity / unit.

@@ -78,13 +78,22 @@ FlowSlot FlowTable::Open(Flow flow) {
   } else {
     slots_.emplace_back();
     activity_.emplace_back();
+    pushes_.emplace_back();
   }
   own.insert(place, {flow.local, slot});
   jobs_.Begin(flow.job);
   slots_[slot.Index()] = std::move(flow);
   activity_[slot.Index()] = {};
+  pushes_[slot.Index()] = {};
   ++size_;
   return slot;
+}
+
+void FlowTable::SetStatus(FlowSlot slot, FlowStatus status) {
+  Flow& flow = At(slot);
+  if (flow.status == status && status != FlowStatus::kNew) return;
+  if (status == FlowStatus::kNew) new_.push_back(slot);
+  flow.status = status;
 }
 
 void FlowTable::Close(FlowSlot slot) {

@@ -1,28 +1,21 @@
 #include "controller/state/state.h"
 
-#include "controller/prediction/start_plan.h"
-
 namespace espalier::controller {
 
-std::int64_t State::BytesInFlight(LivePaths::Way way) const {
-  const FlowSlot slot = owners[way].slot;
-  return BytesInFlight(slot) / static_cast<std::int64_t>(flows.At(slot).ways.size());
-}
-
-std::string State::Via(const Flow& flow) {
+std::string State::Via(const Flow& flow) const {
   std::vector<std::int32_t> indices;
   for (const FlowWay& way : flow.ways) {
-    if (const auto path = PathOf(way)) indices.push_back(path->value());
+    if (const auto path = flow_paths.PathOf(way)) indices.push_back(path->value());
   }
   return Via(flow, indices);
 }
 
-std::string State::Via(const Flow& flow, std::span<const std::int32_t> indices) {
+std::string State::Via(const Flow& flow, std::span<const std::int32_t> indices) const {
   return Via(flow.source_leaf, flow.destination_leaf, indices);
 }
 
 std::string State::Via(fabric::NodeId source_leaf, fabric::NodeId destination_leaf,
-                       std::span<const std::int32_t> indices) {
+                       std::span<const std::int32_t> indices) const {
   if (indices.empty()) return {};
   const auto between = paths.Between(source_leaf, destination_leaf);
   std::string via;
@@ -33,31 +26,12 @@ std::string State::Via(fabric::NodeId source_leaf, fabric::NodeId destination_le
   return via;
 }
 
-std::uint64_t State::FingerprintOf(const Flow& flow, std::int32_t path) const {
-  return PathFingerprint(*view.LeafOf(flow.source_leaf), *view.LeafOf(flow.destination_leaf), path,
-                         flow.ways.size());
-}
-
-void State::NotePath(LivePaths::Way way, std::int32_t from, std::int32_t to) {
-  const Flow& flow = flows.At(owners[way].slot);
-  ++path_changes;
-  if (from != kNoPath) fingerprint -= FingerprintOf(flow, from);
-  if (to != kNoPath) fingerprint += FingerprintOf(flow, to);
-}
-
-void State::MarkDirty(Flow& flow) {
-  if (flow.dirty) return;
-  flow.dirty = true;
-  agents.At(flow.agent).dirty.push_back(flow.local);
-  agents.QueuePush(flow.agent);
-}
-
-std::vector<std::int64_t> State::CountPaths() {
+std::vector<std::int64_t> State::CountPaths() const {
   std::vector<std::int64_t> counts(2 * topology.links().size());
   for (const FlowSlot slot : flows.All()) {
     const Flow& flow = flows.At(slot);
     for (const FlowWay& way : flow.ways) {
-      const auto path = PathOf(way);
+      const auto path = flow_paths.PathOf(way);
       if (!path) continue;
       for (const fabric::DirectedLink hop : PathsOf(flow)[path->Index()].hops) {
         ++counts[hop.Index()];

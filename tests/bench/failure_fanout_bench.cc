@@ -185,7 +185,8 @@ class Bench {
       Await([&] { return bus_.IsAcknowledged(); });
       bus_.EndRepetition();
       bare.push_back(bus_.fanout());
-      controller_.ChangeNode(spine, controller::IntentAction::kRestore, {}, [](const auto&) {});
+      controller_.actions().ChangeNode(spine, controller::IntentAction::kRestore, {},
+                                       [](const auto&) {});
       Await([&] { return IsAtRest(); });
     }
     Print(planned, bare, too_many);
@@ -204,7 +205,7 @@ class Bench {
   // All has its port and is acknowledged, and plans are as fresh as they can be.
   bool IsAtRest() {
     controller::State& state = controller_.state();
-    if (!state.unplaced.empty() || !state.agents.to_push().empty()) return false;
+    if (state.flows.HasNew() || !state.pushes.IsEmpty()) return false;
     for (std::size_t i = 0; i < state.agents.size(); ++i) {
       const controller::Agent& agent = state.agents.At(controller::AgentId(static_cast<int>(i)));
       if (agent.acked_generation < agent.generation) return false;
@@ -226,11 +227,11 @@ class Bench {
   }
   Fanout Fail(const std::string& spine) {
     bus_.Begin();
-    controller_.ChangeNode(spine, controller::IntentAction::kFail, {.reason = "bench"},
-                           [&](const auto& outcome) {
-                             ESPALIER_CHECK(outcome, "spine={}", spine);
-                             bus_.EndSending();
-                           });
+    controller_.actions().ChangeNode(spine, controller::IntentAction::kFail, {.reason = "bench"},
+                                     [&](const auto& outcome) {
+                                       ESPALIER_CHECK(outcome, "spine={}", spine);
+                                       bus_.EndSending();
+                                     });
     Await([&] { return bus_.IsAcknowledged(); });
     return bus_.fanout();
   }

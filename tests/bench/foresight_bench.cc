@@ -183,7 +183,7 @@ void BM_LinkFails(benchmark::State& bench) {
     const auto start = Clock::now();
     world.state_.topology.SetLinkState(link, fabric::LinkState::kDown);
     world.state_.view.Refresh();
-    const auto stranded = world.state_.live.HandleLinkChange();
+    const auto stranded = world.state_.flow_paths.HandleLinkChange();
     const std::vector<LivePaths::Way> ways(stranded.begin(), stranded.end());
     if (planned) {
       const std::vector<fabric::LinkId> failed{link};
@@ -196,7 +196,7 @@ void BM_LinkFails(benchmark::State& bench) {
     bench.SetIterationTime(Seconds(Clock::now() - start));
     world.state_.topology.SetLinkState(link, fabric::LinkState::kUp);
     world.state_.view.Refresh();
-    world.state_.live.HandleLinkChange();
+    world.state_.flow_paths.HandleLinkChange();
     world.placement_.HandleLinkChange();
   }
   bench.counters["moved_flows"] = static_cast<double>(moved) / static_cast<double>(failures);

@@ -24,7 +24,8 @@ const TreeJob& JobIn(Cluster& cluster) { return cluster.controller().jobs().all(
 
 void AwaitReadyForests(Cluster& cluster) {
   const TreeJobs& jobs = cluster.controller().jobs();
-  while (jobs.ready().Next(cluster.state().topology.version(), cluster.state().path_changes)) {
+  while (
+      jobs.ready().Next(cluster.state().topology.version(), cluster.state().flow_paths.changes())) {
     cluster.Advance(100ms);
   }
 }

@@ -234,7 +234,8 @@ class Chaos {
     return "leaf" + std::to_string(Draw(3)) + "--spine" + std::to_string(Draw(3));
   }
   void Act(IntentAction action, const std::string& link) {
-    cluster_.controller().ChangeLink(link, action, {.reason = "chaos"}, [](const auto&) {});
+    cluster_.controller().actions().ChangeLink(link, action, {.reason = "chaos"},
+                                               [](const auto&) {});
   }
 
   void TakeCounts() {
@@ -348,22 +349,23 @@ class Chaos {
         return fabric::IsUsable(state.topology, path);
       };
       for (const FlowWay& way : flow.ways) {
-        const auto path = state.PathOf(way);
+        const auto path = state.flow_paths.PathOf(way);
         if (!path) {
           EXPECT_TRUE(std::none_of(paths.begin(), paths.end(), usable)) << state.FlowName(flow);
           continue;
         }
         EXPECT_TRUE(usable(paths[path->Index()])) << state.FlowName(flow);
-        fingerprint += state.FingerprintOf(flow, path->value());
+        fingerprint += state.flow_paths.FingerprintOf(flow, path->value());
         for (const fabric::DirectedLink hop : paths[path->Index()].hops) {
           loads[hop.Index()] += kLoadUnit / static_cast<std::int64_t>(flow.ways.size());
         }
       }
     }
-    EXPECT_EQ(state.fingerprint, fingerprint);
+    EXPECT_EQ(state.flow_paths.fingerprint(), fingerprint);
+    state.flow_paths.CheckInvariants();
     for (std::size_t link = 0; link < loads.size(); ++link) {
       if (!state.view.IsSwitchLink(static_cast<std::uint32_t>(link))) continue;
-      EXPECT_EQ(state.live.LoadOf(link), loads[link]) << link;
+      EXPECT_EQ(state.flow_paths.live().LoadOf(link), loads[link]) << link;
     }
     CheckLimits();
   }
@@ -388,7 +390,8 @@ class Chaos {
         const auto to =
             static_cast<int>(std::stoi(state.topology.node(flow.key.destination).id.substr(1)));
         std::vector<int> decided;
-        for (const FlowWay& way : flow.ways) decided.push_back(state.PathOf(way)->value());
+        for (const FlowWay& way : flow.ways)
+          decided.push_back(state.flow_paths.PathOf(way)->value());
         EXPECT_EQ(cluster_.AppliedSpines(host, flow.local.value(), to), decided)
             << state.FlowName(flow);
       }

@@ -77,20 +77,22 @@ Result<ActionOutcome> Cluster::AwaitOutcome(const std::function<void(ActionDone)
 
 Result<ActionOutcome> Cluster::ChangeLink(const std::string& link, IntentAction action,
                                           const OperatorRequest& request) {
-  return AwaitOutcome(
-      [&](ActionDone done) { controller_->ChangeLink(link, action, request, std::move(done)); });
+  return AwaitOutcome([&](ActionDone done) {
+    controller_->actions().ChangeLink(link, action, request, std::move(done));
+  });
 }
 
 Result<ActionOutcome> Cluster::ChangeNode(const std::string& node, IntentAction action,
                                           const OperatorRequest& request) {
-  return AwaitOutcome(
-      [&](ActionDone done) { controller_->ChangeNode(node, action, request, std::move(done)); });
+  return AwaitOutcome([&](ActionDone done) {
+    controller_->actions().ChangeNode(node, action, request, std::move(done));
+  });
 }
 
 Result<ActionOutcome> Cluster::ChangeWeight(const std::string& job, std::uint64_t weight,
                                             OperatorRequest request) {
   return AwaitOutcome([&](ActionDone done) {
-    controller_->ChangeWeight(job, weight, std::move(request), std::move(done));
+    controller_->actions().ChangeWeight(job, weight, std::move(request), std::move(done));
   });
 }
 
@@ -98,29 +100,33 @@ Result<ActionOutcome> Cluster::ChangePolicy(const std::string& name,
                                             std::optional<std::string> value,
                                             OperatorRequest request) {
   return AwaitOutcome([&](ActionDone done) {
-    controller_->ChangePolicy(name, std::move(value), std::move(request), std::move(done));
+    controller_->actions().ChangePolicy(name, std::move(value), std::move(request),
+                                        std::move(done));
   });
 }
 
 Result<ActionOutcome> Cluster::Recompute(OperatorRequest request) {
-  return AwaitOutcome(
-      [&](ActionDone done) { controller_->Recompute(std::move(request), std::move(done)); });
+  return AwaitOutcome([&](ActionDone done) {
+    controller_->actions().Recompute(std::move(request), std::move(done));
+  });
 }
 
 Result<ActionOutcome> Cluster::RollBack(std::optional<std::uint64_t> revision,
                                         OperatorRequest request) {
   return AwaitOutcome([&](ActionDone done) {
-    controller_->RollBack(revision, std::move(request), std::move(done));
+    controller_->actions().RollBack(revision, std::move(request), std::move(done));
   });
 }
 
 Result<ActionOutcome> Cluster::StartJob(const JobSpec& spec, OperatorRequest request) {
-  return AwaitOutcome(
-      [&](ActionDone done) { controller_->StartJob(spec, std::move(request), std::move(done)); });
+  return AwaitOutcome([&](ActionDone done) {
+    controller_->actions().StartJob(spec, std::move(request), std::move(done));
+  });
 }
 
 Result<ActionOutcome> Cluster::StopJob(const std::string& name) {
-  return AwaitOutcome([&](ActionDone done) { controller_->StopJob(name, {}, std::move(done)); });
+  return AwaitOutcome(
+      [&](ActionDone done) { controller_->actions().StopJob(name, {}, std::move(done)); });
 }
 
 void Cluster::ConnectAll() {
@@ -339,9 +345,9 @@ std::vector<int> Cluster::AppliedSpines(int from, std::uint64_t flow, int to) co
 std::size_t Cluster::UnacknowledgedFlows() {
   std::size_t count = 0;
   for (const FlowSlot slot : state().flows.All()) {
-    const Flow& flow = state().flows.At(slot);
-    const Agent& agent = state().agents.At(flow.agent);
-    if (flow.dirty || flow.generation > agent.acked_generation) ++count;
+    const PushState& push = state().flows.PushOf(slot);
+    const Agent& agent = state().agents.At(state().flows.At(slot).agent);
+    if (push.is_dirty || push.generation > agent.acked_generation) ++count;
   }
   return count;
 }

@@ -43,7 +43,7 @@ TEST(Controller, KeepsFlowsApart) {
   cluster.ConnectAll();
   OpenFourFlows(cluster);
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
-  EXPECT_EQ(cluster.state().live.MaxLoad(), (Load{1, 1}));
+  EXPECT_EQ(cluster.state().flow_paths.live().MaxLoad(), (Load{1, 1}));
 }
 
 TEST(Controller, AssignsABurstOfAThousandStartsOnce) {
@@ -72,7 +72,7 @@ TEST(Controller, LeavesLiveFlowsWhereTheyAre) {
   cluster.Settle();
   EXPECT_EQ(cluster.host(3).ports, before);
   EXPECT_EQ(cluster.AppliedSpine(0, 2, 8), 0);
-  EXPECT_EQ(cluster.state().live.MaxLoad(), (Load{1, 1}));
+  EXPECT_EQ(cluster.state().flow_paths.live().MaxLoad(), (Load{1, 1}));
 }
 
 TEST(Controller, GivesLocalFlowsAndUnknownEndsNoPort) {
@@ -226,10 +226,10 @@ TEST(Controller, RecomputesAllFlowsOnTheOperatorsWord) {
   cluster.ConnectAll();
   ASSERT_TRUE(cluster.ChangeNode("spine0", IntentAction::kFail).has_value());
   OpenFourFlows(cluster);
-  EXPECT_EQ(cluster.state().live.MaxLoad(), (Load{2, 1}));
+  EXPECT_EQ(cluster.state().flow_paths.live().MaxLoad(), (Load{2, 1}));
   ASSERT_TRUE(cluster.ChangeNode("spine0", IntentAction::kRestore).has_value());
   cluster.Settle();
-  EXPECT_EQ(cluster.state().live.MaxLoad(), (Load{2, 1}));  // live flows stay
+  EXPECT_EQ(cluster.state().flow_paths.live().MaxLoad(), (Load{2, 1}));  // live flows stay
   EXPECT_GT(cluster.Recompute()->moves.size(), 0U);
   cluster.Settle();
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
@@ -497,7 +497,8 @@ TEST(Controller, FlowsLeavePredictedPortsThatLeadIntoADeadSpine) {
       const int to = i + 4 * static_cast<int>(id);
       const Flow& flow = cluster.FlowOf(i, id);
       EXPECT_EQ(flow.status, FlowStatus::kRouted);
-      EXPECT_EQ(cluster.AppliedSpine(i, id, to), cluster.state().PathOf(flow.ways[0])->value())
+      EXPECT_EQ(cluster.AppliedSpine(i, id, to),
+                cluster.state().flow_paths.PathOf(flow.ways[0])->value())
           << "flow " << id << " of host " << i;
     }
   }
@@ -519,8 +520,8 @@ TEST(Controller, FollowsAnAgentThatLeftADeadPathByItself) {
   cluster.Settle();
   EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kRouted);
   EXPECT_EQ(cluster.FlowOf(0, 1).ways[0].port, port);
-  EXPECT_EQ(cluster.state().PathOf(cluster.FlowOf(0, 1).ways[0]), fabric::PathIndex(3));
-  EXPECT_EQ(cluster.state().live.MaxLoad(), (Load{1, 1}));
+  EXPECT_EQ(cluster.state().flow_paths.PathOf(cluster.FlowOf(0, 1).ways[0]), fabric::PathIndex(3));
+  EXPECT_EQ(cluster.state().flow_paths.live().MaxLoad(), (Load{1, 1}));
 }
 
 TEST(Controller, ServesAHostWithSeveralNics) {
@@ -551,7 +552,7 @@ TEST(Controller, LeavesFlowsOfALeafThatIsGoneOnEcmp) {
   cluster.Settle();
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{-1}));
   EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kUnroutable);
-  EXPECT_EQ(cluster.state().live.MaxLoad(), (Load{0, 1}));
+  EXPECT_EQ(cluster.state().flow_paths.live().MaxLoad(), (Load{0, 1}));
   ASSERT_TRUE(cluster.ChangeNode("leaf1", IntentAction::kRestore).has_value());
   cluster.Settle();
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));

@@ -136,7 +136,8 @@ RankPlan MakeRankPlan() {
           .offload = true,
           .job_key = "0123456789abcdef0123456789abcdef",
           .rank_addresses = {Address("10.0.0.5"), Address("10.0.0.6"), Address("10.0.0.7"),
-                             Address("10.0.1.7")}};
+                             Address("10.0.1.7")},
+          .user = "alice"};
 }
 
 }  // namespace

@@ -78,6 +78,7 @@ TEST(Golden, BytesOfTheFirstVersionAreRead) {
   expected.offload = false;
   expected.job_key.clear();
   expected.rank_addresses.clear();
+  expected.user.clear();
   EXPECT_TRUE(std::get<RankPlan>((*decoded)->body) == expected);
 }
 
@@ -88,6 +89,16 @@ TEST(Golden, RankPlansWithoutAJobKeyAreRead) {
   RankPlan expected = std::get<RankPlan>(MakeExamples()[10].body);
   expected.job_key.clear();
   expected.rank_addresses.clear();
+  expected.user.clear();
+  EXPECT_TRUE(std::get<RankPlan>((*decoded)->body) == expected);
+}
+
+TEST(Golden, RankPlansWithoutAUserAreRead) {
+  Decoder decoder;
+  const auto decoded = decoder.Decode(FromHex(ReadGolden("rank_plan_without_user")));
+  ASSERT_TRUE(decoded.has_value()) << decoded.error().message;
+  RankPlan expected = std::get<RankPlan>(MakeExamples()[10].body);
+  expected.user.clear();
   EXPECT_TRUE(std::get<RankPlan>((*decoded)->body) == expected);
 }
 

@@ -257,6 +257,7 @@ void Generator::Fill(RankPlan& to) {
     to.rank_addresses = List(to.ranks, [&] { return Address(); });
   }
   if (Bool()) to.job_key = std::string(32, '\xee');
+  if (Bool()) to.user = Bool() ? "alice" : std::to_string(Any32());
   if (Bool()) to.address = Address();
   to.listen_port = Bool() ? Port() : std::uint16_t{0};
   to.offload = Bool();

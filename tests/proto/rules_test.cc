@@ -358,6 +358,12 @@ TEST(Rules, OfRankPlan) {
         [](Pb& m) { m.set_ranks(5); }},
        {"rank_plan.rank_addresses[1]: an address of 3 bytes",
         [](Pb& m) { m.set_rank_addresses(1, "123"); }},
+       {"rank_plan.user: is neither a user's name nor a number",
+        [](Pb& m) { m.set_user("alice; a line of the log"); }},
+       {"rank_plan.user: is neither a user's name nor a number",
+        [](Pb& m) { m.set_user(std::string(34, 'a')); }},
+       {"rank_plan.user: is neither a user's name nor a number",
+        [](Pb& m) { m.set_user("4294967296"); }},
        {"rank_plan.listen_port: 65536", [](Pb& m) { m.set_listen_port(65536); }}});
 }
 

@@ -186,7 +186,7 @@ TEST(Cluster, EveryPathOfEverySplitFlowIsKeptOverARestart) {
   EXPECT_EQ(AllPorts(cluster, flows), ports);
   cluster.world().RunFor(10s);
   EXPECT_EQ(AllPorts(cluster, flows), ports);
-  EXPECT_EQ(cluster.controller().state().live.MaxLoad(), (controller::Load{1, 1}));
+  EXPECT_EQ(cluster.controller().state().flow_paths.live().MaxLoad(), (controller::Load{1, 1}));
 }
 
 // Half of a flow goes on: only the other half leaves its path, and without a controller.

@@ -90,7 +90,8 @@ class Fuzz {
     }
   }
   void Act(const std::string& link, IntentAction action) {
-    cluster_.controller().ChangeLink(link, action, {.reason = "fuzz"}, [](const auto&) {});
+    cluster_.controller().actions().ChangeLink(link, action, {.reason = "fuzz"},
+                                               [](const auto&) {});
   }
   void StartJob() {
     if (cluster_.controller().state().flows.size() > kMostFlows) return;
@@ -109,20 +110,22 @@ class Fuzz {
   // No way of a routed flow is on a link that the controller has as down, what it believes of all
   // paths adds up, and it remembers no more than there is.
   void Check() {
-    controller::State& state = cluster_.controller().state();
+    const controller::State& state = cluster_.controller().state();
+    state.flow_paths.CheckInvariants();
     std::uint64_t fingerprint = 0;
     for (const controller::FlowSlot slot : state.flows.All()) {
       const controller::Flow& flow = state.flows.At(slot);
       for (const controller::FlowWay& way : flow.ways) {
-        const auto path = state.PathOf(way);
+        const auto path = state.flow_paths.PathOf(way);
         if (!path) continue;
-        fingerprint += state.FingerprintOf(flow, path->value());
+        fingerprint += state.flow_paths.FingerprintOf(flow, path->value());
         ASSERT_TRUE(fabric::IsUsable(state.topology, state.PathsOf(flow)[path->Index()]))
             << state.FlowName(flow);
       }
     }
-    ASSERT_EQ(state.fingerprint, fingerprint);
-    ASSERT_LE(cluster_.controller().failure_plans().entries(), 16U * state.owners.size());
+    ASSERT_EQ(state.flow_paths.fingerprint(), fingerprint);
+    ASSERT_LE(cluster_.controller().failure_plans().entries(),
+              16U * state.flow_paths.owner_count());
     ASSERT_LE(cluster_.controller().foresight().Jobs().size(), 4U);
   }
 

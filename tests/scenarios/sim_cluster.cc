@@ -106,8 +106,9 @@ Result<controller::ActionOutcome> SimCluster::ChangeLink(const std::string& link
                                                          controller::IntentAction action,
                                                          controller::OperatorRequest request) {
   std::optional<Result<controller::ActionOutcome>> outcome;
-  controller().ChangeLink(link, action, std::move(request),
-                          [&](Result<controller::ActionOutcome> done) { outcome = done; });
+  controller().actions().ChangeLink(
+      link, action, std::move(request),
+      [&](Result<controller::ActionOutcome> done) { outcome = done; });
   RunUntil([&] { return outcome.has_value(); }, std::chrono::seconds(1));
   ESPALIER_CHECK(outcome.has_value(), "link={}", link);
   return *outcome;

@@ -30,7 +30,7 @@ SteeredFlows::Opened SteeredFlows::Open(const SimulatedFlow& simulated, const st
   const fabric::Topology& topology = state_.topology;
   const fabric::Node& source = topology.node(simulated.source);
   controller::Flow flow;
-  flow.agent = state_.agents.Intern(source.host.empty() ? source.id : source.host);
+  flow.agent = state_.agents.Intern(fabric::HostOf(source));
   flow.local = wire::LocalFlowId(serial);
   flow.job = state_.flows.JobIndex(job, flow.agent);
   flow.source_address = source.addresses.front();
@@ -63,7 +63,7 @@ void SteeredFlows::TakeProgress(FlowSlot slot, std::uint64_t remaining_bytes, Ti
 std::optional<std::int32_t> SteeredFlows::PathOf(FlowSlot slot) const {
   const controller::Flow& flow = state_.flows.At(slot);
   if (flow.ways.empty()) return std::nullopt;
-  const auto path = state_.PathOf(flow.ways.front());
+  const auto path = state_.flow_paths.PathOf(flow.ways.front());
   return path ? std::optional(path->value()) : std::nullopt;
 }
 

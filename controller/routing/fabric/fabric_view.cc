@@ -42,7 +42,7 @@ std::uint32_t Clos::SpineOf(std::uint32_t source, std::uint32_t destination,
   return 0;
 }
 
-FabricView::FabricView(const fabric::Topology& topology, fabric::PathTable& paths)
+FabricView::FabricView(const fabric::Topology& topology, const fabric::PathTable& paths)
     : topology_(topology),
       paths_(paths),
       leaf_of_(topology.nodes().size(), -1),
@@ -156,7 +156,8 @@ void FabricView::RefreshClos() {
   }
 }
 
-const CandidatePaths& FabricView::Candidates(std::uint32_t source, std::uint32_t destination) {
+const CandidatePaths& FabricView::Candidates(std::uint32_t source,
+                                             std::uint32_t destination) const {
   auto& entry = candidates_[{source, destination}];
   if (entry) return *entry;
   entry = std::make_unique<CandidatePaths>();
@@ -175,7 +176,7 @@ bool FabricView::IsUsable(std::span<const std::uint32_t> hops) const {
 }
 
 void FabricView::AppendHops(std::uint32_t source, std::uint32_t destination, std::int32_t path,
-                            std::vector<std::uint32_t>& links) {
+                            std::vector<std::uint32_t>& links) const {
   if (source == destination) return;
   if (clos_) {
     const std::uint32_t spine = clos_->SpineOf(source, destination, path);

@@ -74,10 +74,11 @@ class PathLinks {
 // Leaves are the switches that flows can start or end at (NICs hang on them), in file order.
 //
 // The topology and the table must outlive it. After link states have changed: Refresh().
-// Thread safety: one thread (candidate paths are listed on first use and kept).
+// Thread safety: one thread, for const calls too (candidate paths are listed on first use and
+// kept).
 class FabricView {
  public:
-  FabricView(const fabric::Topology& topology, fabric::PathTable& paths);
+  FabricView(const fabric::Topology& topology, const fabric::PathTable& paths);
 
   // Reads the links' states again. O(links).
   void Refresh();
@@ -111,12 +112,12 @@ class FabricView {
 
   // Listed in the order of PathTable::Between, unusable ones too, so that indices agree. For a
   // big Clos prefer clos(): this keeps what it lists. The reference stays valid.
-  const CandidatePaths& Candidates(std::uint32_t source, std::uint32_t destination);
+  const CandidatePaths& Candidates(std::uint32_t source, std::uint32_t destination) const;
   // Every hop takes new flows.
   bool IsUsable(std::span<const std::uint32_t> hops) const;
   // The links of a path between leaves, appended to `links`. Costs nothing to speak of in a Clos.
   void AppendHops(std::uint32_t source, std::uint32_t destination, std::int32_t path,
-                  std::vector<std::uint32_t>& links);
+                  std::vector<std::uint32_t>& links) const;
 
  private:
   void FindLeaves();
@@ -124,7 +125,7 @@ class FabricView {
   void RefreshClos();
 
   const fabric::Topology& topology_;
-  fabric::PathTable& paths_;
+  const fabric::PathTable& paths_;
   std::vector<fabric::NodeId> leaves_;
   std::vector<std::int32_t> leaf_of_;  // by node; -1
   std::vector<std::int64_t> capacities_;
@@ -132,7 +133,8 @@ class FabricView {
   std::vector<bool> is_switch_link_;
   std::int64_t unit_bps_ = 1;
   std::optional<Clos> clos_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::unique_ptr<CandidatePaths>> candidates_;
+  mutable std::map<std::pair<std::uint32_t, std::uint32_t>, std::unique_ptr<CandidatePaths>>
+      candidates_;
 };
 
 }  // namespace espalier::controller

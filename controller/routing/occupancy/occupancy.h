@@ -33,7 +33,7 @@ class Occupancy {
   using BytesInFlight = controller::BytesInFlight;
   using Bound = LinkTable::Bound;
 
-  explicit Occupancy(FabricView& view, BytesInFlight bytes_in_flight = nullptr)
+  explicit Occupancy(const FabricView& view, BytesInFlight bytes_in_flight = nullptr)
       : view_(view),
         ways_(view, std::move(bytes_in_flight)),
         links_(view, ways_),
@@ -108,7 +108,7 @@ class Occupancy {
   // Appends moves by route to moves_, as moves by path.
   void Tell(std::span<const Move> moves);
 
-  FabricView& view_;
+  const FabricView& view_;
   WayTable ways_;
   LinkTable links_;
   TwoSpineChains chains_;

@@ -55,7 +55,7 @@ class WayTable {
  public:
   static constexpr std::int64_t kNotLive = -1;
 
-  explicit WayTable(FabricView& view, BytesInFlight bytes_in_flight = nullptr)
+  explicit WayTable(const FabricView& view, BytesInFlight bytes_in_flight = nullptr)
       : view_(view), bytes_in_flight_(std::move(bytes_in_flight)) {}
 
   void Clear() {
@@ -119,7 +119,7 @@ class WayTable {
   }
 
  private:
-  FabricView& view_;
+  const FabricView& view_;
   const BytesInFlight bytes_in_flight_;
   std::vector<WayState> ways_;
   std::vector<WayId> free_;

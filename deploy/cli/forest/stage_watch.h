@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "collective/forest/control.h"
 #include "collective/forest/files/forest_json.h"
+#include "collective/forest/model/control.h"
 #include "common/terminal/progress.h"
 
 namespace espalier::forest {

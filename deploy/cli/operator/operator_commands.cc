@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "common/base/local_user.h"
 #include "common/files/json.h"
 #include "common/terminal/table.h"
 #include "deploy/cli/operator/operator_session.h"
@@ -141,6 +142,7 @@ struct JobOptions {
   std::uint64_t bytes = 0;
   bool offload = false;
   std::string transport = "tcp";
+  std::string user;  // empty: not said
 };
 
 // "h0,h1,...", or a file with a JSON array of names.
@@ -178,6 +180,7 @@ void StartJob(Session& session, const JobOptions& options) {
   body.Key("bytes").Integer(static_cast<std::int64_t>(options.bytes));
   body.Key("offload").Bool(options.offload);
   body.Key("transport").String(options.transport);
+  if (!options.user.empty()) body.Key("user").String(options.user);  // older controllers know none
   body.EndObject();
   const std::string target =
       fmt::format("/api/v1/jobs/start?dry_run={}&reason={}", session.dry_run ? "true" : "false",
@@ -187,6 +190,12 @@ void StartJob(Session& session, const JobOptions& options) {
     fmt::print("job {} {}: {} ranks\n", options.name,
                session.dry_run ? "could be started" : "started", ranks->size());
   }
+}
+
+// Also of an empty one, as a variable of a script may be, which is not to mean anybody.
+std::string CheckUser(const std::string& text) {
+  if (IsLocalUser(text)) return "";
+  return fmt::format("\"{}\" is neither a user's name nor a number", text);
 }
 
 void AddJobStart(CLI::App& group, const SessionPtr& session) {
@@ -207,6 +216,11 @@ void AddJobStart(CLI::App& group, const SessionPtr& session) {
   command->add_option("--transport", options->transport, "What it goes over: verbs is RoCEv2")
       ->capture_default_str()
       ->check(CLI::IsMember({"tcp", "verbs"}));
+  command
+      ->add_option("--user", options->user,
+                   "Whose programs are the ranks, by name or number: agents give the plans, and "
+                   "the job's key, to nobody else")
+      ->check(CheckUser);
   command->add_flag("--dry-run", session->dry_run, "Only tell whether it could be started");
   command->add_option("--reason", session->reason, "Kept with it, and shown to others");
   command->callback([session, options] { StartJob(*session, *options); });
@@ -276,7 +290,8 @@ void AddJobs(CLI::App& app, const SessionPtr& session) {
                 {"BOUND", "bound_gbps"},
                 {"DONE", "collectives_done"},
                 {"FAILED", "failures"},
-                {"PROBLEM", "problem"}},
+                {"PROBLEM", "problem"},
+                {"USER", "user"}},
                answer->Find("forests")->items);
   });
 }
@@ -317,11 +332,8 @@ void AddEvents(CLI::App& app, const SessionPtr& session) {
   });
 }
 
-}  // namespace
-
-void AddOperatorCommands(CLI::App& app, int& exit_code) {
-  const auto session = std::make_shared<Session>(exit_code);
-  AddStatus(app, session);
+// What is so now.
+void AddViews(CLI::App& app, const std::shared_ptr<Session>& session) {
   AddList(app, session, Length::kLong, "flows", "Every elephant flow, its path and its port",
           {{"FLOW", "flow"},
            {"JOB", "job"},
@@ -367,18 +379,10 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
            {"FLOWS", "next_flows"},
            {"PLANNED", "planned"},
            {"HIT RATE", "hit_rate"}});
-  AddExplain(app, session);
-  AddEvents(app, session);
-  AddAction(app, session, "fail", "Take it as failed: its flows move at once", true);
-  AddAction(app, session, "restore", "It works again: new flows may use it", false);
-  AddAction(app, session, "drain", "Move its flows away at their next message", true);
-  AddAction(app, session, "undrain", "Use it again", false);
-  AddRecompute(app, session);
-  AddWeight(app, session);
-  AddPolicies(app, session);
-  AddJobs(app, session);
-  AddRollBack(app, session);
-  AddReload(app, session);
+}
+
+// What operators have said and done.
+void AddRecords(CLI::App& app, const std::shared_ptr<Session>& session) {
   AddList(app, session, Length::kShort, "intents", "What operators have said and is in force",
           {{"WHAT", "what"},
            {"ID", "id"},
@@ -397,6 +401,27 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
            {"REVISION", "revision"},
            {"REASON", "reason"},
            {"DETAIL", "detail"}});
+}
+
+}  // namespace
+
+void AddOperatorCommands(CLI::App& app, int& exit_code) {
+  const auto session = std::make_shared<Session>(exit_code);
+  AddStatus(app, session);
+  AddViews(app, session);
+  AddExplain(app, session);
+  AddEvents(app, session);
+  AddAction(app, session, "fail", "Take it as failed: its flows move at once", true);
+  AddAction(app, session, "restore", "It works again: new flows may use it", false);
+  AddAction(app, session, "drain", "Move its flows away at their next message", true);
+  AddAction(app, session, "undrain", "Use it again", false);
+  AddRecompute(app, session);
+  AddWeight(app, session);
+  AddPolicies(app, session);
+  AddJobs(app, session);
+  AddRollBack(app, session);
+  AddReload(app, session);
+  AddRecords(app, session);
 }
 
 }  // namespace espalier::cli

@@ -51,7 +51,7 @@ Result<std::vector<std::string>> HostsOf(const std::string& topology_file) {
   std::set<std::string> hosts;
   for (const fabric::Node& node : topology->nodes()) {
     if (node.kind == fabric::NodeKind::kSwitch) continue;
-    hosts.insert(node.host.empty() ? node.id : node.host);
+    hosts.insert(fabric::HostOf(node));
   }
   return std::vector<std::string>(hosts.begin(), hosts.end());
 }

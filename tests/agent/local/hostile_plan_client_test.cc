@@ -1,8 +1,11 @@
 // Programs that attack the socket of plans. None of them uses our client.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +31,7 @@ constexpr uid_t kEngine = 61'003;
 constexpr int kGiven = 10;
 constexpr int kRefused = 11;
 constexpr int kCutOff = 12;
+constexpr int kNothing = 13;
 
 class HostilePlanClient : public testing::Test {
  protected:
@@ -42,13 +46,14 @@ class HostilePlanClient : public testing::Test {
   void Serve() {
     for (int i = 0; i < 4; ++i) server_->HandleReady();
   }
-  void GivePlan(std::uint32_t rank) {
+  void GivePlan(std::uint32_t rank, const std::string& user = "") {
     wire::RankPlan plan;
     plan.job = "train";
     plan.rank = rank;
     plan.ranks = 4;
     plan.version = 1;
     plan.program = "the program";
+    plan.user = user;
     server_->SetPlan(plan);
   }
   std::int64_t Count(const std::string& name) { return metrics_.MakeCounter(name, "").Value(); }
@@ -67,6 +72,25 @@ class HostilePlanClient : public testing::Test {
           return told.bytes == attack::kRefusedPlan ? kRefused : kGiven;
         },
         [this] { Serve(); });
+  }
+
+  // A program of that user that has asked and waits.
+  std::unique_ptr<LocalSocket> WaitAs(uid_t user, const PlanAsk& ask) {
+    EXPECT_EQ(::seteuid(user), 0);
+    auto socket = std::make_unique<LocalSocket>(path_);
+    EXPECT_EQ(::seteuid(0), 0);
+    Serve();
+    EXPECT_TRUE(socket->Send(&ask, sizeof(ask)));
+    Serve();
+    return socket;
+  }
+  // What it has been told meanwhile.
+  static int Told(const LocalSocket& socket) {
+    PlanTold told;
+    const ssize_t bytes = socket.Receive(&told, sizeof(told));
+    if (bytes < 0) return kNothing;
+    if (bytes != sizeof(told)) return kCutOff;
+    return told.bytes == attack::kRefusedPlan ? kRefused : kGiven;
   }
 
   TemporaryFolder folder_;
@@ -129,6 +153,118 @@ TEST_F(HostilePlanClient, CannotHaveThePlanOfAnotherUser) {
   in_anothers_name.user_and_one = kThief + 1;
   EXPECT_EQ(Ask(kEngine, in_anothers_name), kRefused);
   EXPECT_EQ(Ask(0, ask), kGiven) << "root needs not be its owner";
+}
+
+// Who was first once had the rank, and the job's key, of a job that was another user's.
+TEST_F(HostilePlanClient, CannotHaveAnothersJobByBeingFirst) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become other users";
+  Start({.engine_user = kEngine});
+  GivePlan(0, std::to_string(kOwner));
+  const PlanAsk ask = AskFor("train", 0);
+  EXPECT_EQ(Ask(kThief, ask), kRefused);
+  PlanAsk in_anothers_name = ask;
+  in_anothers_name.user_and_one = kOwner + 1;
+  EXPECT_EQ(Ask(kThief, in_anothers_name), kCutOff);
+  in_anothers_name.user_and_one = kThief + 1;
+  EXPECT_EQ(Ask(kEngine, in_anothers_name), kRefused) << "the engine asks for the thief";
+  EXPECT_EQ(Ask(kEngine, ask), kRefused) << "the engine itself is no program of the job";
+  EXPECT_EQ(Refused(), 4);
+  EXPECT_EQ(Ask(kOwner, ask), kGiven);
+  in_anothers_name.user_and_one = kOwner + 1;
+  EXPECT_EQ(Ask(kEngine, in_anothers_name), kGiven);
+  EXPECT_EQ(Ask(0, ask), kGiven);
+}
+
+TEST_F(HostilePlanClient, CannotHaveAnothersJobByWaitingForItsPlan) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become other users";
+  Start({.engine_user = kEngine});
+  const PlanAsk ask = AskFor("train", 0);
+  PlanAsk for_thief = ask;
+  for_thief.user_and_one = kThief + 1;
+  const auto thief = WaitAs(kThief, ask);
+  const auto engine = WaitAs(kEngine, for_thief);
+  const auto owner = WaitAs(kOwner, ask);
+  EXPECT_EQ(Told(*thief), kNothing);
+  EXPECT_EQ(Told(*owner), kNothing) << "nobody owns a rank without a plan";
+  GivePlan(0, std::to_string(kOwner));
+  EXPECT_EQ(Told(*thief), kRefused);
+  EXPECT_EQ(Told(*thief), kCutOff);
+  EXPECT_EQ(Told(*engine), kRefused);
+  EXPECT_EQ(Told(*owner), kGiven);
+  EXPECT_EQ(Refused(), 2);
+}
+
+TEST_F(HostilePlanClient, LosesARankThatGoesToAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become other users";
+  Start();
+  const PlanAsk ask = AskFor("train", 0);
+  const auto first = WaitAs(kThief, ask);
+  const auto second = WaitAs(kOwner, ask);
+  GivePlan(0);
+  EXPECT_EQ(Told(*first), kGiven) << "a plan that names nobody goes to who was first";
+  EXPECT_EQ(Told(*second), kRefused);
+  GivePlan(0, std::to_string(kOwner));
+  EXPECT_EQ(Told(*first), kRefused);
+  EXPECT_EQ(Ask(kThief, ask), kRefused);
+  EXPECT_EQ(Ask(kOwner, ask), kGiven);
+}
+
+// A name is asked of the system, which may take its time: nobody is believed meanwhile.
+TEST_F(HostilePlanClient, GetsNothingWhileAUserIsLookedUp) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become other users";
+  std::function<void()> answer;
+  PlanServerOptions options;
+  options.background = [&](std::function<void()> work, std::function<void()> done) {
+    answer = [work = std::move(work), done = std::move(done)] {
+      work();
+      done();
+    };
+  };
+  options.look_up_user = [](const std::string& name) {
+    return name == "alice" ? std::optional<uid_t>(kOwner) : std::nullopt;
+  };
+  Start(options);
+  GivePlan(0, "alice");
+  const auto thief = WaitAs(kThief, AskFor("train", 0));
+  const auto owner = WaitAs(kOwner, AskFor("train", 0));
+  const PlanWord word;
+  ASSERT_TRUE(thief->Send(&word, sizeof(word)));
+  Serve();
+  EXPECT_EQ(reports_, 0);
+  EXPECT_EQ(Dropped(), 1);
+  EXPECT_EQ(Told(*thief), kNothing);
+  EXPECT_EQ(Told(*owner), kNothing);
+  ASSERT_TRUE(answer);
+  answer();
+  EXPECT_EQ(Told(*thief), kRefused);
+  EXPECT_EQ(Told(*owner), kGiven);
+}
+
+TEST_F(HostilePlanClient, CannotHaveTheJobOfAnUnknownUserNorFloodTheDirectory) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become other users";
+  int look_ups = 0;
+  std::optional<uid_t> alice;
+  PlanServerOptions options;
+  options.look_up_user = [&](const std::string&) {
+    ++look_ups;
+    return alice;
+  };
+  Start(options);
+  GivePlan(0, "alice");
+  const PlanAsk ask = AskFor("train", 0);
+  for (int i = 0; i < 20; ++i) {
+    const auto thief = WaitAs(kThief, ask);
+    loop_.Advance(10ms);
+    EXPECT_EQ(Told(*thief), kRefused);
+  }
+  EXPECT_EQ(look_ups, 1);
+  EXPECT_EQ(Ask(0, ask), kGiven);
+  alice = kOwner;  // the user is made
+  loop_.Advance(JobUsers::kAskAgain);
+  const auto owner = WaitAs(kOwner, ask);
+  loop_.Advance(10ms);
+  EXPECT_EQ(Told(*owner), kGiven);
+  EXPECT_EQ(look_ups, 2);
 }
 
 TEST_F(HostilePlanClient, GivesWayWhereItStaysSilent) {

@@ -229,7 +229,7 @@ TEST_F(HostileAgent, TwoLiarsCondemnNoMoreLinksThanTheBudget) {
       cluster_.Deliver(cluster_.host(host).peer, cluster_.host(host).instance, wire::Heartbeat{});
     }
     cluster_.Advance(1s);
-    most_down = std::max(most_down, cluster_.state().detected_down.size());
+    most_down = std::max(most_down, cluster_.controller().link_health().detected_down().size());
   }
   EXPECT_GT(most_down, 0U);
   EXPECT_LE(most_down, budget);
@@ -247,17 +247,20 @@ TEST_F(HostileAgent, AFeedCondemnsNoMoreLinksThanTheBudgetAndTheOperatorMay) {
   for (const std::string& link : links) {
     cluster_.controller().HandleLinkReport(topology.FindLink(link).value(), false, "feed");
   }
-  EXPECT_EQ(cluster_.state().detected_down.size(), 4U);
-  EXPECT_EQ(cluster_.state().awaiting_operator.size(), 12U);
+  EXPECT_EQ(cluster_.controller().link_health().detected_down().size(), 4U);
+  EXPECT_EQ(cluster_.controller().link_health().awaiting_operator().size(), 12U);
   EXPECT_EQ(CountEvents("detection_budget_exceeded"), 1);
-  EXPECT_EQ(cluster_.state().awaiting_operator.count(*topology.FindLink("leaf3--spine3")), 1U);
+  EXPECT_EQ(cluster_.controller().link_health().awaiting_operator().count(
+                *topology.FindLink("leaf3--spine3")),
+            1U);
   for (int i = 0; i < 60; ++i) {
     for (int host = 0; host < cluster_.hosts(); ++host) {
       cluster_.Deliver(cluster_.host(host).peer, cluster_.host(host).instance, wire::Heartbeat{});
     }
     cluster_.Advance(2s);
   }
-  EXPECT_EQ(cluster_.state().detected_down.size(), 4U) << "time alone confirms nothing";
+  EXPECT_EQ(cluster_.controller().link_health().detected_down().size(), 4U)
+      << "time alone confirms nothing";
   EXPECT_THAT(cluster_.MetricsText(), HasSubstr("espalier_controller_links_awaiting_operator 12"));
   // The operator has no budget.
   ASSERT_TRUE(cluster_.ChangeNode("spine1", IntentAction::kFail));
@@ -267,13 +270,13 @@ TEST_F(HostileAgent, AFeedCondemnsNoMoreLinksThanTheBudgetAndTheOperatorMay) {
   // What only waits is not taken for down after a restart.
   cluster_.RestartController();
   cluster_.Settle();
-  EXPECT_LE(cluster_.state().detected_down.size(), 8U);
+  EXPECT_LE(cluster_.controller().link_health().detected_down().size(), 8U);
   // The feed takes back what it said of the others, and detection goes on.
   for (const std::string& link : links) {
     cluster_.controller().HandleLinkReport(cluster_.state().topology.FindLink(link).value(), true,
                                            "feed");
   }
-  EXPECT_TRUE(cluster_.state().awaiting_operator.empty());
+  EXPECT_TRUE(cluster_.controller().link_health().awaiting_operator().empty());
 }
 
 }  // namespace

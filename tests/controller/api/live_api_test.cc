@@ -1,4 +1,5 @@
 // The description of the API is what the API does, and the live feed tells what the views tell.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -253,13 +254,22 @@ TEST_F(LiveApiTest, JobsOnForestsAreAsTheDescriptionSays) {
   EXPECT_EQ(post("/api/v1/jobs/start", R"({"name": "train", "ranks": ["h0", 7]})").status, 400);
   const auto unknown = post("/api/v1/jobs/start", R"({"name": "train", "ranks": ["h0", "x"]})");
   EXPECT_EQ(unknown.status, 400) << unknown.body;
+  for (const char* user : {R"("Al ice")", R"("4294967296")", "7"}) {
+    const auto refused =
+        post("/api/v1/jobs/start",
+             fmt::format(R"({{"name": "train", "ranks": ["h0", "h2"], "user": {}}})", user));
+    EXPECT_EQ(refused.status, 400) << user;
+    EXPECT_NE(refused.body.find("user"), std::string::npos) << refused.body;
+  }
   const auto started =
-      post("/api/v1/jobs/start", R"({"name": "train", "ranks": ["h0", "h2"], "bytes": 1000000})");
+      post("/api/v1/jobs/start",
+           R"({"name": "train", "ranks": ["h0", "h2"], "bytes": 1000000, "user": "alice"})");
   EXPECT_EQ(started.status, 200) << started.body;
   expect(started.body, "Outcome");
   const std::string forests = Call("GET", "/api/v1/forests").body;
   expect(forests, "Forests");
   EXPECT_EQ(Names(Parse(forests), "forests", "job"), (std::set<std::string>{"train"}));
+  EXPECT_EQ(Names(Parse(forests), "forests", "user"), (std::set<std::string>{"alice"}));
   cluster_.Advance(std::chrono::seconds(1));  // the ports of its edges are learned
   const std::string plan = Call("GET", "/api/v1/forests/plan", {{"job", "train"}}).body;
   expect(plan, "ForestPlan");

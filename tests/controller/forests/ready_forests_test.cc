@@ -52,7 +52,7 @@ class ReadyForestsOfJobs : public testing::Test {
   void AwaitForests() {
     const auto is_done = [&] {
       return !cluster_->controller().jobs().ready().Next(cluster_->state().topology.version(),
-                                                         cluster_->state().path_changes);
+                                                         cluster_->state().flow_paths.changes());
     };
     for (int i = 0; i < 1'000 && !is_done(); ++i) cluster_->Advance(1s);
     ASSERT_TRUE(is_done());
@@ -230,7 +230,7 @@ TEST_F(ReadyForestsOfJobs, AFailureStopsWhatIsBeingMadeAhead) {
   Build(options);
   JobSpec spec{.name = "train", .ranks = {}};
   for (int i = 0; i < 8; ++i) spec.ranks.push_back("h" + std::to_string(i));
-  cluster_->controller().StartJob(spec, {}, [](const auto&) {});
+  cluster_->controller().actions().StartJob(spec, {}, [](const auto&) {});
   cluster_->Settle();
   run_one();
   cluster_->Settle();

@@ -136,12 +136,13 @@ TEST_F(TreeJobsTest, EntersTheEdgesIntoTheFlowTablePinnedAndWeighted) {
   for (std::size_t i = 0; i < cluster_.state().topology.links().size(); ++i) {
     const fabric::LinkId link(static_cast<std::int32_t>(i));
     if (!cluster_.state().topology.IsSwitchToSwitch(link)) continue;
-    const auto load = cluster_.state().live.LoadOf(fabric::DirectedLink{link, true}.Index());
+    const auto load =
+        cluster_.state().flow_paths.live().LoadOf(fabric::DirectedLink{link, true}.Index());
     EXPECT_NEAR(static_cast<double>(load) / static_cast<double>(kLoadUnit), 1, 0.01);
   }
   ASSERT_TRUE(cluster_.StopJob("train").has_value());
   EXPECT_EQ(FlowsOfTrees(), 0U);
-  for (const std::int64_t load : cluster_.state().live.Loads()) EXPECT_EQ(load, 0);
+  for (const std::int64_t load : cluster_.state().flow_paths.live().Loads()) EXPECT_EQ(load, 0);
 }
 
 TEST_F(TreeJobsTest, OtherFlowsKeepAwayFromTreesAndTreesFromThem) {
@@ -182,11 +183,12 @@ TEST_F(TreeJobsTest, AFailedLinkBringsANewPlanOnPortsThatNoOldConnectionHas) {
   for (const bool forward : {true, false}) {
     const auto link = *cluster_.state().topology.FindLink("leaf1--spine2");
     const fabric::DirectedLink direction{link, forward};
-    EXPECT_EQ(cluster_.state().live.LoadOf(direction.Index()), 0);
+    EXPECT_EQ(cluster_.state().flow_paths.live().LoadOf(direction.Index()), 0);
   }
   // After a rest the old ports may be chosen again.
   cluster_.Advance(3min);
-  for (const auto& [key, port] : before) EXPECT_FALSE(cluster_.state().ports.IsTaken(key, port));
+  for (const auto& [key, port] : before)
+    EXPECT_FALSE(cluster_.state().flow_paths.ports().IsTaken(key, port));
 }
 
 // What comes back on a connection goes by the fabric's choice: not over the dead link either.
@@ -400,8 +402,7 @@ TEST_F(TreeJobsTest, ALostPushGoesAgain) {
   ASSERT_TRUE(cluster_.StartJob(Spec()).has_value());
   cluster_.Settle();
   EXPECT_EQ(StatusOf(), JobStatus::kPushing);
-  EXPECT_EQ(cluster_.controller().jobs().UnacknowledgedRanks(JobOf()),
-            std::vector<std::uint32_t>{2});
+  EXPECT_EQ(UnacknowledgedRanks(cluster_.state(), JobOf()), std::vector<std::uint32_t>{2});
   cluster_.host(2).acknowledges = true;
   cluster_.Advance(3s);
   EXPECT_EQ(StatusOf(), JobStatus::kReady);
@@ -568,7 +569,7 @@ TEST(TreeJobsAside, AForestThatAChangeOvertookIsDropped) {
   cluster.ConnectAll();
   JobSpec spec{.name = "train", .ranks = {"h0", "h2", "h4", "h6"}};
   std::optional<Result<ActionOutcome>> started;
-  cluster.controller().StartJob(spec, {}, [&](auto outcome) { started = outcome; });
+  cluster.controller().actions().StartJob(spec, {}, [&](auto outcome) { started = outcome; });
   cluster.Settle();
   EXPECT_FALSE(started.has_value());
   aside.RunOne();

@@ -90,7 +90,7 @@ class WireChecker {
     const auto [other, is_alone] = listeners.try_emplace(plan.listen_port, plan.job);
     EXPECT_TRUE(is_alone) << plan.job << " listens where " << other->second << " does";
   }
-  // Of the controller that made the plan (controller/forests/tree_plans.cc).
+  // Of the controller that made the plan (controller/forests/tree_jobs.cc).
   static std::uint64_t EpochOf(const Version& version) { return version.second >> 24U; }
   void LookAt(int host, const wire::RankPlan& plan, Duration now, const Jobs& running) {
     const Version version(plan.job, plan.version);

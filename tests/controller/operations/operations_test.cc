@@ -32,9 +32,9 @@ TEST(Operations, GoesOnWhileAnActionIsMadeDurableAndTakesTheNextInOrder) {
     };
   };
   Controller& controller = cluster.controller();
-  controller.ChangeLink("leaf1--spine2", IntentAction::kFail, {}, note("fail"));
-  controller.ChangeLink("leaf1--spine2", IntentAction::kFail, {}, note("again"));
-  controller.ChangeLink("leaf1--spine2", IntentAction::kRestore, {}, note("restore"));
+  controller.actions().ChangeLink("leaf1--spine2", IntentAction::kFail, {}, note("fail"));
+  controller.actions().ChangeLink("leaf1--spine2", IntentAction::kFail, {}, note("again"));
+  controller.actions().ChangeLink("leaf1--spine2", IntentAction::kRestore, {}, note("restore"));
   EXPECT_TRUE(answers.empty());
   EXPECT_EQ(cluster.state().topology.version(), 1);  // nothing moves before it is durable
   cluster.Settle();
@@ -44,7 +44,7 @@ TEST(Operations, GoesOnWhileAnActionIsMadeDurableAndTakesTheNextInOrder) {
   EXPECT_EQ(cluster.disk.audit[0].moves.size(), 1U);
   EXPECT_EQ(cluster.disk.audit[1].result, AuditResult::kRefused);
   for (int i = 0; i < 80; ++i) {
-    controller.ChangeLink("leaf1--spine2", IntentAction::kFail, {}, note("many"));
+    controller.actions().ChangeLink("leaf1--spine2", IntentAction::kFail, {}, note("many"));
   }
   EXPECT_EQ(answers.back(), "many resource exhausted");
   cluster.Settle();
@@ -279,7 +279,7 @@ TEST_F(Weights, RefuseWhatMakesNoSense) {
 
 TEST(Policies, HoldInsteadOfTheConfigurationUntilTheyAreReset) {
   Cluster cluster(kShape, {.moves_per_start = 7});
-  const auto& options = cluster.controller().options();
+  const auto& options = cluster.controller().settings().now();
   const auto told = cluster.ChangePolicy("moves_per_start", "0", {.dry_run = true});
   ASSERT_TRUE(told) << told.error().message;
   EXPECT_TRUE(told->moves.empty());
@@ -301,8 +301,8 @@ TEST(Policies, HoldInsteadOfTheConfigurationUntilTheyAreReset) {
 
   ASSERT_TRUE(cluster.ChangePolicy("moved_bytes_per_start", "65536"));
   cluster.RestartController();
-  EXPECT_EQ(cluster.controller().options().moved_bytes_per_start, 65'536);
-  EXPECT_EQ(cluster.controller().options().moves_per_start, 7U);
+  EXPECT_EQ(cluster.controller().settings().now().moved_bytes_per_start, 65'536);
+  EXPECT_EQ(cluster.controller().settings().now().moves_per_start, 7U);
 }
 
 TEST(Policies, LimitRatesWhileTheyHold) {

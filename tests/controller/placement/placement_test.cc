@@ -43,7 +43,7 @@ class Corner : public testing::Test {
     cluster_->Open(from, {flow});
     cluster_->Settle();
   }
-  Load MaxLoad() { return cluster_->state().live.MaxLoad(); }
+  Load MaxLoad() { return cluster_->state().flow_paths.live().MaxLoad(); }
 
   bool only_spine_1_ = false;
   std::unique_ptr<Cluster> cluster_;
@@ -234,12 +234,12 @@ class Split : public testing::Test {
 
 TEST_F(Split, OverOnePathALinkCarriesTwoOfThree) {
   Start(1);
-  EXPECT_EQ(cluster_.state().live.MaxLoad(), (Load{2, 1}));
+  EXPECT_EQ(cluster_.state().flow_paths.live().MaxLoad(), (Load{2, 1}));
 }
 
 TEST_F(Split, OverTwoPathsEachLinkCarriesOneAndAHalf) {
   Start(2);
-  EXPECT_EQ(cluster_.state().live.MaxLoad(), (Load{3, 2}));
+  EXPECT_EQ(cluster_.state().flow_paths.live().MaxLoad(), (Load{3, 2}));
   for (int host = 0; host < 3; ++host) {
     EXPECT_THAT(Spines(host), UnorderedElementsAre(0, 1));
     const wire::PathSet& set = cluster_.host(host).sets.at(1);
@@ -292,13 +292,13 @@ TEST_F(Split, SharesThePathsThatAreLeftAndComesBack) {
     EXPECT_EQ(set.reason, wire::PathReason::kPathDead);
     EXPECT_NE(set.paths[0].source_port, set.paths[1].source_port);
   }
-  EXPECT_EQ(cluster_.state().live.MaxLoad(), (Load{3, 1}));
+  EXPECT_EQ(cluster_.state().flow_paths.live().MaxLoad(), (Load{3, 1}));
   ASSERT_TRUE(cluster_.ChangeLink("leaf0--spine1", IntentAction::kRestore).has_value());
   cluster_.Settle();
   // Three of the six halves move, which may be of two flows.
   EXPECT_THAT(cluster_.Recompute()->moves, SizeIs(2));
   cluster_.Settle();
-  EXPECT_EQ(cluster_.state().live.MaxLoad(), (Load{3, 2}));
+  EXPECT_EQ(cluster_.state().flow_paths.live().MaxLoad(), (Load{3, 2}));
 }
 
 TEST_F(Split, FollowsAnAgentThatLeftOneOfThePaths) {
@@ -316,7 +316,8 @@ TEST_F(Split, FollowsAnAgentThatLeftOneOfThePaths) {
   EXPECT_EQ(flow.status, FlowStatus::kRouted);
   EXPECT_EQ(flow.ways[0].port, set.paths[0].source_port);
   EXPECT_EQ(flow.ways[1].port, port);
-  EXPECT_EQ(cluster_.state().PathOf(flow.ways[1]), cluster_.state().PathOf(flow.ways[0]));
+  EXPECT_EQ(cluster_.state().flow_paths.PathOf(flow.ways[1]),
+            cluster_.state().flow_paths.PathOf(flow.ways[0]));
 }
 
 // Two leaves with four hosts each and four spines: each flow alone on its path.
@@ -344,7 +345,7 @@ class Redrawn : public testing::Test {
     cluster_.Settle();
     return port;
   }
-  Load MaxLoad() { return cluster_.state().live.MaxLoad(); }
+  Load MaxLoad() { return cluster_.state().flow_paths.live().MaxLoad(); }
 
   Cluster cluster_{{.spines = 4, .leaves = 2, .hosts_per_leaf = 4}};
 };
@@ -446,7 +447,7 @@ TEST_F(Split, KeepsAllPathsOverARestart) {
     EXPECT_EQ(cluster_.host(i).sets.at(1).paths, before[static_cast<std::size_t>(i)].paths) << i;
     EXPECT_EQ(cluster_.FlowOf(i, 1).status, FlowStatus::kRouted);
   }
-  EXPECT_EQ(cluster_.state().live.MaxLoad(), (Load{3, 2}));
+  EXPECT_EQ(cluster_.state().flow_paths.live().MaxLoad(), (Load{3, 2}));
 }
 
 TEST_F(Split, KeepsTheFirstPathsOfAgentsThatTellOfNoOther) {
@@ -488,8 +489,8 @@ TEST_F(Split, GivesBackAllPathsAndPortsAtTheEnd) {
   Start(2);
   for (int host = 0; host < 3; ++host) cluster_.End(host, 1);
   cluster_.Settle();
-  EXPECT_EQ(cluster_.state().live.MaxLoad(), (Load{0, 1}));
-  EXPECT_TRUE(cluster_.state().by_key.empty());
+  EXPECT_EQ(cluster_.state().flow_paths.live().MaxLoad(), (Load{0, 1}));
+  EXPECT_TRUE(cluster_.state().flow_paths.pairs().empty());
 }
 
 }  // namespace

@@ -39,9 +39,9 @@ class FailurePlansTest : public testing::Test {
     std::set<int> hosts;
     for (const bool forward : {true, false}) {
       const auto index = static_cast<std::uint32_t>(fabric::DirectedLink{id, forward}.Index());
-      for (const LivePaths::Way way : cluster_->state().live.WaysOn(index)) {
+      for (const LivePaths::Way way : cluster_->state().flow_paths.live().WaysOn(index)) {
         const State& state = cluster_->state();
-        const Flow& flow = state.flows.At(state.owners[way].slot);
+        const Flow& flow = state.flows.At(state.flow_paths.FlowOf(way));
         hosts.insert(std::stoi(state.agents.At(flow.agent).name.substr(1)));
       }
     }
@@ -61,7 +61,7 @@ class FailurePlansTest : public testing::Test {
       failed.push_back(link);
     }
     state.view.Refresh();
-    const auto stranded = state.live.HandleLinkChange();
+    const auto stranded = state.flow_paths.HandleLinkChange();
     return {failed, {stranded.begin(), stranded.end()}};
   }
   std::size_t PushesOf(int host) { return cluster_->host(host).pushes.size(); }
@@ -110,7 +110,8 @@ TEST_F(FailurePlansTest, ASwitchThatFailsIsLeftEvenly) {
   cluster_->Settle();
   EXPECT_GT(cluster_->CounterValue(kHits), 0);
   EXPECT_EQ(cluster_->CounterValue(kMisses), 0);
-  EXPECT_EQ(cluster_->state().live.MaxLoad(), (Load{1, 1}));  // three flows a leaf, three spines
+  EXPECT_EQ(cluster_->state().flow_paths.live().MaxLoad(),
+            (Load{1, 1}));  // three flows a leaf, three spines
 }
 
 TEST_F(FailurePlansTest, ASecondFailureBeforeThePlansAreMadeAnewIsSurvived) {
@@ -122,7 +123,7 @@ TEST_F(FailurePlansTest, ASecondFailureBeforeThePlansAreMadeAnewIsSurvived) {
   cluster_->Settle();
   for (int host = 0; host < 12; ++host) {
     const Flow& flow = cluster_->FlowOf(host, 1);
-    const auto path = cluster_->state().PathOf(flow.ways[0]);
+    const auto path = cluster_->state().flow_paths.PathOf(flow.ways[0]);
     ASSERT_TRUE(path) << host;
     EXPECT_TRUE(fabric::IsUsable(cluster_->state().topology,
                                  cluster_->state().PathsOf(flow)[path->Index()]));
@@ -169,7 +170,7 @@ TEST_F(FailurePlansTest, AreTheSameHoweverFewWaysAreTakenAtATime) {
   EXPECT_EQ(one_by_one.fresh(), at_once.fresh());
   const std::size_t elements = state.topology.links().size() + state.topology.nodes().size();
   for (FailurePlans::Element element = 0; element < elements; ++element) {
-    for (LivePaths::Way way = 0; way < state.owners.size(); ++way) {
+    for (LivePaths::Way way = 0; way < state.flow_paths.owner_count(); ++way) {
       EXPECT_EQ(one_by_one.EscapeFor(element, way), at_once.EscapeFor(element, way));
     }
   }
@@ -183,7 +184,7 @@ std::vector<std::size_t> LoadsOf(const State& state) {
     const fabric::LinkId id(static_cast<std::int32_t>(i));
     for (const bool forward : {true, false}) {
       const auto link = static_cast<std::uint32_t>(fabric::DirectedLink{id, forward}.Index());
-      const std::size_t ways = state.live.WaysOn(link).size();
+      const std::size_t ways = state.flow_paths.live().WaysOn(link).size();
       loads[i] += ways;
       loads[links + state.topology.link(id).a.Index()] += ways;
       loads[links + state.topology.link(id).b.Index()] += ways;
@@ -263,7 +264,9 @@ TEST_F(FailurePlansTest, APortThatIsFoundToLeadElsewhereIsNotTaken) {
     ASSERT_FALSE(state.path_map.Observe(flow.key, planned->port, elsewhere));
     EXPECT_FALSE(plans.EscapeFor(element, way)->leads_there);
     if (made_anew) {
-      ++state.path_changes;  // all plans are behind
+      // All plans are behind.
+      state.flow_paths.Unreserve(
+          state.flow_paths.Reserve(flow.source_leaf, flow.destination_leaf, 0, 1));
       while (plans.RefreshNext()) {
       }
       EXPECT_NE(plans.EscapeFor(element, way)->port, planned->port);
@@ -272,10 +275,11 @@ TEST_F(FailurePlansTest, APortThatIsFoundToLeadElsewhereIsNotTaken) {
     const ControllerOptions options;
     Placement placement(state, learner, options);
     placement.TakeFailurePlan(plans, element, Strand(spine).second, [](AgentId) {});
-    EXPECT_EQ(state.PathOf(flow.ways[0]), fabric::PathIndex(planned->path));
+    EXPECT_EQ(state.flow_paths.PathOf(flow.ways[0]), fabric::PathIndex(planned->path));
     EXPECT_NE(flow.ways[0].port, planned->port);
     if (flow.ways[0].port == 0) continue;  // none is known
-    EXPECT_EQ(state.path_map.Find(flow.key, flow.ways[0].port)->path, state.PathOf(flow.ways[0]));
+    EXPECT_EQ(state.path_map.Find(flow.key, flow.ways[0].port)->path,
+              state.flow_paths.PathOf(flow.ways[0]));
   }
 }
 
@@ -342,7 +346,8 @@ TEST_F(FailurePlansTest, ProbesWaitForAcknowledgementsForAWhile) {
       for (int host = 0; host < 12; ++host) sum += cluster_->host(host).probes;
       return sum;
     };
-    cluster_->controller().ChangeNode("spine1", IntentAction::kFail, {}, [](const auto&) {});
+    cluster_->controller().actions().ChangeNode("spine1", IntentAction::kFail, {},
+                                                [](const auto&) {});
     cluster_->Settle();
     cluster_->Advance(50ms);
     EXPECT_EQ(probes() > 0, acknowledge);
@@ -352,7 +357,8 @@ TEST_F(FailurePlansTest, ProbesWaitForAcknowledgementsForAWhile) {
     // And again the next time, with the agents that have been heard of before.
     for (int host = 0; host < 12; ++host) cluster_->host(host).acknowledges = false;
     const int before = probes();
-    cluster_->controller().ChangeNode("spine2", IntentAction::kFail, {}, [](const auto&) {});
+    cluster_->controller().actions().ChangeNode("spine2", IntentAction::kFail, {},
+                                                [](const auto&) {});
     cluster_->Settle();
     cluster_->Advance(50ms);
     EXPECT_EQ(probes(), before);
@@ -370,8 +376,9 @@ TEST_F(FailurePlansTest, WhatWasDoneIsToldOnceTheAgentsHaveAcknowledged) {
     for (int host = 0; host < 12; ++host) cluster_->host(host).acknowledges = acknowledge;
     std::optional<Result<ActionOutcome>> told;
     const TimePoint start = cluster_->controller().Now();
-    cluster_->controller().ChangeLink("leaf0--spine1", IntentAction::kFail, {},
-                                      [&](Result<ActionOutcome> done) { told = std::move(done); });
+    cluster_->controller().actions().ChangeLink(
+        "leaf0--spine1", IntentAction::kFail, {},
+        [&](Result<ActionOutcome> done) { told = std::move(done); });
     cluster_->Settle();
     for (const int host : moved) {  // they have been pushed to, whenever it is told
       EXPECT_EQ(cluster_->host(host).pushes.back().sets.size(), 1U) << host;

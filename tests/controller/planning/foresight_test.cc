@@ -53,12 +53,13 @@ class ForesightTest : public testing::Test {
     for (const FlowSlot slot : state.flows.All()) {
       const Flow& flow = state.flows.At(slot);
       for (const FlowWay& way : flow.ways) {
-        if (const auto path = state.PathOf(way)) sum += state.FingerprintOf(flow, path->value());
+        if (const auto path = state.flow_paths.PathOf(way))
+          sum += state.flow_paths.FingerprintOf(flow, path->value());
       }
     }
     return sum;
   }
-  Load MaxLoad() { return cluster_.state().live.MaxLoad(); }
+  Load MaxLoad() { return cluster_.state().flow_paths.live().MaxLoad(); }
 
   Cluster cluster_;
   std::uint64_t next_id_ = 0;
@@ -77,7 +78,7 @@ TEST_F(ForesightTest, AnIterationThatRepeatsIsAnsweredFromAPlan) {
     EXPECT_EQ(cluster_.FlowOf(host, id).origin, PlanOrigin::kPredicted);
     EXPECT_EQ(cluster_.FlowOf(host, id).status, FlowStatus::kRouted);
   }
-  EXPECT_EQ(cluster_.state().fingerprint, FreshFingerprint());
+  EXPECT_EQ(cluster_.state().flow_paths.fingerprint(), FreshFingerprint());
 }
 
 // A queue pair is one flow for as long as it lives. What its program is about to send next starts
@@ -220,7 +221,7 @@ TEST_F(ForesightTest, WhenAnotherJobStartsThePlansPathsAreTakenOnlyWithinLimits)
   cluster_.Open(2, {{.id = 902, .to = 6, .job = "train"}});
   cluster_.Settle();
   EXPECT_EQ(cluster_.CounterValue(kHits), hits + 1);
-  EXPECT_EQ(cluster_.state().fingerprint, FreshFingerprint());
+  EXPECT_EQ(cluster_.state().flow_paths.fingerprint(), FreshFingerprint());
 }
 
 TEST_F(ForesightTest, APlanIsFencedByTheTopology) {

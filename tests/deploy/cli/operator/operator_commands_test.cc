@@ -163,6 +163,12 @@ TEST_F(OperatorCommandsTest, StartsListsAndStopsJobs) {
   EXPECT_EQ(Run({"job", "stop", "train"}).exit_code, 0);
   EXPECT_EQ(Run({"job", "stop", "train"}).exit_code, 1);
 
+  EXPECT_EQ(Run({"job", "start", "own", "--ranks", "h0,h3", "--user", "alice"}).exit_code, 0);
+  EXPECT_NE(Run({"job", "list"}).out.find("alice"), std::string::npos);
+  EXPECT_EQ(Run({"job", "start", "own", "--ranks", "h0,h3", "--user", "bob"}).exit_code, 1);
+  EXPECT_EQ(Run({"job", "start", "--ranks", "h0,h1", "--user", ""}).exit_code, 2);
+  EXPECT_EQ(Run({"job", "start", "--ranks", "h0,h1", "--user", "Al ice"}).exit_code, 2);
+
   EXPECT_EQ(Run({"job", "start"}).exit_code, 2);
   EXPECT_EQ(Run({"job", "start", "--ranks", "h0,h9"}).exit_code, 2);
   EXPECT_EQ(Run({"job", "start", "--ranks", "h0,h0"}).exit_code, 2);

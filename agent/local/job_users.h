@@ -1,0 +1,68 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/base/event_loop.h"
+
+namespace espalier::agent {
+
+// The numbers that the users whom jobs are for have on this host. The system may ask a directory
+// server for one, which can take for ever, so it is asked aside from the loop. Its answers are kept
+// for kKept, or for kAskAgain where there is no such user (which the log says once): programs that
+// ask for plans cannot have it asked over and over.
+// Thread safety: the loop's thread. Complexity: O(log names).
+class JobUsers {
+ public:
+  // Does the work in another thread, and then posts `done` on the loop.
+  using Background = std::function<void(std::function<void()> work, std::function<void()> done)>;
+  using LookUp = std::function<std::optional<uid_t>(const std::string& name)>;  // in any thread
+  static constexpr Duration kKept = std::chrono::minutes(10);
+  static constexpr Duration kAskAgain = std::chrono::seconds(10);
+
+  struct Found {
+    bool is_sought = false;  // the system has not answered yet
+    std::optional<uid_t> number;
+  };
+
+  // Without `background` the loop itself waits for the system. The loop does not run any more when
+  // this has gone.
+  JobUsers(EventLoop& loop, Background background, LookUp look_up = AskSystem);
+  JobUsers(const JobUsers&) = delete;
+  JobUsers& operator=(const JobUsers&) = delete;
+
+  // Of a name or number (common/base/local_user.h).
+  Found Find(const std::string& user);
+  // Called whenever the system has answered about one that was sought.
+  void OnAnswer(std::function<void(const std::string& user)> callback) {
+    on_answer_ = std::move(callback);
+  }
+
+  static std::optional<uid_t> AskSystem(const std::string& name);
+
+ private:
+  struct Known {
+    bool is_sought = false;
+    bool is_logged = false;  // as unknown
+    std::optional<uid_t> number;
+    TimePoint since{};
+  };
+
+  void Seek(const std::string& user);
+  void Take(const std::string& user, std::optional<uid_t> number);
+
+  EventLoop& loop_;
+  const Background background_;
+  const LookUp look_up_;
+  TimePoint next_warning_{};
+  std::map<std::string, Known> known_;
+  std::function<void(const std::string&)> on_answer_;
+};
+
+}  // namespace espalier::agent

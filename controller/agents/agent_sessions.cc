@@ -1,0 +1,367 @@
+#include "controller/agents/agent_sessions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+#include <variant>
+
+namespace espalier::controller {
+namespace {
+
+// Every start of a controller takes one epoch, and a store that was restored from a backup may be
+// behind its agents by as many as there were starts since. An agent that could name any epoch might
+// take them all. Plans' versions have room for epochs of up to 2^39 (forests/tree_jobs.cc).
+constexpr std::uint64_t kMostEpochsAhead = 1 << 20;
+constexpr std::uint64_t kHighestEpochClaimed = std::uint64_t{1} << 38U;
+// Agents whose host is not in the topology (which may be behind): no name is ever forgotten.
+constexpr std::size_t kMostStrangers = 1'024;
+// Those that are no agents of ours, as a source of events.
+constexpr std::string_view kStrangers = "strangers";
+
+template <typename... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+template <typename... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;
+
+std::uint64_t RandomInstance() {
+  std::random_device device;
+  return (static_cast<std::uint64_t>(device()) << 32) | device();
+}
+
+std::unordered_set<std::string> HostsOf(const fabric::Topology& topology) {
+  std::unordered_set<std::string> hosts;
+  for (const fabric::Node& node : topology.nodes()) hosts.insert(fabric::HostOf(node));
+  return hosts;
+}
+
+std::uint64_t Microseconds(Duration duration) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
+}
+
+}  // namespace
+
+AgentSessions::AgentSessions(State& state, const ControllerOptions& options, EventLoop& loop,
+                             Bus& bus, Store& store, Metrics& metrics)
+    : state_(state),
+      options_(options),
+      loop_(loop),
+      bus_(bus),
+      store_(store),
+      instance_(options.instance != 0 ? options.instance : RandomInstance()),
+      hosts_(HostsOf(state.topology)),
+      messages_(metrics.MakeCounter("espalier_controller_messages_total",
+                                    "Messages received from agents")),
+      bad_messages_(metrics.MakeCounter("espalier_controller_bad_messages_total",
+                                        "Messages refused as malformed or out of place")),
+      peers_refused_(metrics.MakeCounter("espalier_controller_peers_refused_total",
+                                         "Connections that were not let in or were ended")),
+      agents_over_limit_(
+          metrics.MakeCounter("espalier_controller_agents_over_limit_total",
+                              "Times that an agent sent more than max_entries_per_second, and was "
+                              "disconnected or not let in")),
+      decode_seconds_(metrics.MakeLatency("espalier_controller_decode_seconds",
+                                          "From a message's arrival until it was decoded")),
+      agents_connected_(
+          metrics.MakeGauge("espalier_controller_agents_connected", "Agents connected now")) {}
+
+void AgentSessions::Start(Handlers handlers) {
+  handlers_ = std::move(handlers);
+  highest_believable_epoch_ = std::min(state_.epoch + kMostEpochsAhead, kHighestEpochClaimed);
+  bus_.SetHandlers(
+      {.on_message = [this](PeerId peer, std::string_view bytes) { HandleMessage(peer, bytes); },
+       .on_peer_gone =
+           [this](PeerId peer) {
+             if (const auto id = state_.agents.FindByPeer(peer)) state_.agents.Disconnect(*id);
+           }});
+}
+
+bool AgentSessions::Send(AgentId id, wire::Body body) {
+  const Agent& agent = state_.agents.At(id);
+  if (!agent.peer) return false;
+  return bus_.Send(*agent.peer, wire::Encode({instance_, std::move(body)}));
+}
+
+void AgentSessions::SendTo(PeerId peer, wire::Body body) {
+  bus_.Send(peer, wire::Encode({instance_, std::move(body)}));
+}
+
+void AgentSessions::StartOver(AgentId id) {
+  const Agent& agent = state_.agents.At(id);
+  state_.history.RecordOf(agent.name, loop_.Now(), "report_lost",
+                          fmt::format("agent={}", agent.name));
+  bus_.Disconnect(*agent.peer);
+  state_.agents.Disconnect(id);
+}
+
+std::optional<AgentId> AgentSessions::FindProber(fabric::NodeId nic) const {
+  const auto id = state_.agents.FindByName(fabric::HostOf(state_.topology.node(nic)));
+  if (!id || !state_.agents.At(*id).peer) return std::nullopt;
+  return id;
+}
+
+void AgentSessions::HandleMessage(PeerId peer, std::string_view bytes) {
+  messages_.Add();
+  const TimePoint received = loop_.Now();
+  const Result<const wire::Message*> decoded = decoder_.Decode(bytes);
+  decode_seconds_.ObserveSeconds(SecondsOf(loop_.Now() - received));
+  if (!decoded) return HandleBadMessage(peer, bytes.size(), decoded.error());
+  const wire::Message& message = **decoded;
+  if (const auto* hello = std::get_if<wire::Hello>(&message.body)) {
+    return HandleHello(peer, message.sender_instance, *hello);
+  }
+  const auto id = state_.agents.FindByPeer(peer);
+  if (!id || state_.agents.At(*id).instance != message.sender_instance) {
+    // The agent still believes it is registered: we restarted, or its session timed out.
+    bad_messages_.Add();
+    return Refuse(peer, "", "say Hello first");
+  }
+  if (!HasAllowance(*id, wire::CostOf(message.body))) return SendAway(*id);
+  state_.agents.At(*id).last_heard = loop_.Now();
+  HandleBody(*id, message.body);
+}
+
+void AgentSessions::HandleBody(AgentId id, const wire::Body& body) {
+  const auto count_refused = [&](bool is_taken) {
+    if (!is_taken) bad_messages_.Add();
+  };
+  std::visit(
+      Overloaded{
+          [&](const wire::FlowReport& report) { handlers_.on_flow_report(id, report); },
+          [&](const wire::Ack& ack) { handlers_.on_ack(id, ack); },
+          [&](const wire::ProbeReport& report) { handlers_.on_probe_report(id, report); },
+          [&](const wire::PathHealth& health) { handlers_.on_path_health(id, health); },
+          [&](const wire::LinkEvent& event) { count_refused(handlers_.on_link_event(id, event)); },
+          [&](const wire::Heartbeat& heartbeat) { HandleHeartbeat(id, heartbeat); },
+          [&](const wire::CollectiveReport& report) {
+            count_refused(handlers_.on_collective_report(id, report));
+          },
+          [&](const auto&) { bad_messages_.Add(); },  // only a controller says these
+      },
+      body);
+}
+
+void AgentSessions::HandleBadMessage(PeerId peer, std::size_t bytes, const Error& error) {
+  bad_messages_.Add();
+  const auto id = state_.agents.FindByPeer(peer);
+  state_.history.RecordOf(
+      id ? std::string_view(state_.agents.At(*id).name) : kStrangers, loop_.Now(), "bad_message",
+      fmt::format("peer={} bytes={} error=\"{}\"", peer.value(), bytes, error.message));
+  if (id && !HasAllowance(*id, wire::kCostOfBadMessage)) SendAway(*id);
+}
+
+bool AgentSessions::HasAllowance(AgentId id, std::int64_t entries) {
+  std::optional<TokenBucket>& allowance = state_.agents.At(id).allowance;
+  const double limit = options_.agent_limits.entries_per_second;
+  if (!allowance) allowance.emplace(limit, limit, loop_.Now());
+  return allowance->Take(static_cast<double>(entries), loop_.Now());
+}
+
+void AgentSessions::RenewAllowances() {
+  for (std::size_t i = 0; i < state_.agents.size(); ++i) {
+    state_.agents.At(AgentId(static_cast<std::int32_t>(i))).allowance.reset();
+  }
+}
+
+void AgentSessions::SendAway(AgentId id) {
+  const Agent& agent = state_.agents.At(id);
+  agents_over_limit_.Add();
+  HandleRefusal(agent.name, "it sends more entries than max_entries_per_second");
+  bus_.Disconnect(*agent.peer);
+  state_.agents.Disconnect(id);
+}
+
+std::string_view AgentSessions::SourceOf(const std::string& name) const {
+  return hosts_.contains(name) || state_.agents.FindByName(name) ? std::string_view(name)
+                                                                 : kStrangers;
+}
+
+void AgentSessions::Refuse(PeerId peer, const std::string& name, const std::string& reason) {
+  wire::Welcome welcome;
+  welcome.accepted = false;
+  welcome.reason = reason;
+  welcome.epoch = state_.epoch;
+  SendTo(peer, std::move(welcome));
+  if (name.empty()) return;
+  state_.history.RecordOf(SourceOf(name), loop_.Now(), "agent_refused",
+                          fmt::format("agent={} reason=\"{}\"", name, reason));
+}
+
+void AgentSessions::HandleRefusal(const std::string& who, const std::string& reason) {
+  constexpr std::size_t kMostUntold = 16;
+  peers_refused_.Add();
+  const bool is_full = refusals_.size() >= kMostUntold && !refusals_.contains({who, reason});
+  ++refusals_[is_full ? std::pair<std::string, std::string>{"others", reason}
+                      : std::pair{who, reason}];
+}
+
+void AgentSessions::RecordRefusals() {
+  constexpr Duration kInterval = std::chrono::seconds(1);
+  if (refusals_.empty() || loop_.Now() - refusals_told_ < kInterval) return;
+  refusals_told_ = loop_.Now();
+  for (const auto& [refusal, count] : std::exchange(refusals_, {})) {
+    state_.history.RecordOf(
+        SourceOf(refusal.first), loop_.Now(), "peer_refused",
+        fmt::format("who={} reason=\"{}\" count={}",
+                    refusal.first.empty() ? "unknown" : refusal.first, refusal.second, count));
+  }
+}
+
+// The first agent that has seen a later controller than the store knows of is believed to the
+// letter. A second one, who has seen a still later one, may be a liar on the way up: all that can
+// be believed is passed at once, so that there are never more than two raises, with their full
+// pushes to all agents, in the life of a controller.
+std::uint64_t AgentSessions::EpochToRaiseTo(std::uint64_t claimed) {
+  return std::exchange(has_believed_epoch_, true) ? highest_believable_epoch_ : claimed;
+}
+
+void AgentSessions::RaiseEpoch(std::uint64_t at_least, std::function<void(Result<void>)> done) {
+  epoch_waiters_.push_back(std::move(done));
+  if (epoch_waiters_.size() > 1) return;  // each asks again where the one at hand is not enough
+  const std::uint64_t epoch = std::max(state_.epoch, at_least) + 1;
+  StoreChange change;
+  change.epoch = epoch;
+  store_.Commit(std::move(change), [this, epoch](Result<Committed> committed) {
+    if (committed) {
+      state_.epoch = epoch;
+      for (std::size_t i = 0; i < state_.agents.size(); ++i) {
+        const AgentId id(static_cast<std::int32_t>(i));
+        Agent& agent = state_.agents.At(id);
+        agent.generation = agent.acked_generation = 0;
+        state_.pushes.MarkAll(id);
+      }
+    }
+    for (const auto& waiter : std::exchange(epoch_waiters_, {})) {
+      waiter(committed ? Result<void>() : Result<void>(tl::unexpected(committed.error())));
+    }
+  });
+}
+
+void AgentSessions::HandleHello(PeerId peer, std::uint64_t instance, const wire::Hello& hello) {
+  if (hello.protocol_major != wire::kProtocolMajor) {
+    Refuse(peer, hello.name,
+           fmt::format("protocol {} is not spoken here, {} is (upgrade the older side)",
+                       hello.protocol_major, wire::kProtocolMajor));
+    return;
+  }
+  if (const auto proven = bus_.AuthenticatedName(peer); proven && *proven != hello.name) {
+    Refuse(peer, "", fmt::format("this key is that of {}, not of {}", *proven, hello.name));
+    return HandleRefusal(*proven, fmt::format("it calls itself {}", hello.name));
+  }
+  const bool is_new_stranger =
+      !hosts_.contains(hello.name) && !state_.agents.FindByName(hello.name);
+  if (is_new_stranger && strangers_ >= kMostStrangers) {
+    return Refuse(peer, "", "no host of the topology has this name, nor is there room for more");
+  }
+  strangers_ += is_new_stranger ? 1 : 0;
+  const AgentId id = state_.agents.Intern(hello.name);
+  const Agent& agent = state_.agents.At(id);
+  if (!HasAllowance(id, wire::CostOf(hello))) {
+    agents_over_limit_.Add();
+    return Refuse(peer, hello.name, "it sends more entries than max_entries_per_second");
+  }
+  if (const auto fault = FindFault(instance, hello, agent)) {
+    return Refuse(peer, hello.name, *fault);
+  }
+  if (hello.highest_epoch >= state_.epoch && agent.instance != instance) {
+    return RaiseEpoch(EpochToRaiseTo(hello.highest_epoch), [this, peer, instance,
+                                                            hello](Result<void> raised) {
+      if (raised) return HandleHello(peer, instance, hello);
+      Refuse(peer, hello.name, "the controller cannot save its epoch: " + raised.error().message);
+    });
+  }
+  if (agent.instance != instance) handlers_.on_new_process(id);
+  // A later connection of the same agent: nothing is to come by the earlier any more.
+  if (agent.peer && *agent.peer != peer) bus_.Disconnect(*agent.peer);
+  Welcome(id, peer, instance, hello);
+}
+
+std::optional<std::string> AgentSessions::FindFault(std::uint64_t instance,
+                                                    const wire::Hello& hello,
+                                                    const Agent& agent) const {
+  const Duration patience = options_.heartbeat_interval * options_.missed_heartbeats;
+  if (agent.peer && agent.instance != instance && loop_.Now() - agent.last_heard <= patience) {
+    return "another agent of this name is connected (names must be unique)";
+  }
+  if (hello.highest_epoch > std::max(highest_believable_epoch_, state_.epoch)) {
+    return "an epoch so high that no controller can have given it";
+  }
+  return std::nullopt;
+}
+
+void AgentSessions::Welcome(AgentId id, PeerId peer, std::uint64_t instance,
+                            const wire::Hello& hello) {
+  const TimePoint now = loop_.Now();
+  Agent& agent = state_.agents.At(id);
+  state_.agents.Connect(id, peer);
+  agent.instance = instance;
+  agent.nics = hello.nics;
+  agent.features = hello.features;
+  agent.protocol_minor = hello.protocol_minor;
+  agent.last_heard = now;
+  agent.reported = false;
+  agent.report_sequence = 0;
+  state_.pushes.MarkAll(id);
+  agent.hold_until = now + options_.adoption_timeout;
+  wire::Welcome welcome;
+  welcome.accepted = true;
+  welcome.epoch = state_.epoch;
+  welcome.heartbeat_interval_us = Microseconds(options_.heartbeat_interval);
+  welcome.report_interval_us = ReportIntervalUs();
+  const wire::AgentLimits& limits = options_.agent_limits;
+  welcome.max_messages_per_second = static_cast<std::uint64_t>(limits.messages_per_second);
+  welcome.max_bytes_per_second = static_cast<std::uint64_t>(limits.bytes_per_second);
+  welcome.max_entries_per_second = static_cast<std::uint64_t>(limits.entries_per_second);
+  SendTo(peer, std::move(welcome));
+  state_.history.RecordOf(hello.name, now, "agent_up",
+                          fmt::format("agent={} nics={}", hello.name, hello.nics.size()));
+}
+
+void AgentSessions::HandleHeartbeat(AgentId id, const wire::Heartbeat& heartbeat) {
+  if (heartbeat.sequence > state_.agents.At(id).report_sequence) StartOver(id);
+}
+
+void AgentSessions::DropSilent() {
+  const TimePoint now = loop_.Now();
+  std::size_t connected = 0;
+  for (std::size_t i = 0; i < state_.agents.size(); ++i) {
+    const AgentId id(static_cast<std::int32_t>(i));
+    const Agent& agent = state_.agents.At(id);
+    const Duration patience = options_.heartbeat_interval * options_.missed_heartbeats;
+    if (agent.peer && now - agent.last_heard > patience) {
+      state_.history.RecordOf(agent.name, now, "agent_gone", fmt::format("agent={}", agent.name));
+      bus_.Disconnect(*agent.peer);
+      state_.agents.Disconnect(id);
+    }
+    connected += agent.peer ? 1 : 0;
+  }
+  connected_ = connected;
+  agents_connected_.Set(static_cast<double>(connected));
+}
+
+void AgentSessions::SendHeartbeats() {
+  const auto parts = static_cast<std::size_t>(
+      std::max<std::int64_t>(1, options_.heartbeat_interval / kTickInterval));
+  const std::size_t part = heartbeat_ticks_++ % parts;
+  if (part == 0) ++heartbeats_;
+  for (std::size_t i = part; i < state_.agents.size(); i += parts) {
+    const AgentId id(static_cast<std::int32_t>(i));
+    Send(id, wire::Heartbeat{.sequence = heartbeats_,
+                             .epoch = state_.epoch,
+                             .generation = state_.agents.At(id).generation,
+                             .report_interval_us = ReportIntervalUs()});
+  }
+}
+
+std::uint64_t AgentSessions::ReportIntervalUs() const {
+  constexpr std::uint64_t kUsual = 10'000;  // that agents are configured with
+  constexpr std::uint64_t kSecond = 1'000'000;
+  if (options_.max_reports_per_second == 0) return 0;
+  const std::uint64_t interval = connected_ * kSecond / options_.max_reports_per_second;
+  return interval <= kUsual ? 0 : interval;
+}
+
+}  // namespace espalier::controller

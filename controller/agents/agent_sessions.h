@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "common/base/bus.h"
+#include "common/base/event_loop.h"
+#include "common/base/metrics.h"
+#include "common/base/result.h"
+#include "controller/settings/options.h"
+#include "controller/state/state.h"
+#include "controller/store/store.h"
+#include "proto/convert.h"
+
+namespace espalier::controller {
+
+// The sessions of agents with this controller: who is connected over which peer of the bus, from
+// Hello to silence. Decodes what peers send, holds each agent to what it may send, and hands the
+// rest to the handlers by the agent's number. Sends heartbeats and what others have for an agent.
+//
+// What an agent claims is checked before anything is kept of it: its name against its key, the
+// epoch that it has seen against what can be true, its number of entries against its allowance.
+// Thread safety: the controller's loop thread. The references must outlive it.
+class AgentSessions {
+ public:
+  // Who takes what agents say. A handler that returns false refuses the message: it is counted as
+  // bad.
+  struct Handlers {
+    std::function<void(AgentId, const wire::FlowReport&)> on_flow_report;
+    std::function<void(AgentId, const wire::Ack&)> on_ack;
+    std::function<void(AgentId, const wire::ProbeReport&)> on_probe_report;
+    std::function<void(AgentId, const wire::PathHealth&)> on_path_health;
+    std::function<bool(AgentId, const wire::LinkEvent&)> on_link_event;
+    std::function<bool(AgentId, const wire::CollectiveReport&)> on_collective_report;
+    // Another process has taken the agent's name: what the one before it reported has ended.
+    std::function<void(AgentId)> on_new_process;
+  };
+
+  AgentSessions(State& state, const ControllerOptions& options, EventLoop& loop, Bus& bus,
+                Store& store, Metrics& metrics);
+
+  // Listens from now on. State::epoch is what the store gave. Call once.
+  void Start(Handlers handlers);
+
+  // False: the agent is not connected, or its queue is full, and the message is dropped.
+  bool Send(AgentId id, wire::Body body);
+  // Ends the session of an agent whose report was lost on the way, and with it flows that began or
+  // ended: its next one begins with a full report.
+  void StartOver(AgentId id);
+  // The agent that can send probes from this NIC, if it is connected.
+  std::optional<AgentId> FindProber(fabric::NodeId nic) const;
+  // The bus let a peer not in, or sent it away: `who` is an agent's name or an address. Counted,
+  // and told as events, of which strangers cannot make more than a few a second.
+  void HandleRefusal(const std::string& who, const std::string& reason);
+  // The limits of agents have changed: their allowances begin anew.
+  void RenewAllowances();
+
+  // To be called once in each of these intervals.
+  static constexpr Duration kTickInterval = std::chrono::milliseconds(100);
+  // Disconnects agents that have been silent for too long.
+  void DropSilent();
+  // Sends a heartbeat to those whose turn it is, so that each gets one within the interval.
+  void SendHeartbeats();
+  // Records refusals as events, once a second.
+  void RecordRefusals();
+
+ private:
+  void HandleMessage(PeerId peer, std::string_view bytes);
+  void HandleBody(AgentId id, const wire::Body& body);
+  void HandleBadMessage(PeerId peer, std::size_t bytes, const Error& error);
+  void HandleHello(PeerId peer, std::uint64_t instance, const wire::Hello& hello);
+  // Why this Hello is refused for good; nothing: it may come in, as far as its words tell.
+  std::optional<std::string> FindFault(std::uint64_t instance, const wire::Hello& hello,
+                                       const Agent& agent) const;
+  void Welcome(AgentId id, PeerId peer, std::uint64_t instance, const wire::Hello& hello);
+  void HandleHeartbeat(AgentId id, const wire::Heartbeat& heartbeat);
+  // False: the agent has sent more than it may.
+  bool HasAllowance(AgentId id, std::int64_t entries);
+  void SendAway(AgentId id);
+  void Refuse(PeerId peer, const std::string& name, const std::string& reason);
+  // Whose events these are: a host's, or "strangers" for all names that are none.
+  std::string_view SourceOf(const std::string& name) const;
+  // The least time between two reports of an agent; 0: as it is configured.
+  std::uint64_t ReportIntervalUs() const;
+  std::uint64_t EpochToRaiseTo(std::uint64_t claimed);
+  void RaiseEpoch(std::uint64_t at_least, std::function<void(Result<void>)> done);
+  void SendTo(PeerId peer, wire::Body body);
+
+  State& state_;
+  const ControllerOptions& options_;
+  EventLoop& loop_;
+  Bus& bus_;
+  Store& store_;
+  Handlers handlers_;
+  wire::Decoder decoder_;
+  const std::uint64_t instance_;
+  const std::unordered_set<std::string> hosts_;  // of the topology, by the names of their agents
+  std::size_t strangers_ = 0;                    // agents that are none of these
+  std::uint64_t heartbeats_ = 0;                 // rounds
+  std::uint64_t heartbeat_ticks_ = 0;
+  std::size_t connected_ = 0;  // agents, when the silent ones were last dropped
+  std::vector<std::function<void(Result<void>)>> epoch_waiters_;
+  std::uint64_t highest_believable_epoch_ = 0;  // that an agent can claim to have seen
+  bool has_believed_epoch_ = false;
+  std::map<std::pair<std::string, std::string>, std::int64_t> refusals_;  // who, why; untold yet
+  TimePoint refusals_told_;
+  Counter& messages_;
+  Counter& bad_messages_;
+  Counter& peers_refused_;
+  Counter& agents_over_limit_;
+  LatencyHistogram& decode_seconds_;
+  Gauge& agents_connected_;
+};
+
+}  // namespace espalier::controller

@@ -1,0 +1,189 @@
+#include "controller/agents/flow_intake.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <unordered_set>
+
+namespace espalier::controller {
+namespace {
+
+// Of the fastest path of a flow alone; a flow that is split counts all that it may take.
+std::int64_t PathRate(const State& state, const Flow& flow) {
+  if (flow.ways.empty()) return 0;
+  std::int64_t fastest = 0;
+  for (const fabric::Path& path : state.PathsOf(flow)) {
+    std::int64_t slowest = std::numeric_limits<std::int64_t>::max();
+    for (const fabric::DirectedLink hop : path.hops) {
+      slowest = std::min(slowest, state.topology.link(hop.link).rate.value);
+    }
+    if (!path.hops.empty()) fastest = std::max(fastest, slowest);
+  }
+  return fastest * static_cast<std::int64_t>(flow.ways.size());
+}
+
+// Where a flow's bytes cross its NICs, and how fast they could go between.
+JobRounds::Ends EndsOf(const State& state, const Flow& flow) {
+  // Both are known where it was placed, or is local.
+  const bool is_known = flow.status != FlowStatus::kUnroutable || !flow.ways.empty();
+  const auto attachment_of = [&](const IpAddress& address, fabric::NodeId known) {
+    const auto nic = is_known ? std::optional(known) : state.topology.FindNic(address);
+    return nic ? state.paths.FindAttachment(*nic) : std::nullopt;
+  };
+  JobRounds::Ends ends;
+  if (const auto at = attachment_of(flow.source_address, flow.key.source)) {
+    ends.source = at->uplink;
+  }
+  if (const auto at = attachment_of(flow.destination_address, flow.key.destination)) {
+    ends.destination = {at->uplink.link, !at->uplink.forward};
+  }
+  // The source is another's, else it would be placed: no host makes pairs of others' NICs.
+  if (ends.source && ends.destination && !is_known) return {};
+  ends.path_bps = PathRate(state, flow);
+  return ends;
+}
+
+// The ports of a flow's paths that an earlier controller chose, or its agent, in order.
+std::vector<std::uint16_t> SteeredPorts(const wire::OpenedFlow& opened) {
+  if (!opened.path_ports.empty()) return opened.path_ports;
+  if (opened.steered) return {opened.source_port};
+  return {};
+}
+
+}  // namespace
+
+FlowIntake::FlowIntake(State& state, Placement& placement, Foresight& foresight,
+                       LinkHealth& link_health, const ControllerOptions& options, EventLoop& loop)
+    : state_(state),
+      placement_(placement),
+      foresight_(foresight),
+      link_health_(link_health),
+      options_(options),
+      loop_(loop) {}
+
+FlowIntake::Outcome FlowIntake::Handle(AgentId id, const wire::FlowReport& report) {
+  std::uint64_t& last = state_.agents.At(id).report_sequence;
+  if (!report.full && report.sequence > last + 1) return Outcome::kReportLost;
+  last = report.full ? report.sequence : std::max(last, report.sequence);
+  if (report.full) CloseMissing(id, report);
+  const auto close_ended = [&] {
+    for (const wire::LocalFlowId local : report.ended) {
+      if (const auto slot = state_.flows.Find(id, local)) Close(*slot);
+    }
+  };
+  close_ended();  // first: what follows may be the next of the same pair
+  const std::vector<FlowSlot> opened = Open(id, report);
+  const std::span<const FlowSlot> due = TakeProgress(id, report.progress);
+  Agent& agent = state_.agents.At(id);
+  // What is open when an agent connects has not just started.
+  if (agent.reported) foresight_.HandleStarts(opened, loop_.Now());
+  foresight_.HandleProgress(due, loop_.Now());
+  link_health_.HandleDeliveries(id, report);
+  close_ended();  // of a message that opens what it ends
+  const bool is_first = report.full && !agent.reported;
+  agent.reported = agent.reported || is_first;
+  const bool needs_turn = is_first || !report.opened.empty() || !report.ended.empty();
+  return needs_turn ? Outcome::kNeedsTurn : Outcome::kNothing;
+}
+
+std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& report) {
+  std::vector<FlowSlot> slots;
+  const Agent& agent = state_.agents.At(id);
+  std::size_t refused = 0;
+  for (const wire::OpenedFlow& opened : report.opened) {
+    if (state_.flows.Find(id, opened.id)) continue;  // a full report repeats what is known
+    if (state_.flows.CountOfAgent(id) >= options_.max_flows_per_agent) {
+      ++refused;
+      continue;
+    }
+    Flow flow;
+    flow.agent = id;
+    flow.local = opened.id;
+    flow.job = state_.flows.JobIndex(report.jobs[opened.job], id);
+    flow.source_address = report.addresses[opened.source];
+    flow.destination_address = report.addresses[opened.destination];
+    flow.own_port = opened.source_port;
+    flow.local_qpn = opened.local_qpn;
+    flow.remote_qpn = opened.remote_qpn;
+    flow.protocol = opened.protocol;
+    flow.key.destination_port = opened.destination_port;
+    flow.max_paths = opened.max_paths;
+    flow.movable = opened.movable;
+    flow.reported = loop_.Now();
+    flow.started = flow.reported - std::chrono::microseconds(opened.age_us);
+    slots.push_back(state_.flows.Open(std::move(flow)));
+    placement_.Admit(slots.back(), SteeredPorts(opened));
+  }
+  if (refused > 0) {
+    state_.history.RecordOf(agent.name, loop_.Now(), "flows_refused",
+                            fmt::format("agent={} flows={} limit={}", agent.name, refused,
+                                        options_.max_flows_per_agent));
+  }
+  return slots;
+}
+
+std::span<const FlowSlot> FlowIntake::TakeProgress(AgentId id,
+                                                   std::span<const wire::FlowProgress> progress) {
+  const TimePoint now = loop_.Now();
+  const FlowTable::Taken taken = state_.flows.TakeProgress(id, progress, now);
+  for (const MessageChange& change : taken.changes) {
+    const Flow& flow = state_.flows.At(change.slot);
+    if (change.is_busy && !change.was_busy) state_.rounds.Begin(flow.job, now);
+    if (change.new_bytes > 0) {
+      state_.rounds.AddBytes(flow.job, EndsOf(state_, flow), change.new_bytes);
+    }
+    if (change.was_busy && !change.is_busy) state_.rounds.End(flow.job, now);
+  }
+  return taken.due;
+}
+
+void FlowIntake::Close(FlowSlot slot) {
+  if (state_.flows.At(slot).tree_load != 0) return;  // edges of forests are not the agents' to end
+  foresight_.HandleEnd(slot, loop_.Now());
+  if (state_.flows.ActivityOf(slot).IsBusy()) {
+    state_.rounds.End(state_.flows.At(slot).job, loop_.Now());
+  }
+  placement_.Release(slot);
+  state_.flows.Close(slot);
+  for (const std::uint32_t job : state_.flows.TakeForgottenJobs()) {
+    state_.rounds.Forget(job);
+    foresight_.ForgetJob(job);
+  }
+}
+
+void FlowIntake::CloseAll(AgentId id) {
+  for (const FlowSlot slot : state_.flows.OfAgent(id)) Close(slot);
+}
+
+void FlowIntake::CloseMissing(AgentId id, const wire::FlowReport& report) {
+  std::unordered_set<wire::LocalFlowId> present;
+  for (const wire::OpenedFlow& opened : report.opened) present.insert(opened.id);
+  for (const FlowSlot slot : state_.flows.OfAgent(id)) {
+    if (!present.contains(state_.flows.At(slot).local)) Close(slot);
+  }
+}
+
+void FlowIntake::PassTime() {
+  const TimePoint now = loop_.Now();
+  for (std::size_t i = 0; i < state_.agents.size(); ++i) {
+    const AgentId id(static_cast<std::int32_t>(i));
+    const Agent& agent = state_.agents.At(id);
+    if (!agent.peer && now - agent.last_heard > options_.lease &&
+        state_.flows.CountOfAgent(id) > 0) {
+      auto slots = state_.flows.OfAgent(id);
+      std::erase_if(slots, [&](FlowSlot slot) { return state_.flows.At(slot).tree_load != 0; });
+      for (const FlowSlot slot : slots) Close(slot);
+      if (!slots.empty()) {
+        state_.history.RecordOf(agent.name, now, "agent_flows_dropped",
+                                fmt::format("agent={} flows={}", agent.name, slots.size()));
+      }
+    }
+    if (agent.peer && agent.reported && state_.pushes.NeedsFull(id) && now >= agent.hold_until) {
+      placement_.EndAdoption(id);
+    }
+  }
+}
+
+}  // namespace espalier::controller

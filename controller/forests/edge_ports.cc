@@ -1,0 +1,154 @@
+#include "controller/forests/edge_ports.h"
+
+#include <algorithm>
+
+#include "controller/paths/port_chooser.h"
+
+namespace espalier::controller {
+namespace {
+
+constexpr Duration kPortRest = std::chrono::minutes(2);
+constexpr std::uint8_t kMostRefused = 16;  // ports of an edge whose ways back are dead
+
+// Of what comes back on a connection from that port.
+fabric::PortKey BackOf(const fabric::PortKey& key, std::uint16_t port) {
+  return {.source = key.destination,
+          .destination = key.source,
+          .protocol = key.protocol,
+          .destination_port = port,
+          .destination_qpn = 0};
+}
+
+}  // namespace
+
+fabric::PortKey EdgePorts::KeyOf(const JobPlan& plan, const TreeEdge& edge) const {
+  const auto from = static_cast<std::size_t>(edge.from);
+  const auto to = static_cast<std::size_t>(edge.to);
+  const bool is_tcp = options_.fabric_hashes_protocol && !plan.verbs;
+  return {.source = plan.forest->nics[from],
+          .destination = plan.forest->nics[to],
+          .protocol = is_tcp ? wire::kProtocolTcp : wire::kProtocolUdp,
+          .destination_port = plan.DestinationPort(edge),
+          .destination_qpn = 0};
+}
+
+bool EdgePorts::Choose(JobPlan& plan) {
+  plan.refused.resize(plan.ports.size());
+  bool complete = true;
+  for (std::size_t i = 0; i < plan.ports.size(); ++i) {
+    if (plan.edge(i).crossing) complete = ChoosePort(plan, i) && complete;
+  }
+  return complete;
+}
+
+// Whether the edge has a port that will do. One whose way back is not known yet is kept meanwhile.
+bool EdgePorts::ChoosePort(JobPlan& plan, std::size_t number) {
+  const TreeEdge& edge = plan.edge(number);
+  const fabric::PortKey key = KeyOf(plan, edge);
+  const auto choose = [&] {
+    return controller::ChoosePort(state_.path_map, key, edge.crossing->path,
+                                  state_.flow_paths.ports(), PortNeed::kSure, 0);
+  };
+  std::uint16_t& port = plan.ports[number];
+  const auto known = state_.path_map.Find(key, port);
+  const bool leads_elsewhere = known && known->path != edge.crossing->path;
+  if (port != 0 && (leads_elsewhere || learner_.HasGivenUp(key, port))) {  // a model was wrong
+    state_.flow_paths.ReleasePort(key, port);
+    port = 0;
+  }
+  while (true) {
+    if (port == 0) {
+      auto entry = choose();
+      if (!entry && learner_.Want(key, edge.crossing->path)) entry = choose();
+      if (!entry) return false;
+      port = entry->port;
+      state_.flow_paths.TakePort(key, port);
+      if (entry->trust != fabric::PortTrust::kVerified) learner_.Verify(key, port);
+    }
+    if (plan.verbs) return true;  // what comes back has a port of its own
+    // Where so many have failed, what comes back does not depend on the port.
+    if (plan.refused[number] >= kMostRefused) return true;
+    const WayBack back = WayBackOf(edge, key, port);
+    if (back != WayBack::kDead) return back == WayBack::kAlive;
+    old_ports_.push_back({loop_.Now() + kPortRest, key, port});
+    ++plan.refused[number];
+    port = 0;
+  }
+}
+
+EdgePorts::WayBack EdgePorts::WayBackOf(const TreeEdge& edge, const fabric::PortKey& key,
+                                        std::uint16_t port) {
+  const auto paths =
+      state_.paths.Between(edge.crossing->destination_leaf, edge.crossing->source_leaf);
+  const auto is_alive = [&](const fabric::Path& path) {
+    return fabric::IsAlive(state_.topology, path);
+  };
+  const bool is_probed = key.protocol == wire::kProtocolUdp;
+  if (!is_probed || std::all_of(paths.begin(), paths.end(), is_alive)) return WayBack::kAlive;
+  const fabric::PortKey back = BackOf(key, port);
+  const auto seen = state_.path_map.Find(back, key.destination_port);
+  // A switch that has no way on may not answer.
+  if (!seen || seen->trust == fabric::PortTrust::kReverify) {
+    return learner_.VerifyOnce(back, key.destination_port) ? WayBack::kUnknown : WayBack::kDead;
+  }
+  return is_alive(paths[seen->path.Index()]) ? WayBack::kAlive : WayBack::kDead;
+}
+
+// What was known before the link died is asked for again, once.
+EdgePorts::WayBack EdgePorts::WayBackInForce(JobPlan& plan, std::size_t number) {
+  const TreeEdge& edge = plan.edge(number);
+  const fabric::PortKey key = KeyOf(plan, edge);
+  if (!plan.asked_back[number]) {
+    const fabric::PortKey back = BackOf(key, plan.ports[number]);
+    const auto seen = state_.path_map.Find(back, key.destination_port);
+    plan.asked_back[number] = true;
+    if (seen && seen->trust == fabric::PortTrust::kReverify) {
+      learner_.Verify(back, key.destination_port);
+    }
+  }
+  return WayBackOf(edge, key, plan.ports[number]);
+}
+
+bool EdgePorts::LookBack(JobPlan& plan) {
+  bool asks = false;
+  for (std::size_t i = 0; i < plan.ports.size() && !plan.loses_answers; ++i) {
+    if (plan.ports[i] == 0) continue;
+    const WayBack back = WayBackInForce(plan, i);
+    asks = asks || back == WayBack::kUnknown;
+    plan.loses_answers = back == WayBack::kDead;
+  }
+  if (plan.loses_answers || !asks) plan.asked_back.clear();
+  return asks && !plan.loses_answers;
+}
+
+void EdgePorts::Drop(const JobPlan& plan) {
+  for (std::size_t i = 0; i < plan.ports.size(); ++i) {
+    if (plan.ports[i] == 0) continue;
+    const fabric::PortKey key = KeyOf(plan, plan.edge(i));
+    if (plan.version == 0) {  // nobody has heard of it
+      state_.flow_paths.ReleasePort(key, plan.ports[i]);
+    } else {
+      old_ports_.push_back({loop_.Now() + kPortRest, key, plan.ports[i]});
+    }
+  }
+}
+
+void EdgePorts::ReleaseRested(TimePoint now) {
+  while (!old_ports_.empty() && old_ports_.front().free_at <= now) {
+    state_.flow_paths.ReleasePort(old_ports_.front().key, old_ports_.front().port);
+    old_ports_.pop_front();
+  }
+}
+
+bool EdgePorts::LeadsElsewhere(const JobPlan& plan) const {
+  for (std::size_t i = 0; i < plan.ports.size(); ++i) {
+    if (plan.ports[i] == 0) continue;
+    const TreeEdge& edge = plan.edge(i);
+    const auto entry = state_.path_map.Find(KeyOf(plan, edge), plan.ports[i]);
+    if (entry && entry->path != edge.crossing->path) return true;
+    if (learner_.HasGivenUp(KeyOf(plan, edge), plan.ports[i])) return true;
+  }
+  return false;
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,109 @@
+#include "controller/forests/plan_delivery.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "collective/program/program_bytes.h"
+
+namespace espalier::controller {
+namespace {
+
+using PeersOfRank = std::map<std::uint32_t, wire::PeerPorts>;
+
+const IpAddress& AddressOf(const State& state, const JobPlan& plan, std::size_t rank) {
+  return state.topology.node(plan.forest->nics[rank]).addresses.front();
+}
+
+// By rank: whom it exchanges data with, and from which ports.
+std::vector<PeersOfRank> FindPeers(const State& state, const JobPlan& plan, std::size_t ranks) {
+  std::vector<PeersOfRank> peers(ranks);
+  const auto peer_of = [&](std::int32_t rank, std::int32_t peer) -> wire::PeerPorts& {
+    const auto number = static_cast<std::uint32_t>(peer);
+    wire::PeerPorts& ports = peers[static_cast<std::size_t>(rank)][number];
+    ports.rank = number;
+    ports.address = AddressOf(state, plan, number);
+    ports.destination_port = plan.listens[number];
+    return ports;
+  };
+  for (std::size_t i = 0; i < plan.ports.size(); ++i) {
+    const TreeEdge& edge = plan.edge(i);
+    wire::PeerPorts& to = peer_of(edge.from, edge.to);
+    peer_of(edge.to, edge.from);
+    if (plan.ports[i] == 0) continue;
+    to.source_ports.push_back(plan.ports[i]);
+    to.channels.push_back(static_cast<std::uint32_t>(edge.channel));
+  }
+  // All ranks meet at the first.
+  for (std::size_t rank = 1; rank < ranks; ++rank) {
+    peer_of(static_cast<std::int32_t>(rank), 0);
+  }
+  return peers;
+}
+
+bool HasAcknowledged(const Agent& agent, const RankOfJob& rank) {
+  const auto held = agent.plans.find(rank);
+  return held != agent.plans.end() && held->second.generation != 0 &&
+         held->second.generation <= agent.acked_generation;
+}
+
+}  // namespace
+
+AgentId AgentOfRank(State& state, const TreeJob& job, std::size_t rank) {
+  return state.agents.Intern(fabric::HostOf(state.topology.node(job.ranks[rank])));
+}
+
+void DeliverPlans(State& state, const TreeJob& job) {
+  const JobPlan& plan = *job.in_force;
+  std::vector<wire::RankPlan> plans(job.ranks.size());
+  std::vector<PeersOfRank> peers = FindPeers(state, plan, plans.size());
+  std::vector<IpAddress> addresses;
+  for (std::size_t rank = 0; rank < plans.size(); ++rank)
+    addresses.push_back(AddressOf(state, plan, rank));
+  const std::string key(job.key.bytes().begin(), job.key.bytes().end());
+  const std::string program = program::EncodeProgram(plan.forest->program);
+  for (std::size_t rank = 0; rank < plans.size(); ++rank) {
+    wire::RankPlan& own = plans[rank];
+    own.job = job.spec.name;
+    own.rank = static_cast<std::uint32_t>(rank);
+    own.program = program;
+    own.program_version = program::kProgramBytesVersion;
+    own.ranks = static_cast<std::uint32_t>(plans.size());
+    own.version = plan.version;
+    own.address = AddressOf(state, plan, rank);
+    own.listen_port = plan.listens[rank];
+    own.offload = job.spec.offload;
+    own.urgent = plan.replaces_dead;
+    own.verbs = plan.verbs;
+    own.job_key = key;
+    own.rank_addresses = addresses;
+    own.user = job.spec.user;
+    for (auto& [number, ports] : peers[rank]) own.peers.push_back(std::move(ports));
+    const AgentId agent = AgentOfRank(state, job, rank);
+    const RankOfJob number(own.job, own.rank);
+    state.agents.At(agent).plans[number] = {std::make_shared<const wire::RankPlan>(std::move(own)),
+                                            0};
+    state.pushes.MarkPlan(agent, number);
+  }
+}
+void EndPlans(State& state, const TreeJob& job) {
+  for (std::size_t rank = 0; job.in_force && rank < job.ranks.size(); ++rank) {
+    const AgentId agent = AgentOfRank(state, job, rank);
+    const RankOfJob number(job.spec.name, static_cast<std::uint32_t>(rank));
+    if (state.agents.At(agent).plans.erase(number) > 0) state.pushes.MarkPlan(agent, number);
+  }
+}
+
+std::vector<std::uint32_t> UnacknowledgedRanks(const State& state, const TreeJob& job) {
+  std::vector<std::uint32_t> ranks;
+  for (std::uint32_t rank = 0; rank < job.ranks.size(); ++rank) {
+    const auto id = state.agents.FindByName(fabric::HostOf(state.topology.node(job.ranks[rank])));
+    if (!id || !HasAcknowledged(state.agents.At(*id), {job.spec.name, rank})) {
+      ranks.push_back(rank);
+    }
+  }
+  return ranks;
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,91 @@
+#include "controller/forests/residual_capacity.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "controller/routing/assignment.h"
+
+namespace espalier::controller {
+namespace {
+
+// Parts that a link is shared out in.
+constexpr std::int64_t kShares = 12;
+
+using Units = std::vector<std::int64_t>;  // of 1 / kLoadUnit of a flow, by directed link
+
+// On the links of hosts; what switches' links carry, LivePaths knows.
+void AddHostLinks(const State& state, Units& units) {
+  for (const FlowSlot slot : state.flows.All()) {
+    const Flow& flow = state.flows.At(slot);
+    if (flow.tree_load != 0 || !state.HasPaths(flow)) continue;
+    for (const auto& [nic, sends] :
+         {std::pair(flow.key.source, true), std::pair(flow.key.destination, false)}) {
+      fabric::DirectedLink link = state.paths.FindAttachment(nic)->uplink;
+      if (!sends) link.forward = !link.forward;
+      units[link.Index()] += kLoadUnit;
+    }
+  }
+}
+
+void TakeOutOwn(const State& state, const TreeJob& job, Units& units) {
+  if (!job.in_force) return;
+  for (const FlowSlot slot : job.in_force->flows) {
+    const Flow& flow = state.flows.At(slot);
+    for (const auto hop : state.PathsOf(flow)[flow.ways[0].port_path.Index()].hops) {
+      units[hop.Index()] -= flow.tree_load;
+    }
+  }
+}
+
+void FollowPlans(const State& state, FailurePlans& failure_plans, FailurePlans::Element failed,
+                 Units& units) {
+  failure_plans.ForEachEscape(failed, [&](LivePaths::Way way, std::int32_t from, std::int32_t to) {
+    const Flow& flow = state.flows.At(state.flow_paths.FlowOf(way));
+    const auto share = kLoadUnit / static_cast<std::int64_t>(flow.ways.size());
+    const auto paths = state.PathsOf(flow);
+    for (const auto hop : paths[static_cast<std::size_t>(from)].hops) {
+      units[hop.Index()] -= share;
+    }
+    for (const auto hop : paths[static_cast<std::size_t>(to)].hops) {
+      units[hop.Index()] += share;
+    }
+  });
+}
+
+}  // namespace
+
+std::vector<BitsPerSecond> ResidualCapacity(const State& state, FailurePlans& failure_plans,
+                                            const TreeJob* job,
+                                            std::optional<FailurePlans::Element> failed) {
+  Units units(2 * state.topology.links().size());
+  AddHostLinks(state, units);
+  const std::vector<std::int64_t> loads = state.flow_paths.live().Loads();
+  for (std::size_t i = 0; i < loads.size(); ++i) units[i] += loads[i];
+  if (job != nullptr) TakeOutOwn(state, *job, units);
+  if (failed) FollowPlans(state, failure_plans, *failed, units);
+  if (std::all_of(units.begin(), units.end(), [](std::int64_t load) { return load == 0; })) {
+    return {};
+  }
+  std::vector<BitsPerSecond> available(units.size());
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    const std::int64_t rate =
+        state.topology.link(fabric::DirectedLink::FromIndex(i).link).rate.value;
+    const double load = static_cast<double>(units[i]) / static_cast<double>(kLoadUnit) *
+                        static_cast<double>(state.view.unit_bps()) / static_cast<double>(rate);
+    const auto shares = static_cast<std::int64_t>(static_cast<double>(kShares) / (1 + load) + 1e-9);
+    available[i].value = units[i] <= 0 ? rate : rate / kShares * std::max<std::int64_t>(shares, 1);
+  }
+  return available;
+}
+
+std::uint64_t DigestOf(const std::vector<BitsPerSecond>& rates) {
+  constexpr std::uint64_t kOdd = 0x9E37'79B9'7F4A'7C15;
+  std::uint64_t digest = rates.size();
+  for (const BitsPerSecond rate : rates) {
+    digest = (digest ^ static_cast<std::uint64_t>(rate.value)) * kOdd;
+    digest ^= digest >> 32U;
+  }
+  return digest;
+}
+
+}  // namespace espalier::controller

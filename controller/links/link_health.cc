@@ -1,0 +1,240 @@
+#include "controller/links/link_health.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "common/base/log.h"
+
+namespace espalier::controller {
+namespace {
+
+// A rate that a host reports was measured over the time before.
+constexpr Duration kWitnessLag = std::chrono::milliseconds(50);
+
+// Links between the same two roles are of one tier.
+std::vector<std::uint32_t> TiersOf(const fabric::Topology& topology) {
+  std::vector<std::uint32_t> tiers;
+  for (const fabric::Link& link : topology.links()) {
+    const auto a = static_cast<std::uint32_t>(topology.node(link.a).role);
+    const auto b = static_cast<std::uint32_t>(topology.node(link.b).role);
+    tiers.push_back(std::min(a, b) << 8U | std::max(a, b));
+  }
+  return tiers;
+}
+
+std::vector<fabric::LinkId> LinksOf(const fabric::Path& path) {
+  std::vector<fabric::LinkId> links;
+  for (const fabric::DirectedLink hop : path.hops) links.push_back(hop.link);
+  return links;
+}
+
+}  // namespace
+
+LinkHealth::LinkHealth(State& state, const LinkMonitorOptions& options, WallClock clock,
+                       EventLoop& loop, Store& store, Wiring wiring, Metrics& metrics)
+    : state_(state),
+      most_links_(options.most_links),
+      clock_(std::move(clock)),
+      loop_(loop),
+      store_(store),
+      wiring_(std::move(wiring)),
+      monitor_(options, TiersOf(state.topology)),
+      failure_probes_(state, wiring_.find_prober),
+      recovery_probes_(state, wiring_.find_prober),
+      links_detected_down_(metrics.MakeCounter(
+          "espalier_controller_links_detected_down_total",
+          "Links taken out of use as hosts or a telemetry feed found them down")),
+      budget_exceeded_(metrics.MakeCounter(
+          "espalier_controller_detection_budget_exceeded_total",
+          "Times that hosts or feeds called more links dead than the budget of detection allows")),
+      links_waiting_(metrics.MakeGauge(
+          "espalier_controller_links_awaiting_operator",
+          "Links that are said to be dead and stay in use until the operator fails them, as the "
+          "budget of detection is spent")) {}
+
+void LinkHealth::Restore(const ReportedLinks& reported) {
+  for (const auto& [id, report] : reported) {
+    const auto link = state_.topology.FindLink(id);
+    if (!link) {  // the topology is another than it was
+      feed_changed_ = true;
+      continue;
+    }
+    feed_down_.emplace(id, report);
+    monitor_.Remember(*link, loop_.Now());
+    detected_down_.insert(*link);
+    state_.history.Record(loop_.Now(), "link_remembered_down",
+                          fmt::format("link={} source=\"{}\"", id, report.source));
+  }
+}
+
+void LinkHealth::HandleFeedReport(fabric::LinkId link, bool up, const std::string& source) {
+  state_.history.RecordOf(
+      "feeds", loop_.Now(), up ? "link_reported_up" : "link_reported_down",
+      fmt::format("link={} source=\"{}\"", state_.topology.link(link).id, source));
+  monitor_.TakeReport(link, up, loop_.Now());
+  if (up) {
+    ForgetFeedReport(link);
+  } else {
+    const ReportedLink report{source, clock_()};
+    feed_changed_ |= feed_down_.try_emplace(state_.topology.link(link).id, report).second;
+  }
+  StoreFeedReports();
+  Update();
+}
+
+void LinkHealth::ForgetFeedReport(fabric::LinkId link) {
+  feed_changed_ |= feed_down_.erase(state_.topology.link(link).id) > 0;
+}
+
+void LinkHealth::StoreFeedReports() {
+  if (!feed_changed_ || storing_feed_) return;
+  feed_changed_ = false;
+  storing_feed_ = true;
+  StoreChange change;
+  change.reported_down = feed_down_;
+  for (const fabric::LinkId link : awaiting_operator_) {
+    change.reported_down->erase(state_.topology.link(link).id);
+  }
+  store_.Commit(std::move(change), [this](const Result<Committed>& committed) {
+    storing_feed_ = false;
+    if (committed) return StoreFeedReports();
+    feed_changed_ = true;  // the next tick tries again
+    Log(LogLevel::kWarning, "event=link_reports_not_stored error=\"{}\"",
+        committed.error().message);
+  });
+}
+
+bool LinkHealth::HandleNicEvent(AgentId id, const wire::LinkEvent& event) {
+  const auto nic = state_.topology.FindNic(event.address);
+  const auto attachment =
+      nic && wiring_.find_prober(*nic) == id ? state_.paths.FindAttachment(*nic) : std::nullopt;
+  if (!attachment) return false;
+  const fabric::LinkId link = attachment->uplink.link;
+  const bool changed = event.up ? nics_down_.erase(link) > 0 : nics_down_.insert(link).second;
+  if (!changed) return true;
+  state_.history.RecordOf(
+      state_.agents.At(id).name, loop_.Now(), event.up ? "nic_up" : "nic_down",
+      fmt::format("agent={} link={}", state_.agents.At(id).name, state_.topology.link(link).id));
+  wiring_.on_change();
+  return true;
+}
+
+void LinkHealth::HandlePathFailure(AgentId id, const Flow& flow, std::uint32_t path) {
+  if (flow.ways.empty()) return;
+  const auto paths = state_.PathsOf(flow);
+  if (path >= paths.size()) return;
+  const std::vector<fabric::LinkId> links = LinksOf(paths[path]);
+  monitor_.TakeAccusation(id.value(), links, loop_.Now());
+  Send(failure_probes_.Ask(id, links, loop_.Now()));
+}
+
+void LinkHealth::Send(std::vector<LinkFailureProbes::Question> questions) {
+  for (LinkFailureProbes::Question& question : questions) {
+    wiring_.send(question.agent, std::move(question.order));
+  }
+}
+
+void LinkHealth::HandleFailureProbe(AgentId id, const wire::ProbeReport& report) {
+  const auto verdict = failure_probes_.TakeAnswer(id, report);
+  if (!verdict) return;
+  if (verdict->dead) {
+    monitor_.TakeAccusation(id.value(), verdict->links, loop_.Now());
+  } else {
+    monitor_.TakeWitness(verdict->links, loop_.Now());
+  }
+  Update();
+}
+
+void LinkHealth::HandleRecoveryProbe(AgentId id, const wire::ProbeReport& report) {
+  const auto link = recovery_probes_.TakeAnswer(id, report);
+  if (!link) return;
+  state_.history.RecordOf(
+      state_.agents.At(id).name, loop_.Now(), "link_carries_packets",
+      fmt::format("link={} seen_by={}", state_.topology.link(*link).id, state_.agents.At(id).name));
+  monitor_.TakeProof(*link, loop_.Now());
+  ForgetFeedReport(*link);
+  StoreFeedReports();
+}
+
+void LinkHealth::HandleDeliveries(AgentId id, const wire::FlowReport& report) {
+  if (!monitor_.HasAccusations()) return;
+  for (const wire::FlowProgress& progress : report.progress) {
+    if (progress.achieved_bps == 0 || progress.state != wire::FlowState::kActive) continue;
+    const auto slot = state_.flows.Find(id, progress.id);
+    if (!slot) continue;
+    const Flow& flow = state_.flows.At(*slot);
+    // Of a flow that is split nobody knows which of its paths carried it.
+    if (flow.status != FlowStatus::kRouted || flow.ways.size() != 1) continue;
+    // Nor does anybody see that a leaf has left its own dead link: only what follows was passed.
+    const auto path = flow.ways.front().port_path;
+    const std::vector<fabric::LinkId> links = LinksOf(state_.PathsOf(flow)[path.Index()]);
+    monitor_.TakeWitness(std::span(links).subspan(1), loop_.Now() - kWitnessLag);
+  }
+}
+
+bool LinkHealth::IsFailedByOperator(fabric::LinkId id) const {
+  const fabric::Link& link = state_.topology.link(id);
+  const Intents& intents = state_.intents;
+  const auto is_failed = [&](fabric::NodeId end) {
+    return intents.failed_nodes.contains(state_.topology.node(end).id);
+  };
+  return intents.failed_links.contains(link.id) || is_failed(link.a) || is_failed(link.b);
+}
+
+void LinkHealth::TellWaiting(const std::set<fabric::LinkId>& before) {
+  const std::set<fabric::LinkId>& waiting = monitor_.Waiting();
+  links_waiting_.Set(static_cast<double>(waiting.size()));
+  if (waiting == before) return;
+  awaiting_operator_ = waiting;
+  feed_changed_ = true;  // what waits is not remembered as down
+  if (!before.empty() && !waiting.empty()) return;
+  if (waiting.empty()) {
+    return state_.history.RecordOf("detection", loop_.Now(), "detection_budget_free", "");
+  }
+  budget_exceeded_.Add();
+  constexpr std::size_t kMostNamed = 16;
+  std::string named;
+  std::size_t count = 0;
+  for (const fabric::LinkId link : waiting) {
+    if (++count > kMostNamed) break;
+    named += (named.empty() ? "" : ",") + state_.topology.link(link).id;
+  }
+  state_.history.RecordOf(
+      "detection", loop_.Now(), "detection_budget_exceeded",
+      fmt::format("links={} waiting={} limit={} remedy=\"these links stay in use; if they are "
+                  "down, espalier fail link or espalier fail node takes them out of use\"",
+                  named, waiting.size(), most_links_));
+}
+
+void LinkHealth::Update() {
+  const std::set<fabric::LinkId> waiting = monitor_.Waiting();
+  const auto changes = monitor_.Update(
+      loop_.Now(), [this](fabric::LinkId link) { return IsFailedByOperator(link); });
+  TellWaiting(waiting);
+  if (changes.empty()) return;
+  for (const LinkMonitor::Change& change : changes) {
+    if (change.down) {
+      detected_down_.insert(change.link);
+      links_detected_down_.Add();
+    } else {
+      detected_down_.erase(change.link);
+    }
+    state_.history.RecordOf(
+        "detection", loop_.Now(), change.down ? "link_detected_down" : "link_detected_up",
+        fmt::format("link={} why={}", state_.topology.link(change.link).id, change.why));
+  }
+  wiring_.on_change();
+}
+
+void LinkHealth::PassTime() {
+  Send(failure_probes_.AskAgain(loop_.Now()));
+  Send(recovery_probes_.Ask(monitor_.Remembered(), loop_.Now()));
+  StoreFeedReports();
+  Update();
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,134 @@
+#include "controller/operations/action_effects.h"
+
+#include <optional>
+#include <utility>
+
+namespace espalier::controller {
+
+using fabric::LinkId;
+using fabric::LinkState;
+
+ActionEffects::ActionEffects(const Parts& parts, const ControllerOptions& options, EventLoop& loop,
+                             Wiring wiring, Metrics& metrics)
+    : parts_(parts),
+      state_(parts.state),
+      options_(options),
+      loop_(loop),
+      wiring_(std::move(wiring)),
+      failure_hits_(metrics.MakeCounter("espalier_failure_plan_hits_total",
+                                        "Flows that left a failed link or switch by a plan")),
+      failure_misses_(
+          metrics.MakeCounter("espalier_failure_plan_misses_total",
+                              "Flows that left a failed or drained link or switch without a plan")),
+      failure_seconds_(metrics.MakeLatency(
+          "espalier_failure_decision_seconds",
+          "From the news of a failure until the planned paths were handed to the bus")),
+      recomputations_(metrics.MakeCounter("espalier_controller_recomputations_total",
+                                          "Assignments of all flows on the operator's word")),
+      recompute_seconds_(metrics.MakeLatency("espalier_controller_recompute_seconds",
+                                             "Duration of an assignment of all flows")) {}
+
+std::vector<Rerouted> ActionEffects::TakeFailurePlan(const std::vector<LinkId>& changed) {
+  const auto element = options_.plan_ahead ? parts_.failure_plans.Find(changed) : std::nullopt;
+  const auto stranded = parts_.link_states.stranded();
+  if (!element || stranded.empty()) return {};
+  const TimePoint start = loop_.Now();
+  auto rerouted = parts_.placement.TakeFailurePlan(
+      parts_.failure_plans, *element, stranded,
+      [&](AgentId agent) { parts_.publisher.PushChangesOf(agent, start); });
+  failure_hits_.Add(static_cast<std::int64_t>(rerouted.size()));
+  failure_seconds_.ObserveSeconds(SecondsOf(loop_.Now() - start));
+  return rerouted;
+}
+
+std::vector<Rerouted> ActionEffects::FollowLinkChanges(const std::vector<LinkId>& changed) {
+  if (changed.empty()) return {};
+  parts_.learner.HandleLinkChange(changed);
+  std::vector<Rerouted> moves = parts_.placement.HandleLinkChange();
+  failure_misses_.Add(static_cast<std::int64_t>(moves.size()));
+  parts_.placement.RetryUnroutable();
+  parts_.jobs.HandleLinkChange(changed);
+  parts_.verifier.HandleLinkChange();
+  return moves;
+}
+
+void ActionEffects::HandleHealthChange() {
+  const std::vector<LinkId> changed = parts_.link_states.Apply();
+  TakeFailurePlan(changed);
+  FollowLinkChanges(changed);
+  wiring_.request_turn();
+}
+
+ActionOutcome ActionEffects::Try(const Intents& intents) {
+  ActionOutcome outcome;
+  outcome.before = outcome.after = Summarize(state_);
+  const std::optional<fabric::Topology> trial = parts_.link_states.TopologyUnder(intents);
+  const bool reweighs = intents.weights != state_.intents.weights;
+  if (!trial && !reweighs) return outcome;
+  Recomputation tried =
+      trial
+          ? parts_.placement.what_if().TryLinkChange(*trial, reweighs ? &intents.weights : nullptr)
+          : parts_.placement.what_if().Recompute(intents.weights, /*dry_run=*/true);
+  outcome.moves = std::move(tried.moves);
+  outcome.after = tried.after;
+  return outcome;
+}
+
+AppliedAction ActionEffects::Apply(const Intents& changed) {
+  const bool reweighs = changed.weights != state_.intents.weights;
+  std::vector<LinkState> states_before;
+  for (const fabric::Link& link : state_.topology.links()) states_before.push_back(link.state);
+  state_.intents = changed;
+  wiring_.apply_policies();
+  const std::vector<LinkId> links = parts_.link_states.Apply();
+  AppliedAction applied;
+  for (const LinkId link : links) applied.changed.emplace_back(link, states_before[link.Index()]);
+  // First what is ready: the rest looks at every flow.
+  applied.rerouted = TakeFailurePlan(links);
+  const std::vector<Rerouted> others = FollowLinkChanges(links);
+  applied.rerouted.insert(applied.rerouted.end(), others.begin(), others.end());
+  parts_.jobs.Apply(changed.jobs);
+  if (!reweighs && !links.empty()) return applied;
+  // What moves by weights is told of against what has moved before.
+  if (links.empty()) {
+    applied.outcome.before = Summarize(state_);
+  } else {
+    ComputeOutcome(applied);
+  }
+  if (reweighs) {
+    const auto reweighed = parts_.placement.what_if().Recompute(changed.weights, /*dry_run=*/false);
+    std::vector<FlowMove>& moves = applied.outcome.moves;
+    moves.insert(moves.end(), reweighed.moves.begin(), reweighed.moves.end());
+  }
+  applied.outcome.after = Summarize(state_);
+  return applied;
+}
+
+ActionOutcome ActionEffects::Reassign(const OperatorRequest& request) {
+  const TimePoint start = loop_.Now();
+  Recomputation recomputed = parts_.placement.what_if().Recompute(
+      state_.intents.weights, request.dry_run, request.max_moved_bytes);
+  recompute_seconds_.ObserveSeconds(SecondsOf(loop_.Now() - start));
+  ActionOutcome outcome;
+  if (!request.dry_run) {
+    recomputations_.Add();
+    outcome.forests = parts_.jobs.PlanAllAnew();  // on what the flows leave now
+  }
+  outcome.moves = std::move(recomputed.moves);
+  outcome.before = recomputed.before;
+  outcome.after = recomputed.after;
+  return outcome;
+}
+
+void ActionEffects::ComputeOutcome(AppliedAction& applied) {
+  if (applied.changed.empty()) return;
+  fabric::Topology before = state_.topology;
+  for (const auto& [link, state] : applied.changed) before.SetLinkState(link, state);
+  applied.outcome.before = SummarizeBefore(state_, before, applied.rerouted);
+  applied.outcome.moves = Describe(state_, applied.rerouted);
+  applied.outcome.after = Summarize(state_);
+  applied.rerouted.clear();
+  applied.changed.clear();
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,174 @@
+#include "controller/operations/intent_edits.h"
+
+#include <fmt/format.h>
+
+#include "controller/settings/policies.h"
+
+namespace espalier::controller {
+
+using fabric::LinkState;
+
+namespace {
+
+bool IsDrain(IntentAction action) {
+  return action == IntentAction::kDrain || action == IntentAction::kUndrain;
+}
+
+// `until` is to come, and only with what can have an end.
+Result<void> CheckEnd(const OperatorRequest& request, bool can_end, std::string_view verb,
+                      WallTime now) {
+  if (!request.until) return {};
+  if (!can_end) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("only what is failed, drained or set can have an end: {} takes no time", verb));
+  }
+  if (*request.until > now) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("{} is past: the clock says {}", FormatWallTime(*request.until),
+                          FormatWallTime(now)));
+}
+
+// The intent is there from now on, or not any more. Errors: kAlreadyExists.
+Result<void> Change(IntentById& intents, const std::string& id, bool add, const Intent& intent,
+                    std::string_view kind, std::string_view already) {
+  const bool is_news = add ? intents.emplace(id, intent).second : intents.erase(id) > 0;
+  if (is_news) return {};
+  return Fail(ErrorCode::kAlreadyExists, fmt::format("{} {} {}", kind, id, already));
+}
+
+// The set with this value of a weight or policy; none: without it.
+Result<Intents> WithSetting(const Intents& intents, IntentById Intents::*settings,
+                            const std::string& id, const std::optional<std::string>& value,
+                            const OperatorRequest& request, WallTime now) {
+  if (Result<void> right = CheckEnd(request, value.has_value(), "to take it back", now); !right) {
+    return Propagate(right);
+  }
+  Intents changed = intents;
+  IntentById& present = changed.*settings;
+  const auto found = present.find(id);
+  if (!value) {
+    if (found == present.end()) {
+      return Fail(ErrorCode::kAlreadyExists, fmt::format("nothing was said of {}", id));
+    }
+    present.erase(found);
+    return changed;
+  }
+  if (found != present.end() && found->second.detail == *value &&
+      found->second.until == request.until) {
+    return Fail(ErrorCode::kAlreadyExists, fmt::format("{} is {} already", id, *value));
+  }
+  present[id] = Intent{request.reason, request.actor, now, request.until, *value};
+  return changed;
+}
+
+}  // namespace
+
+ActionWords WordsFor(IntentAction action) {
+  switch (action) {
+    case IntentAction::kFail:
+      return {true, "fail", "failed", "is failed already"};
+    case IntentAction::kRestore:
+      return {false, "restore", "restored", "is not failed"};
+    case IntentAction::kDrain:
+      return {true, "drain", "drained", "is drained already"};
+    case IntentAction::kUndrain:
+      return {false, "undrain", "undrained", "is not drained"};
+  }
+  return {};
+}
+
+Result<Intents> ChangeLinkIntent(const Intents& intents, const fabric::Topology& topology,
+                                 std::span<const LinkState> in_file, const std::string& link,
+                                 IntentAction action, const OperatorRequest& request,
+                                 WallTime now) {
+  const auto id = topology.FindLink(link);
+  if (!id) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("there is no link \"{}\" (`espalier links` lists them)", link));
+  }
+  const ActionWords words = WordsFor(action);
+  if (Result<void> right = CheckEnd(request, words.adds, words.verb, now); !right) {
+    return Propagate(right);
+  }
+  Intents changed = intents;
+  const Intent intent{request.reason, request.actor, now, request.until};
+  const LinkState meant = IsDrain(action) ? LinkState::kDrained : LinkState::kDown;
+  Result<void> done =
+      in_file[id->Index()] == meant
+          ? Change(changed.restored_links, link, !words.adds, intent, "link", words.already)
+          : Change(IsDrain(action) ? changed.drained_links : changed.failed_links, link, words.adds,
+                   intent, "link", words.already);
+  if (!done) return Propagate(done);
+  return changed;
+}
+
+Result<Intents> ChangeNodeIntent(const Intents& intents, const fabric::Topology& topology,
+                                 const std::string& node, IntentAction action,
+                                 const OperatorRequest& request, WallTime now) {
+  if (!topology.FindNode(node)) {
+    return Fail(ErrorCode::kNotFound, fmt::format("there is no node \"{}\"", node));
+  }
+  const ActionWords words = WordsFor(action);
+  if (Result<void> right = CheckEnd(request, words.adds, words.verb, now); !right) {
+    return Propagate(right);
+  }
+  Intents changed = intents;
+  IntentById& nodes = IsDrain(action) ? changed.drained_nodes : changed.failed_nodes;
+  const Intent intent{request.reason, request.actor, now, request.until};
+  Result<void> done = Change(nodes, node, words.adds, intent, "node", words.already);
+  if (!done) return Propagate(done);
+  return changed;
+}
+
+Result<Intents> ChangeWeightIntent(const Intents& intents, const std::string& job,
+                                   std::uint64_t weight, const OperatorRequest& request,
+                                   WallTime now) {
+  if (job.empty()) return Fail(ErrorCode::kInvalidArgument, "which job? (it has no name)");
+  if (weight < 1 || weight > kMostWeight) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("weight: {} (it is 1 to {})", weight, kMostWeight));
+  }
+  std::optional<std::string> value;
+  if (weight > 1) value = fmt::format("{}", weight);
+  return WithSetting(intents, &Intents::weights, job, value, request, now);
+}
+
+Result<Intents> ChangePolicyIntent(const Intents& intents, const ControllerOptions& configured,
+                                   const std::string& name, const std::optional<std::string>& value,
+                                   const OperatorRequest& request, WallTime now) {
+  ControllerOptions trial = configured;
+  Result<void> possible = SetPolicy(trial, name, value.value_or(""));
+  if (!possible && (value || possible.error().code == ErrorCode::kNotFound)) {
+    return Propagate(possible);
+  }
+  return WithSetting(intents, &Intents::policies, name, value, request, now);
+}
+
+Result<Intents> AddJobIntent(const Intents& intents, const std::string& job,
+                             const std::string& detail, const OperatorRequest& request,
+                             WallTime now) {
+  Intents changed = intents;
+  changed.jobs[job] = {request.reason, request.actor, now, std::nullopt, detail};
+  return changed;
+}
+
+Result<Intents> RemoveJobIntent(const Intents& intents, const std::string& job) {
+  Intents changed = intents;
+  if (changed.jobs.erase(job) > 0) return changed;
+  return Fail(ErrorCode::kNotFound,
+              fmt::format("there is no job \"{}\" (`espalier job list` names them)", job));
+}
+
+bool DropEnded(Intents& intents, const std::function<bool(const Intent&)>& has_ended) {
+  std::size_t dropped = 0;
+  for (IntentById* members :
+       {&intents.failed_links, &intents.failed_nodes, &intents.drained_links,
+        &intents.drained_nodes, &intents.restored_links, &intents.weights, &intents.policies}) {
+    dropped +=
+        std::erase_if(*members, [&](const auto& member) { return has_ended(member.second); });
+  }
+  return dropped > 0;
+}
+
+}  // namespace espalier::controller

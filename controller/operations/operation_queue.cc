@@ -1,0 +1,201 @@
+#include "controller/operations/operation_queue.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "common/base/check.h"
+#include "controller/operations/intent_edits.h"
+#include "controller/placement/port_verifier.h"
+
+namespace espalier::controller {
+namespace {
+
+constexpr std::size_t kMostOperations = 64;  // those that wait, the one at hand included
+constexpr Duration kExpiryCheckInterval = std::chrono::seconds(1);
+
+}  // namespace
+
+OperationQueue::OperationQueue(State& state, ActionTarget& target, const ControllerOptions& options,
+                               EventLoop& loop, Store& store, std::function<void()> on_outcome,
+                               Metrics& metrics)
+    : state_(state),
+      target_(target),
+      options_(options),
+      loop_(loop),
+      store_(store),
+      on_outcome_(std::move(on_outcome)),
+      commit_seconds_(metrics.MakeLatency("espalier_controller_commit_seconds",
+                                          "Until an operator's action was durable")),
+      action_seconds_(metrics.MakeLatency(
+          "espalier_controller_action_seconds",
+          "From an operator's action until it was durable and what it moves was pushed")) {}
+
+void OperationQueue::Submit(Operation operation) {
+  if (operation.request.dry_run) return TellDryRun(operation);
+  if (operations_.size() >= kMostOperations) {
+    return operation.done(
+        Fail(ErrorCode::kResourceExhausted,
+             fmt::format("{} actions wait already (try again)", kMostOperations)));
+  }
+  operation.asked = loop_.Now();
+  operations_.push_back(std::move(operation));
+  if (operations_.size() == 1) Start();
+}
+
+void OperationQueue::TellDryRun(const Operation& operation) {
+  ActionOutcome outcome;
+  if (operation.change) {
+    Result<Intents> changed = operation.change();
+    if (!changed) return operation.done(Propagate(changed));
+    outcome = target_.Try(*changed);
+  } else {
+    outcome = target_.Reassign(operation.request);
+  }
+  outcome.version = state_.topology.version();
+  outcome.revision = state_.revision;
+  operation.done(std::move(outcome));
+}
+
+AuditEntry OperationQueue::AuditOf(const Operation& operation) const {
+  AuditEntry entry;
+  entry.time = options_.wall_clock();
+  entry.actor = operation.request.actor;
+  entry.action = operation.action;
+  entry.target = operation.target;
+  entry.reason = operation.request.reason;
+  entry.until = operation.request.until;
+  return entry;
+}
+
+void OperationQueue::Start() {
+  Operation& operation = operations_.front();
+  StoreChange change;
+  change.audit = AuditOf(operation);
+  if (operation.change) {
+    Result<Intents> changed = operation.change();
+    if (!changed) {
+      change.audit->result = AuditResult::kRefused;
+      change.audit->detail = changed.error().message;
+      // Not having written the refusal down does not make it less of one.
+      return store_.Commit(std::move(change), [this, error = changed.error()](const auto&) {
+        Finish(tl::unexpected<Error>(error));
+      });
+    }
+    change.intents = std::move(*changed);
+    change.topology = {state_.topology.name(), state_.topology.version()};
+  }
+  std::optional<Intents> changed = change.intents;
+  store_.Commit(std::move(change),
+                [this, changed = std::move(changed), start = loop_.Now()](Result<Committed> done) {
+                  commit_seconds_.ObserveSeconds(SecondsOf(loop_.Now() - start));
+                  HandleCommit(std::move(done), changed);
+                });
+}
+
+// It is durable: now it may move flows.
+void OperationQueue::HandleCommit(Result<Committed> committed,
+                                  const std::optional<Intents>& changed) {
+  if (!committed) return Finish(Propagate(committed));
+  const Operation& operation = operations_.front();
+  state_.revision = committed->revision;
+  pending_ = Pending{.applied = changed ? target_.Apply(*changed)
+                                        : AppliedAction{target_.Reassign(operation.request)},
+                     .audit_sequence = committed->audit_sequence};
+  ActionOutcome& outcome = pending_->applied.outcome;
+  outcome.version = state_.topology.version();
+  outcome.revision = state_.revision;
+  RecordEvent(operation, changed.has_value());
+  target_.Turn();  // now, not when the loop comes to it: flows on a dead path wait for this
+  action_seconds_.ObserveSeconds(SecondsOf(loop_.Now() - operation.asked));
+  for (const Rerouted& moved : pending_->applied.rerouted) {
+    const std::pair told(moved.agent, state_.agents.At(moved.agent).generation);
+    if (pending_->told.empty() || pending_->told.back() != told) pending_->told.push_back(told);
+  }
+  if (IsAcknowledged()) return Complete();
+  timer_ = loop_.After(PortVerifier::kAcknowledgementPatience, [this] { Complete(); });
+}
+
+void OperationQueue::RecordEvent(const Operation& operation, bool has_intents) {
+  const ActionOutcome& outcome = pending_->applied.outcome;
+  const std::string text =
+      has_intents
+          ? fmt::format("{}{}version={} moved={}", operation.subject,
+                        operation.subject.empty() ? "" : " ", outcome.version,
+                        pending_->applied.rerouted.size() + outcome.moves.size())
+          : fmt::format("moved={} max_load={} bound={}", outcome.moves.size(),
+                        outcome.after.max_load.ToString(), outcome.after.lower_bound.ToString());
+  state_.history.Record(loop_.Now(), operation.event, text);
+}
+
+bool OperationQueue::IsAcknowledged() {
+  for (std::size_t& heard = pending_->heard; heard < pending_->told.size(); ++heard) {
+    const auto& [id, generation] = pending_->told[heard];
+    const Agent& agent = state_.agents.At(id);
+    if (agent.peer && agent.acked_generation < generation) return false;
+  }
+  return true;
+}
+
+void OperationQueue::HandleAck() {
+  if (!pending_ || !timer_ || !IsAcknowledged()) return;
+  timer_ = loop_.After(Duration::zero(), [this] { Complete(); });
+}
+
+void OperationQueue::Complete() {
+  timer_.reset();
+  Pending pending = *std::exchange(pending_, std::nullopt);
+  target_.ComputeOutcome(pending.applied);
+  ActionOutcome& outcome = pending.applied.outcome;
+  std::vector<AuditMove> moves;
+  moves.reserve(outcome.moves.size());
+  for (const FlowMove& move : outcome.moves) {
+    moves.push_back({move.flow, move.job, move.from, move.to});
+  }
+  store_.FinishAudit(pending.audit_sequence, std::move(moves),
+                     [this, outcome = std::move(outcome)](const Result<void>& finished) {
+                       if (!finished) {
+                         state_.history.Record(loop_.Now(), "audit_unfinished",
+                                               finished.error().message);
+                       }
+                       Finish(outcome);  // which has been done, and is durable
+                     });
+  on_outcome_();
+}
+
+void OperationQueue::Finish(Result<ActionOutcome> outcome) {
+  ESPALIER_CHECK(!operations_.empty());
+  const ActionDone done = std::move(operations_.front().done);
+  operations_.pop_front();
+  if (!operations_.empty()) Start();
+  done(std::move(outcome));
+}
+
+bool OperationQueue::DropExpired(Intents& intents) {
+  return DropEnded(intents, [&](const Intent& intent) {
+    return intent_ends_.HasEnded(intent, loop_.Now(), options_.wall_clock());
+  });
+}
+
+void OperationQueue::EndExpired() {
+  if (loop_.Now() < next_expiry_check_ || !operations_.empty()) return;
+  next_expiry_check_ = loop_.Now() + kExpiryCheckInterval;
+  Intents remaining = state_.intents;
+  if (!DropExpired(remaining)) return;
+  Submit({"expire",
+          "",
+          {.actor = "espalier", .reason = "the time given with it is over"},
+          "intents_expired",
+          "",
+          [this]() -> Result<Intents> {
+            Intents intents = state_.intents;
+            DropExpired(intents);
+            return intents;
+          },
+          [this](const Result<ActionOutcome>& outcome) {
+            if (outcome) return;
+            state_.history.Record(loop_.Now(), "expiry_not_stored", outcome.error().message);
+          }});
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,117 @@
+#include "controller/operations/operator_actions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace espalier::controller {
+
+void OperatorActions::ChangeLink(const std::string& link, IntentAction action,
+                                 const OperatorRequest& request, ActionDone done) {
+  const ActionWords words = WordsFor(action);
+  queue_.Submit({fmt::format("{} link", words.verb), link, request,
+                 fmt::format("link_{}", words.past), fmt::format("link={}", link),
+                 [this, link, action, request] {
+                   return ChangeLinkIntent(state_.intents, state_.topology, link_states_.in_file(),
+                                           link, action, request, Now());
+                 },
+                 std::move(done)});
+}
+
+void OperatorActions::ChangeNode(const std::string& node, IntentAction action,
+                                 const OperatorRequest& request, ActionDone done) {
+  const ActionWords words = WordsFor(action);
+  queue_.Submit({fmt::format("{} node", words.verb), node, request,
+                 fmt::format("node_{}", words.past), fmt::format("node={}", node),
+                 [this, node, action, request] {
+                   return ChangeNodeIntent(state_.intents, state_.topology, node, action, request,
+                                           Now());
+                 },
+                 std::move(done)});
+}
+
+void OperatorActions::ChangeWeight(const std::string& job, std::uint64_t weight,
+                                   const OperatorRequest& request, ActionDone done) {
+  queue_.Submit({"set weight", fmt::format("{}={}", job, weight), request, "weight_set",
+                 fmt::format("job={} weight={}", job, weight),
+                 [this, job, weight, request] {
+                   return ChangeWeightIntent(state_.intents, job, weight, request, Now());
+                 },
+                 std::move(done)});
+}
+
+void OperatorActions::ChangePolicy(const std::string& name, const std::optional<std::string>& value,
+                                   const OperatorRequest& request, ActionDone done) {
+  const std::string target = value ? fmt::format("{}={}", name, *value) : name;
+  queue_.Submit({value ? "set policy" : "reset policy", target, request,
+                 value ? "policy_set" : "policy_reset", fmt::format("policy={}", target),
+                 [this, name, value, request] {
+                   return ChangePolicyIntent(state_.intents, settings_.configured(), name, value,
+                                             request, Now());
+                 },
+                 std::move(done)});
+}
+
+void OperatorActions::Recompute(const OperatorRequest& request, ActionDone done) {
+  queue_.Submit({"recompute", "", request, "recomputed", "", nullptr, std::move(done)});
+}
+
+void OperatorActions::RollBack(std::optional<std::uint64_t> revision,
+                               const OperatorRequest& request, ActionDone done) {
+  const std::uint64_t target =
+      revision.value_or(state_.revision - std::min<std::uint64_t>(state_.revision, 1));
+  const auto submit = [this, target, request,
+                       done = std::move(done)](const Result<Intents>& found) {
+    queue_.Submit({"rollback", fmt::format("revision {}", target), request, "rolled_back",
+                   fmt::format("to_revision={}", target),
+                   [this, found]() -> Result<Intents> {
+                     if (!found) return found;
+                     Intents intents = *found;
+                     queue_.DropExpired(intents);
+                     if (intents == state_.intents) {
+                       return Fail(ErrorCode::kAlreadyExists, "the intents are as they were then");
+                     }
+                     return intents;
+                   },
+                   done});
+  };
+  if (target == 0) return submit(Intents{});  // before the first
+  store_.ReadIntents(target, submit);
+}
+
+void OperatorActions::StartJob(const JobSpec& spec, const OperatorRequest& request,
+                               ActionDone done) {
+  if (request.until) {
+    return done(Fail(ErrorCode::kInvalidArgument, "a job takes no time to end at"));
+  }
+  const auto submit = [this, spec, request, done = std::move(done)](const Result<void>& prepared) {
+    queue_.Submit({"start job", spec.name, request, "job_started", fmt::format("job={}", spec.name),
+                   [this, spec, request, prepared]() -> Result<Intents> {
+                     if (!prepared) return tl::unexpected<Error>(prepared.error());
+                     if (Result<void> possible = jobs_.Check(spec); !possible)
+                       return Propagate(possible);
+                     return AddJobIntent(state_.intents, spec.name,
+                                         FormatStoredJob({spec, jobs_.ChooseListenPorts(spec)}),
+                                         request, Now());
+                   },
+                   done});
+  };
+  // What is wrong at first sight needs no forest.
+  const Result<void> possible = jobs_.Check(spec);
+  if (!possible) return submit(possible);
+  jobs_.Prepare(spec, submit);
+}
+
+void OperatorActions::StopJob(const std::string& name, const OperatorRequest& request,
+                              ActionDone done) {
+  queue_.Submit({"stop job", name, request, "job_stopped", fmt::format("job={}", name),
+                 [this, name] { return RemoveJobIntent(state_.intents, name); }, std::move(done)});
+}
+
+void OperatorActions::ReadAudit(std::uint64_t since, std::size_t most,
+                                Store::Done<std::vector<AuditEntry>> done) {
+  store_.ReadAudit(since, most, std::move(done));
+}
+
+}  // namespace espalier::controller

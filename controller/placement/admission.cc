@@ -1,0 +1,107 @@
+#include "controller/placement/admission.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace espalier::controller {
+
+bool Admission::FindEnds(Flow& flow) const {
+  const auto source = state_.topology.FindNic(flow.source_address);
+  const auto destination = state_.topology.FindNic(flow.destination_address);
+  const bool known =
+      source && destination &&
+      fabric::HostOf(state_.topology.node(*source)) == state_.agents.At(flow.agent).name;
+  const auto from = known ? state_.paths.FindAttachment(*source) : std::nullopt;
+  const auto to = known ? state_.paths.FindAttachment(*destination) : std::nullopt;
+  if (!from || !to) return false;
+  flow.key.source = *source;
+  flow.key.destination = *destination;
+  flow.key.protocol = options_.fabric_hashes_protocol ? flow.protocol : wire::kProtocolUdp;
+  flow.key.destination_qpn = options_.fabric_hashes_qpn ? flow.remote_qpn : 0;
+  flow.source_leaf = from->leaf;
+  flow.destination_leaf = to->leaf;
+  return true;
+}
+
+void Admission::Admit(FlowSlot slot, std::span<const std::uint16_t> steered_ports) {
+  Flow& flow = state_.flows.At(slot);
+  if (!FindEnds(flow)) {
+    flow.status = FlowStatus::kUnroutable;
+    return;
+  }
+  if (flow.source_leaf == flow.destination_leaf) {
+    flow.status = FlowStatus::kLocal;
+    return;
+  }
+  const std::size_t most = std::min<std::size_t>(kMaxWays, state_.PathsOf(flow).size());
+  flow.ways.resize(std::clamp<std::size_t>(flow.max_paths, 1, std::max<std::size_t>(most, 1)));
+  state_.flow_paths.Register(slot);
+  bool any = false;
+  for (std::size_t i = 0; i < std::min(flow.ways.size(), steered_ports.size()); ++i) {
+    const std::uint16_t port = steered_ports[i];
+    if (port == 0 || !state_.flow_paths.TakePort(flow.key, port)) continue;
+    flow.ways[i].port = port;
+    flow.ways[i].adopting = true;
+    any = true;
+  }
+  state_.flows.SetStatus(slot, any ? FlowStatus::kAdopting : FlowStatus::kNew);
+  if (!any || Adopt(slot)) return;
+  for (const FlowWay& way : flow.ways) {
+    if (way.adopting) learner_.Verify(flow.key, way.port);
+  }
+}
+
+void Admission::Release(FlowSlot slot) {
+  Flow& flow = state_.flows.At(slot);
+  for (FlowWay& way : flow.ways) {
+    state_.flow_paths.Remove(way);
+    if (way.port != 0) state_.flow_paths.ReleasePort(flow.key, way.port);
+  }
+  flow.ways.clear();
+  state_.flow_paths.Unregister(slot);
+}
+
+bool Admission::Adopt(FlowSlot slot) {
+  Flow& flow = state_.flows.At(slot);
+  bool lacks_paths = false;
+  bool is_complete = true;
+  for (std::uint32_t i = 0; i < flow.ways.size(); ++i) {
+    FlowWay& way = flow.ways[i];
+    if (way.adopting) {
+      const auto entry = state_.path_map.Find(flow.key, way.port);
+      if (!entry || entry->trust == fabric::PortTrust::kReverify) {
+        is_complete = false;
+        continue;
+      }
+      const fabric::Path& path = state_.PathsOf(flow)[entry->path.Index()];
+      way.adopting = false;
+      way.port_path = entry->path;
+      way.urgent = !fabric::IsAlive(state_.topology, path);
+      if (way.urgent) ports_.SetPort(slot, way, 0);
+      if (fabric::IsUsable(state_.topology, path)) {
+        if (!way.way) state_.flow_paths.Add(slot, i);
+        state_.flow_paths.Place(way, entry->path.value());
+      }
+    }
+    lacks_paths = lacks_paths || !state_.flow_paths.PathOf(way);
+  }
+  state_.flow_paths.SetLive(flow);
+  if (!is_complete) return false;
+  state_.pushes.MarkFlow(slot);
+  state_.flows.SetStatus(slot, lacks_paths ? FlowStatus::kNew : FlowStatus::kRouted);
+  return true;
+}
+
+void Admission::EndAdoption(AgentId agent) {
+  for (const FlowSlot slot : state_.flows.OfAgent(agent)) {
+    Flow& flow = state_.flows.At(slot);
+    if (flow.status != FlowStatus::kAdopting) continue;
+    for (FlowWay& way : flow.ways) {
+      if (std::exchange(way.adopting, false)) ports_.SetPort(slot, way, 0);
+    }
+    state_.flows.SetStatus(slot, FlowStatus::kNew);
+  }
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,100 @@
+#include "controller/placement/local_reroutes.h"
+
+#include <algorithm>
+#include <set>
+
+namespace espalier::controller {
+
+using wire::PathReason;
+
+namespace {
+
+// Where no link is known to be dead, one may be that is not known yet: hosts are asked for as long
+// as LinkFailureProbesOptions::patience.
+constexpr Duration kUntilRoomIsMade = std::chrono::milliseconds(300);
+constexpr Duration kUntilDoubtsEnd = std::chrono::seconds(4);
+constexpr std::size_t kMostLeftPorts = 8;
+
+}  // namespace
+
+void LocalReroutes::Handle(FlowSlot slot, std::uint32_t left_path, std::uint16_t port,
+                           TimePoint now) {
+  Flow& flow = state_.flows.At(slot);
+  const auto is_left = [&](const FlowWay& way) {
+    return !way.adopting && way.port != 0 &&
+           static_cast<std::uint32_t>(way.port_path.value()) == left_path;
+  };
+  auto left = std::ranges::find_if(flow.ways, is_left);
+  if (left == flow.ways.end()) left = std::ranges::find(flow.ways, false, &FlowWay::adopting);
+  const bool has_paths = flow.status == FlowStatus::kRouted ||
+                         flow.status == FlowStatus::kLearning ||
+                         flow.status == FlowStatus::kAdopting;
+  if (!has_paths || left == flow.ways.end() || !state_.flow_paths.TakePort(flow.key, port)) return;
+  FlowWay& way = *left;
+  state_.flow_paths.Remove(way);
+  Rerouted& rerouted = rerouted_[slot];
+  rerouted.since = now;
+  if (way.port != 0) rerouted.left_ports.push_back(way.port);
+  if (rerouted.left_ports.size() > kMostLeftPorts) {
+    state_.flow_paths.ReleasePort(flow.key, rerouted.left_ports.front());
+    rerouted.left_ports.pop_front();
+  }
+  way.port = port;
+  way.adopting = true;
+  state_.flows.SetStatus(slot, FlowStatus::kAdopting);
+  if (!admission_.Adopt(slot)) learner_.Verify(flow.key, port);
+}
+
+void LocalReroutes::Forget(FlowSlot slot) {
+  const auto found = rerouted_.find(slot);
+  if (found == rerouted_.end()) return;
+  for (const std::uint16_t port : found->second.left_ports) {
+    state_.flow_paths.ReleasePort(state_.flows.At(slot).key, port);
+  }
+  rerouted_.erase(found);
+}
+
+bool LocalReroutes::IsTight(const Flow& flow) const {
+  return std::ranges::any_of(flow.ways, [&](const FlowWay& way) {
+    return state_.flow_paths.PathOf(way) && !state_.flow_paths.live().IsWithinLimits(*way.way);
+  });
+}
+
+std::vector<FlowSlot> LocalReroutes::TakeTight(TimePoint now) {
+  const bool is_any_down = std::ranges::any_of(
+      state_.topology.links(),
+      [](const fabric::Link& link) { return link.state == fabric::LinkState::kDown; });
+  const Duration pause = is_any_down ? kUntilRoomIsMade : kUntilDoubtsEnd;
+  std::vector<FlowSlot> tight;
+  for (auto& [slot, rerouted] : rerouted_) {
+    const Flow& flow = state_.flows.At(slot);
+    const bool is_due = rerouted.since && now - *rerouted.since >= pause;
+    if (!is_due || flow.status == FlowStatus::kAdopting) continue;
+    rerouted.since.reset();
+    if (IsTight(flow)) tight.push_back(slot);
+  }
+  return tight;
+}
+
+std::size_t LocalReroutes::MakeRoom(TimePoint now, std::size_t most_moves) {
+  if (rerouted_.empty()) return 0;
+  const std::vector<FlowSlot> tight = TakeTight(now);
+  if (tight.empty()) return 0;
+  const auto hold = [&](FlowSlot slot, bool holds) {
+    state_.flow_paths.Hold(state_.flows.At(slot), holds);
+  };
+  for (const auto& [slot, rerouted] : rerouted_) hold(slot, true);
+  std::set<FlowSlot> moved = placer_.Relieve(most_moves * tight.size());
+  for (const auto& [slot, rerouted] : rerouted_) hold(slot, false);
+  // Those that met one another.
+  for (const FlowSlot slot : tight) {
+    if (!IsTight(state_.flows.At(slot))) continue;
+    hold(slot, true);
+    moved.merge(placer_.Relieve(most_moves));
+    hold(slot, false);
+  }
+  for (const FlowSlot slot : moved) ports_.ChoosePorts(slot, PathReason::kRecomputed);
+  return moved.size();
+}
+
+}  // namespace espalier::controller

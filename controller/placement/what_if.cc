@@ -1,0 +1,161 @@
+#include "controller/placement/what_if.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "controller/placement/start_placer.h"
+#include "controller/routing/load_bounds.h"
+#include "controller/settings/policies.h"
+
+namespace espalier::controller {
+
+using wire::PathReason;
+
+bool WhatIf::IsOnBrokenPath(const Flow& flow, const fabric::Topology& topology) const {
+  if (flow.ways.empty() || flow.tree_load != 0) return false;
+  const auto paths = state_.PathsOf(flow);
+  return std::ranges::any_of(flow.ways, [&](const FlowWay& way) {
+    if (way.adopting) return false;
+    // The port may lead to where it led before the path was chosen.
+    if (way.port != 0 && !fabric::IsAlive(topology, paths[way.port_path.Index()])) {
+      return true;
+    }
+    const auto path = state_.flow_paths.PathOf(way);
+    return path && !fabric::IsUsable(topology, paths[path->Index()]);
+  });
+}
+
+WhatIf::PathsBySlot WhatIf::PathsAfter(const fabric::Topology& trial, FabricView& view) const {
+  LivePaths live(view);
+  const auto add = [&](const Flow& flow) {
+    const std::int64_t load = flow.tree_load != 0 ? flow.tree_load : kLoadUnit;
+    return live.Add(*view.LeafOf(flow.source_leaf), *view.LeafOf(flow.destination_leaf),
+                    load / static_cast<std::int64_t>(flow.ways.size()));
+  };
+  const auto usable_path = [&](const Flow& flow, const FlowWay& way) {
+    const auto path = state_.flow_paths.PathOf(way);
+    return path && fabric::IsUsable(trial, state_.PathsOf(flow)[path->Index()]) ? path
+                                                                                : std::nullopt;
+  };
+  for (const FlowSlot slot : state_.flows.All()) {
+    const Flow& flow = state_.flows.At(slot);
+    for (const FlowWay& way : flow.ways) {
+      const auto path = usable_path(flow, way);
+      if (!path) continue;
+      const LivePaths::Way placed = add(flow);
+      live.Place(placed, path->value());
+      live.SetLive(placed);
+      live.Pin(placed, !flow.movable || flow.tree_load != 0);
+    }
+  }
+  std::vector<FlowSlot> broken = state_.flows.All();
+  std::erase_if(broken,
+                [&](FlowSlot slot) { return !IsOnBrokenPath(state_.flows.At(slot), trial); });
+  broken = InOrder(state_, std::move(broken));
+  const auto is_to_place = [&](const Flow& flow, const FlowWay& way) {
+    return !way.adopting && flow.status != FlowStatus::kAdopting && !usable_path(flow, way);
+  };
+  std::vector<LivePaths::Way> to_place;
+  for (const FlowSlot slot : broken) {
+    const Flow& flow = state_.flows.At(slot);
+    for (const FlowWay& way : flow.ways) {
+      if (is_to_place(flow, way)) to_place.push_back(add(flow));
+    }
+  }
+  live.StartAll(to_place, ChainOptions(options_, 0));
+  PathsBySlot after;
+  auto next = to_place.begin();
+  for (const FlowSlot slot : broken) {
+    const Flow& flow = state_.flows.At(slot);
+    for (const FlowWay& way : flow.ways) {
+      const auto path = usable_path(flow, way);
+      after[slot].push_back(path                     ? path->value()
+                            : is_to_place(flow, way) ? live.PathOf(*next++)
+                                                     : kNoPath);
+    }
+  }
+  return after;
+}
+
+Recomputation WhatIf::TryLinkChange(const fabric::Topology& trial,
+                                    const IntentById* new_weights) const {
+  FabricView view(trial, state_.paths);
+  PathsBySlot after = PathsAfter(trial, view);
+  const auto has_paths = [&](FlowSlot slot) {
+    const auto moved = after.find(slot);
+    if (moved == after.end()) return state_.HasPaths(state_.flows.At(slot));
+    return std::ranges::find(moved->second, kNoPath) == moved->second.end();
+  };
+  std::vector<FlowSlot> slots = state_.flows.All();
+  std::erase_if(slots, [&](FlowSlot slot) { return !has_paths(slot); });
+  const Elephants elephants = DescribeElephants(state_, InOrder(state_, std::move(slots)));
+  Assignment paths = CurrentPaths(state_, elephants);
+  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
+    const auto moved = after.find(elephants.slots[i]);
+    if (moved != after.end())
+      std::ranges::copy(moved->second, paths.paths.begin() + paths.first[i]);
+  }
+  paths.max_load = ComputeMaxLoad(view, ComputeLoads(view, elephants.commodities, paths));
+  if (new_weights != nullptr) {
+    Reassigner reassigner(state_, view, options_);
+    const auto better =
+        reassigner.FindBetter(elephants, paths, WeightsOf(state_.flows.jobs().All(), *new_weights));
+    for (std::size_t i = 0; better && i < elephants.slots.size(); ++i) {
+      const auto ways = better->PathsOf(i);
+      if (!std::ranges::equal(ways, paths.PathsOf(i))) {
+        after[elephants.slots[i]].assign(ways.begin(), ways.end());
+      }
+    }
+    if (better) paths.max_load = better->max_load;
+  }
+  return {.moves = DescribeMoves(after),
+          .before = Summarize(state_),
+          .after = {paths.max_load, ComputeLowerBound(view, elephants.commodities)}};
+}
+
+std::vector<FlowMove> WhatIf::DescribeMoves(const PathsBySlot& after) const {
+  std::vector<FlowSlot> moved;
+  for (const auto& [slot, ways] : after) moved.push_back(slot);
+  std::vector<FlowMove> moves;
+  for (const FlowSlot slot : InOrder(state_, std::move(moved))) {
+    const Flow& flow = state_.flows.At(slot);
+    std::vector<std::int32_t> ways = after.at(slot);
+    std::erase(ways, kNoPath);
+    FlowMove move = DescribeMove(state_, slot, state_.Via(flow));
+    move.to = state_.Via(flow, ways);
+    moves.push_back(std::move(move));
+  }
+  return moves;
+}
+
+Recomputation WhatIf::Recompute(const IntentById& weights, bool dry_run,
+                                std::int64_t max_moved_bytes) {
+  std::vector<FlowSlot> slots = state_.flows.All();
+  std::erase_if(slots, [&](FlowSlot slot) { return !state_.HasPaths(state_.flows.At(slot)); });
+  const Elephants elephants = DescribeElephants(state_, InOrder(state_, std::move(slots)));
+  const Assignment present = CurrentPaths(state_, elephants);
+  const Load bound = ComputeLowerBound(state_.view, elephants.commodities);
+  const std::vector<std::uint32_t> job_weights = WeightsOf(state_.flows.jobs().All(), weights);
+  Recomputation result{.before = {present.max_load, bound}, .after = {present.max_load, bound}};
+  const auto anew = reassigner_.FindBetter(elephants, present, job_weights, max_moved_bytes);
+  if (!anew) return result;
+  result.after.max_load = anew->max_load;
+  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
+    if (std::ranges::equal(present.PathsOf(i), anew->PathsOf(i))) continue;
+    const FlowSlot slot = elephants.slots[i];
+    Flow& flow = state_.flows.At(slot);
+    FlowMove move = DescribeMove(state_, slot, state_.Via(flow));
+    move.to = state_.Via(flow, anew->PathsOf(i));
+    move.bytes_in_flight = reassigner_.MovedBytes(elephants, i, present, *anew);
+    result.moves.push_back(std::move(move));
+    if (dry_run) continue;
+    for (std::size_t way = 0; way < flow.ways.size(); ++way) {
+      state_.flow_paths.Place(flow.ways[way], anew->PathsOf(i)[way]);
+    }
+    flow.origin = PlanOrigin::kManual;
+    ports_.ChoosePorts(slot, PathReason::kRecomputed);
+  }
+  return result;
+}
+
+}  // namespace espalier::controller

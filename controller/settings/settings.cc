@@ -1,0 +1,24 @@
+#include "controller/settings/settings.h"
+
+#include <string_view>
+#include <utility>
+
+#include "controller/settings/policies.h"
+
+namespace espalier::controller {
+
+Settings::Settings(ControllerOptions configured)
+    : configured_(std::move(configured)), now_(configured_) {}
+
+void Settings::Apply(const IntentById& policies) { now_ = WithPolicies(configured_, policies); }
+
+void Settings::Reload(const ControllerOptions& configured) {
+  for (const std::string_view name : PolicyNames()) {
+    static_cast<void>(SetPolicy(configured_, name, PolicyValue(configured, name)));
+  }
+  configured_.lease = configured.lease;
+  configured_.verify_interval = configured.verify_interval;
+  configured_.agent_limits = configured.agent_limits;
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "common/base/metrics.h"
+
+namespace espalier::controller {
+
+// The metrics of turns, and of what a turn leaves behind.
+struct TurnMetrics {
+  explicit TurnMetrics(Metrics& metrics);
+
+  LatencyHistogram& turn_seconds;
+  Counter& assignments;
+  LatencyHistogram& assignment_seconds;
+  Counter& flows_placed;
+  Counter& flows_moved;
+  Gauge& flows_open;
+  Gauge& flows_unroutable;
+  Gauge& max_link_load;
+  Gauge& max_link_load_bound;
+  Gauge& topology_version;
+  Gauge& events_dropped;
+};
+
+}  // namespace espalier::controller

@@ -1,0 +1,183 @@
+// One host blames a path; the controller asks others about its links.
+#include "controller/links/link_failure_probes.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/controller/cluster.h"
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+
+class LinkFailureProbesTest : public testing::Test {
+ protected:
+  static constexpr int kHostsPerLeaf = 4;
+
+  LinkFailureProbesTest() {
+    cluster_.ConnectAll();
+    // Every host to the same place under the next leaf: each far link carries one flow.
+    for (int from = 0; from < cluster_.hosts(); ++from) {
+      cluster_.Open(from, {{.id = 1, .to = (from + kHostsPerLeaf) % cluster_.hosts()}});
+    }
+    cluster_.Settle();
+  }
+
+  // What an agent tells whose flow stands still, whose probes are not answered, and which has
+  // drawn another port.
+  void Blame(int host) { Blame(host, PathOf(cluster_.FlowOf(host, 1))); }
+  void Blame(int host, std::size_t path) {
+    wire::FlowHealth health{.flow = wire::LocalFlowId(1), .verdict = wire::PathVerdict::kRedrawn};
+    health.path_id = static_cast<std::uint32_t>(path);
+    health.source_port = 0xFFF0;
+    cluster_.Deliver(cluster_.host(host).peer, cluster_.host(host).instance,
+                     wire::PathHealth{.flows = {health}});
+    cluster_.Settle();
+  }
+  std::size_t PathOf(const Flow& flow) {
+    return cluster_.state().flow_paths.PathOf(flow.ways.front())->Index();
+  }
+  // The link from the spine to the leaf of a host's flow, or from the host's leaf to the spine.
+  fabric::LinkId LinkOf(int host, bool far) {
+    const Flow& flow = cluster_.FlowOf(host, 1);
+    const auto& hops = cluster_.state().PathsOf(flow)[PathOf(flow)].hops;
+    return far ? hops.back().link : hops.front().link;
+  }
+  bool IsDown(fabric::LinkId link) {
+    return cluster_.controller().link_health().detected_down().contains(link);
+  }
+  // Sent by all but the first.
+  int OthersProbes() {
+    int probes = 0;
+    for (int i = 1; i < cluster_.hosts(); ++i) probes += cluster_.host(i).probes;
+    return probes;
+  }
+
+  Cluster cluster_{{.spines = 4, .leaves = 4, .hosts_per_leaf = kHostsPerLeaf}};
+};
+
+TEST_F(LinkFailureProbesTest, OthersConfirmThatAFarLinkIsDead) {
+  const fabric::LinkId far = LinkOf(0, true);
+  const fabric::LinkId near = LinkOf(0, false);
+  cluster_.dead = {far};
+  Blame(0);
+  EXPECT_TRUE(IsDown(far));
+  EXPECT_FALSE(IsDown(near));
+  EXPECT_EQ(cluster_.controller().link_health().detected_down().size(), 1U);
+  // Nothing is left on it.
+  for (int host = 0; host < cluster_.hosts(); ++host) EXPECT_NE(LinkOf(host, true), far) << host;
+}
+
+TEST_F(LinkFailureProbesTest, OneHostsWordAloneTakesNoLinkDown) {
+  Blame(0);
+  EXPECT_TRUE(cluster_.controller().link_health().detected_down().empty());
+  // Nor do others who have been asked, and found the link well, add to the word of a second.
+  Blame(4);
+  EXPECT_TRUE(cluster_.controller().link_health().detected_down().empty());
+}
+
+TEST_F(LinkFailureProbesTest, SilenceWhereNothingIsAnsweredSaysNothing) {
+  const fabric::LinkId far = LinkOf(0, true);
+  for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = false;
+  cluster_.dead = {far};
+  Blame(0);
+  cluster_.Advance(2s);
+  EXPECT_FALSE(IsDown(far));
+}
+
+// Where a leaf has left its own dead link, what answers has not passed the suspected one.
+TEST_F(LinkFailureProbesTest, AnswersThatCameAnotherWaySayNothing) {
+  State& state = cluster_.state();
+  LinkFailureProbes probes(state, [&](fabric::NodeId nic) {
+    return state.agents.FindByName(state.topology.node(nic).host);
+  });
+  const fabric::LinkId far = LinkOf(0, true);
+  const auto accuser = *state.agents.FindByName("h0");
+  const auto questions = probes.Ask(accuser, std::vector{far}, TimePoint{});
+  ASSERT_EQ(questions.size(), 2U);
+  // Both hosts' probes are answered by all switches of a path, of the one that was asked about or
+  // another.
+  const auto answer = [&](const LinkFailureProbes::Question& question, bool over_suspect) {
+    const Flow& flow = cluster_.FlowOf(0, 1);  // of the same leaves
+    wire::ProbeReport report{.order = question.order.order, .done = true};
+    for (const fabric::Path& path : state.PathsOf(flow)) {
+      if ((path.hops.back().link == far) != over_suspect) continue;
+      for (const std::uint16_t port : question.order.source_ports) {
+        for (const std::uint8_t ttl : question.order.ttls) {
+          const fabric::DirectedLink hop = path.hops[ttl - 2U];
+          const fabric::Link& link = state.topology.link(hop.link);
+          report.answers.push_back({port, ttl, hop.forward ? link.b_address : link.a_address, 1});
+        }
+      }
+      break;
+    }
+    return probes.TakeAnswer(question.agent, report);
+  };
+  EXPECT_FALSE(answer(questions[0], false).has_value());
+  const auto verdict = answer(questions[1], true);
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_FALSE(verdict->dead);
+}
+
+TEST_F(LinkFailureProbesTest, AFlowThatItsLeafTookElsewhereClearsNothing) {
+  const fabric::LinkId far = LinkOf(0, true);
+  const std::size_t path = PathOf(cluster_.FlowOf(0, 1));
+  for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = false;
+  cluster_.dead = {far};
+  Blame(0, path);
+  cluster_.Advance(200ms);
+  for (int host = kHostsPerLeaf; host < 2 * kHostsPerLeaf; ++host) {
+    if (LinkOf(host, false) != far) continue;
+    cluster_.Report(host, {.progress = {{.id = wire::LocalFlowId(1),
+                                         .achieved_bps = 1'000'000'000,
+                                         .state = wire::FlowState::kActive}}});
+  }
+  cluster_.Settle();
+  Blame(1, path);
+  EXPECT_TRUE(IsDown(far));
+}
+
+TEST_F(LinkFailureProbesTest, WhatIsNotAnsweredIsAskedAgainForAWhile) {
+  const fabric::LinkId far = LinkOf(0, true);
+  for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = false;
+  cluster_.dead = {far};
+  Blame(0);
+  cluster_.Advance(1500ms);
+  EXPECT_FALSE(IsDown(far));
+  for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = true;
+  cluster_.Advance(2s);
+  EXPECT_TRUE(IsDown(far));
+  EXPECT_EQ(cluster_.controller().link_health().detected_down().size(), 1U);
+}
+
+TEST_F(LinkFailureProbesTest, WhatNobodyAnswersIsAskedAgainButNotForEver) {
+  State& state = cluster_.state();
+  LinkFailureProbes probes(state, [&](fabric::NodeId nic) {
+    return state.agents.FindByName(state.topology.node(nic).host);
+  });
+  const std::vector<fabric::LinkId> links = {LinkOf(0, true)};
+  const TimePoint start{};
+  EXPECT_EQ(probes.Ask(*state.agents.FindByName("h0"), links, start).size(), 2U);
+  EXPECT_EQ(probes.AskAgain(start + 900ms).size(), 0U);
+  for (int second = 1; second <= 3; ++second) {
+    EXPECT_EQ(probes.AskAgain(start + second * 1s).size(), 2U) << second;
+  }
+  EXPECT_EQ(probes.AskAgain(start + 4s).size(), 0U);
+  EXPECT_EQ(probes.AskAgain(start + 5s).size(), 0U);
+}
+
+TEST_F(LinkFailureProbesTest, ALinkIsAskedAboutOnceASecond) {
+  const std::size_t path = PathOf(cluster_.FlowOf(0, 1));
+  const int before = OthersProbes();
+  Blame(0, path);
+  const int after = OthersProbes();
+  EXPECT_GT(after, before);
+  Blame(0, path);
+  EXPECT_EQ(OthersProbes(), after);
+}
+
+}  // namespace
+}  // namespace espalier::controller

@@ -14,7 +14,7 @@
 #include "common/fabric/paths.h"
 #include "common/fabric/topology.h"
 #include "controller/paths/port_chooser.h"
-#include "controller/routing/fabric_view.h"
+#include "controller/routing/fabric/fabric_view.h"
 #include "controller/routing/live_paths.h"
 #include "controller/state/agent_registry.h"
 #include "controller/state/event_history.h"

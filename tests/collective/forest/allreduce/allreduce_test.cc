@@ -23,7 +23,7 @@ using fabric::Topology;
 double Solve(const Problem& problem) {
   const auto program = WriteAllreduceProgram(problem);
   EXPECT_TRUE(program.has_value());
-  const auto solution = cli::SolveWithCbc(*program);
+  const auto solution = offline::SolveWithCbc(*program);
   EXPECT_TRUE(solution.has_value()) << solution.error().message;
   const auto rate = ReadAllreduceRate(*solution);
   EXPECT_TRUE(rate.has_value()) << rate.error().message;

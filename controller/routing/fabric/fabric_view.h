@@ -17,6 +17,8 @@ namespace espalier::controller {
 
 // Directed links are named by DirectedLink::Index() throughout assignment.
 constexpr std::uint32_t kNoLink = std::numeric_limits<std::uint32_t>::max();
+// Paths are named by their index among the candidates of their leaves.
+constexpr std::int32_t kNoPath = -1;
 
 // A 2-layer Clos as flat arrays: every switch-to-switch link joins a leaf (tier 0) and a spine
 // (tier 1), and none has a parallel. Then the paths between two leaves are the spines that both

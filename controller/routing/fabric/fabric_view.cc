@@ -1,4 +1,4 @@
-#include "controller/routing/fabric_view.h"
+#include "controller/routing/fabric/fabric_view.h"
 
 #include <algorithm>
 #include <bit>

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/routing/assignment.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {

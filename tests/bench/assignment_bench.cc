@@ -20,6 +20,7 @@
 #include "common/graph/max_min.h"
 #include "controller/routing/assigner.h"
 #include "controller/routing/live_paths.h"
+#include "tests/bench/flat_greedy.h"
 
 namespace {
 
@@ -92,37 +93,6 @@ Input Rings(std::string name, std::uint32_t leaves, std::uint32_t hosts, std::ui
   return input;
 }
 
-// Algorithm 1 on flat arrays: for each flow the first spine whose busier link carries least.
-class FlatGreedy {
- public:
-  const std::vector<std::uint16_t>& Assign(const Input& input) {
-    up_.assign(std::size_t{input.leaves} * input.spines, 0);
-    down_.assign(up_.size(), 0);
-    spines_.resize(input.edges.size());
-    for (std::size_t i = 0; i < input.edges.size(); ++i) {
-      std::uint16_t* up = &up_[std::size_t{input.edges[i].left} * input.spines];
-      std::uint16_t* down = &down_[std::size_t{input.edges[i].right} * input.spines];
-      std::uint16_t best = 0;
-      std::uint16_t least = 0xFFFF;
-      for (std::uint16_t spine = 0; spine < input.spines; ++spine) {
-        const std::uint16_t busier = std::max(up[spine], down[spine]);
-        if (busier >= least) continue;
-        least = busier;
-        best = spine;
-      }
-      ++up[best];
-      ++down[best];
-      spines_[i] = best;
-    }
-    return spines_;
-  }
-
- private:
-  std::vector<std::uint16_t> up_;
-  std::vector<std::uint16_t> down_;
-  std::vector<std::uint16_t> spines_;
-};
-
 struct Loads {
   std::uint32_t worst = 0;
   bool equitable = true;
@@ -168,7 +138,7 @@ struct Times {
 
 void MeasureColoring(const Input& input) {
   EdgeColoring coloring;
-  FlatGreedy greedy;
+  espalier::bench::FlatGreedy greedy;
   Times coloring_times;
   Times greedy_times;
   const int repetitions =
@@ -176,7 +146,7 @@ void MeasureColoring(const Input& input) {
   for (int i = 0; i < repetitions; ++i) {
     coloring_times.Measure(
         [&] { coloring.Color(input.edges, input.leaves, input.leaves, input.spines); });
-    greedy_times.Measure([&] { greedy.Assign(input); });
+    greedy_times.Measure([&] { greedy.Assign(input.leaves, input.spines, input.edges); });
   }
   const Loads best =
       Verify(input, coloring.Color(input.edges, input.leaves, input.leaves, input.spines));
@@ -188,14 +158,15 @@ void MeasureColoring(const Input& input) {
   fmt::print("{:34} {:7} {:5} {:4} | {:8.1f} {:8.1f} | {:8.1f} {:5.2f} | {:2} {:2} | {:6} {:7}\n",
              input.name, input.edges.size(), input.leaves, input.spines, least,
              coloring_times.Median(), greedy_times.Minimum(), least / greedy_times.Minimum(),
-             best.worst, Verify(input, greedy.Assign(input)).worst, coloring.effort().chains,
-             coloring.effort().steps);
+             best.worst,
+             Verify(input, greedy.Assign(input.leaves, input.spines, input.edges)).worst,
+             coloring.effort().chains, coloring.effort().steps);
 }
 
 // The rates of flows that greedy has placed, on 4 links each: NIC, up, down, NIC.
 void MeasureMaxMin(const Input& input) {
-  FlatGreedy greedy;
-  const auto& spines = greedy.Assign(input);
+  espalier::bench::FlatGreedy greedy;
+  const auto& spines = greedy.Assign(input.leaves, input.spines, input.edges);
   const auto flows = static_cast<std::uint32_t>(input.edges.size());
   const std::uint32_t fabric_links = input.leaves * input.spines;
   const std::vector<double> capacities(2 * std::size_t{fabric_links} + 2 * std::size_t{flows},

@@ -120,8 +120,17 @@ struct Damage {
   std::string found;
 };
 
-TEST(VerifyPlan, FindsEveryKindOfDamage) {
-  const std::vector<Damage> damages = {
+void ExpectFound(const std::vector<Damage>& damages) {
+  const Topology topology = Box();
+  for (const Damage& damage : damages) {
+    Plan plan = StarPlan();
+    damage.apply(plan);
+    EXPECT_THAT(ViolationOf(topology, plan), HasSubstr(damage.found)) << damage.name;
+  }
+}
+
+TEST(VerifyPlan, FindsDamageToTrees) {
+  ExpectFound({
       {"circle", [](Plan& p) { p.forests[0].parents[1] = 2, p.forests[0].parents[2] = 1; },
        "tree class 0 of root box0/gpu0: box0/gpu1 is not reached from the root"},
       {"itself", [](Plan& p) { p.forests[0].parents[3] = 3; },
@@ -140,6 +149,11 @@ TEST(VerifyPlan, FindsEveryKindOfDamage) {
        [](Plan& p) { p.forests[0].classes.pop_back(), p.forests[0].parents.resize(56); },
        "box0/gpu7 is the root of 0 trees"},
       {"short parents", [](Plan& p) { p.forests[0].parents.pop_back(); }, "63 parents"},
+  });
+}
+
+TEST(VerifyPlan, FindsDamageToRanksAndPhases) {
+  ExpectFound({
       {"weight", [](Plan& p) { p.weights[2] = 3; }, "gpu2 is the root of 1 trees, not of 3"},
       {"weights missing", [](Plan& p) { p.weights.clear(); }, "0 weights for 8 ranks"},
       {"rank twice", [](Plan& p) { p.ranks[1] = p.ranks[0]; }, "box0/gpu0 is a rank twice"},
@@ -162,6 +176,11 @@ TEST(VerifyPlan, FindsEveryKindOfDamage) {
       {"no such forest", [](Plan& p) { p.phases[0].forest = 1; }, "without a forest"},
       {"k", [](Plan& p) { p.trees_per_weight = 0; }, "k is below 1"},
       {"zero rate", [](Plan& p) { p.tree_gbps = Rational(); }, "a rate is zero"},
+  });
+}
+
+TEST(VerifyPlan, FindsDamageToRoutesAndChannels) {
+  ExpectFound({
       {"route missing",
        [](Plan& p) {
          SetRoutes(p, [](int from, int to) {
@@ -210,6 +229,11 @@ TEST(VerifyPlan, FindsEveryKindOfDamage) {
       {"channel twice",
        [](Plan& p) { p.phases[0].channels.push_back(p.phases[0].channels.front()); },
        "is listed as two channels"},
+  });
+}
+
+TEST(VerifyPlan, FindsDamageToRatesAndBounds) {
+  ExpectFound({
       {"overload", [](Plan& p) { p.forests[0].parents[8 + 2] = 0, SetRoutes(p, Direct, 2); },
        "box0/gpu0 to box0/nvswitch carries 8 trees of 2400/7 Gbit/s each"},
       {"rate too high",
@@ -235,14 +259,7 @@ TEST(VerifyPlan, FindsEveryKindOfDamage) {
        "past 63 bits"},
       {"past 127 bits", [](Plan& p) { p.tree_gbps = Rational(Int128{1} << 120, 7); },
        "past 127 bits"},
-  };
-  const Topology topology = Box();
-  for (const Damage& damage : damages) {
-    Plan plan = StarPlan();
-    damage.apply(plan);
-    const std::string found = ViolationOf(topology, plan);
-    EXPECT_THAT(found, HasSubstr(damage.found)) << damage.name;
-  }
+  });
 }
 
 TEST(VerifyPlan, CountsOnlyLinksThatAreUpAndWhatIsLeftOfThem) {

@@ -2,13 +2,10 @@
 
 #include <fmt/format.h>
 #include <infiniband/verbs.h>
-#include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <functional>
@@ -16,42 +13,20 @@
 #include <utility>
 
 #include "common/base/unique_fd.h"
+#include "common/os/netlink.h"
 
 namespace espalier::agent {
 namespace {
 
-using Bytes = std::span<const std::byte>;
+using netlink::Bytes;
+using netlink::ForEachAttribute;
+using netlink::NumberIn;
+using netlink::TextIn;
 
 constexpr std::size_t kAnswerBytes = 64 << 10;
 // The kernel makes the answer while it is read, so there is nothing to wait for; the agent's loop
 // stands still meanwhile.
 constexpr timeval kPatience = {.tv_sec = 0, .tv_usec = 20'000};
-
-std::size_t Aligned(std::size_t bytes) { return (bytes + NLA_ALIGNTO - 1) & ~(NLA_ALIGNTO - 1UL); }
-
-// Calls `use` with the type and the payload of each whole attribute.
-template <typename Use>
-void ForEachAttribute(Bytes bytes, const Use& use) {
-  while (bytes.size() >= NLA_HDRLEN) {
-    nlattr header;
-    std::memcpy(&header, bytes.data(), sizeof(header));
-    if (header.nla_len < NLA_HDRLEN || header.nla_len > bytes.size()) return;
-    use(header.nla_type & NLA_TYPE_MASK, bytes.subspan(NLA_HDRLEN, header.nla_len - NLA_HDRLEN));
-    bytes = bytes.subspan(std::min(Aligned(header.nla_len), bytes.size()));
-  }
-}
-
-// An unsigned number of one to four bytes.
-std::uint32_t NumberIn(Bytes bytes) {
-  std::uint32_t number = 0;  // little-endian, as the hosts that this is built for
-  std::memcpy(&number, bytes.data(), std::min(bytes.size(), sizeof(number)));
-  return number;
-}
-
-std::string TextIn(Bytes bytes) {
-  const auto* const text = reinterpret_cast<const char*>(bytes.data());
-  return {text, ::strnlen(text, bytes.size())};
-}
 
 bool IsConnection(std::uint32_t type) {
   return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_XRC_SEND;
@@ -92,21 +67,12 @@ class Netlink {
   // Asks for all objects of a kind (of a device); `use` gets each answer without its header.
   Result<void> Dump(int command, std::optional<std::uint32_t> device,
                     const std::function<void(Bytes)>& use) {
-    struct {
-      nlmsghdr header;
-      nlattr attribute;
-      std::uint32_t device;
-    } request = {};
-    static_assert(sizeof(request) == NLMSG_HDRLEN + NLA_HDRLEN + sizeof(std::uint32_t));
-    request.header.nlmsg_len = device ? sizeof(request) : NLMSG_HDRLEN;
-    request.header.nlmsg_type =
-        static_cast<std::uint16_t>(RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, command));
-    request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-    request.header.nlmsg_seq = ++sequence_;
-    request.attribute = {.nla_len = NLA_HDRLEN + sizeof(std::uint32_t),
-                         .nla_type = RDMA_NLDEV_ATTR_DEV_INDEX};
-    request.device = device.value_or(0);
-    if (::send(socket_.get(), &request, request.header.nlmsg_len, 0) < 0) {
+    nlmsghdr* const request = mnl_nlmsg_put_header(buffer_.data());
+    request->nlmsg_type = static_cast<std::uint16_t>(RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, command));
+    request->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+    request->nlmsg_seq = ++sequence_;
+    if (device) mnl_attr_put_u32(request, RDMA_NLDEV_ATTR_DEV_INDEX, *device);
+    if (::send(socket_.get(), request, request->nlmsg_len, 0) < 0) {
       return tl::unexpected(Failed("asking the kernel for RDMA objects"));
     }
     while (true) {
@@ -126,23 +92,20 @@ class Netlink {
 
   // Whether that was the last.
   Result<bool> Read(Bytes bytes, const std::function<void(Bytes)>& use) const {
-    while (bytes.size() >= NLMSG_HDRLEN) {
-      nlmsghdr header;
-      std::memcpy(&header, bytes.data(), sizeof(header));
-      if (header.nlmsg_len < NLMSG_HDRLEN || header.nlmsg_len > bytes.size()) break;
-      const Bytes payload = bytes.subspan(NLMSG_HDRLEN, header.nlmsg_len - NLMSG_HDRLEN);
-      bytes = bytes.subspan(std::min<std::size_t>(Aligned(header.nlmsg_len), bytes.size()));
-      if (header.nlmsg_seq != sequence_) continue;
-      if (header.nlmsg_type == NLMSG_DONE) return true;
-      if (header.nlmsg_type == NLMSG_ERROR) {
-        const auto error = static_cast<int>(NumberIn(payload));
-        errno = -error;
-        if (error != 0) return tl::unexpected(Failed("the kernel's RDMA objects"));
-        return true;
+    Result<bool> done = false;
+    netlink::ForEachMessage(bytes, [&](const nlmsghdr& header, Bytes payload) {
+      if (!done || *done || header.nlmsg_seq != sequence_) return;
+      if (header.nlmsg_type == NLMSG_DONE) {
+        done = true;
+      } else if (header.nlmsg_type == NLMSG_ERROR) {
+        errno = -static_cast<int>(NumberIn(payload));
+        done =
+            errno == 0 ? Result<bool>(true) : tl::unexpected(Failed("the kernel's RDMA objects"));
+      } else {
+        use(payload);
       }
-      use(payload);
-    }
-    return false;
+    });
+    return done;
   }
 
   UniqueFd socket_;

@@ -84,7 +84,7 @@ inline const std::vector<Layer>& Layers() {
       {"agent/local/", {"common/base/", "common/os/", "proto/", "agent/"}},
       {"collective/client/", {"common/base/", "collective/program/", "collective/transport/", "collective/runtime/", "agent/local/"}},
       {"agent/sim/", {"common/base/", "common/fabric/", "common/sim/", "agent/"}},
-      {"agent/verbs/", {"common/base/", "common/verbs/", "agent/"}},
+      {"agent/verbs/", {"common/base/", "common/os/", "common/verbs/", "agent/"}},
       {"agent/verbs/shim/", {"common/verbs/", "agent/local/"}},
       {"agent/nccl/", {}},
       {"agent/daemon/", {"common/base/", "common/net/", "common/bus/", "common/daemon/", "common/identity/", "agent/", "agent/local/"}},

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/flow_actuator.h"
-#include "agent/flow_source.h"
+#include "agent/flows/flow_actuator.h"
+#include "agent/flows/flow_source.h"
 #include "agent/local/slot_memory.h"
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"

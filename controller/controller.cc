@@ -7,12 +7,6 @@
 #include <vector>
 
 namespace espalier::controller {
-namespace {
-
-// A turn that begins later than this after it was asked for: the loop has too much to do.
-constexpr Duration kLate = std::chrono::milliseconds(50);
-
-}  // namespace
 
 Controller::Controller(fabric::Topology topology, ControllerOptions options, EventLoop& loop,
                        Bus& bus, Store& store, Metrics& metrics)
@@ -21,17 +15,14 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       settings_(std::move(options)),
       state_(std::move(topology)),
       events_(state_.history, store, loop, settings_.now().wall_clock),
+      turns_(
+          loop, state_.history, [this] { Turn(); }, metrics),
       learner_(state_.topology, state_.paths, state_.path_map, settings_.now().learner, metrics),
       sessions_(state_, settings_.now(), loop, bus, store, metrics),
       foresight_(state_, learner_, settings_.now(), metrics),
       failure_plans_(state_, learner_, metrics),
-      link_health_(
-          state_, settings_.now().detection, settings_.now().wall_clock, loop, store,
-          {.find_prober = [this](fabric::NodeId nic) { return sessions_.FindProber(nic); },
-           .send = [this](AgentId id,
-                          wire::ProbeOrder order) { sessions_.Send(id, std::move(order)); },
-           .on_change = [this] { effects_.HandleHealthChange(); }},
-          metrics),
+      link_health_(state_, settings_.now().detection, settings_.now().wall_clock, loop, store,
+                   MakeLinkWiring(), metrics),
       link_states_(state_, link_health_),
       placement_(state_, learner_, settings_.now()),
       rate_planner_(state_),
@@ -40,29 +31,41 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
           [this](AgentId id, wire::Body body) { return sessions_.Send(id, std::move(body)); },
           metrics),
       jobs_(
-          state_, learner_, failure_plans_, settings_.now(), loop, [this] { RequestTurn(); },
+          state_, learner_, failure_plans_, settings_.now(), loop, [this] { turns_.Request(); },
           metrics),
       intake_(state_, placement_, foresight_, link_health_, settings_.now(), loop),
       verdicts_(state_, placement_, link_health_, loop, metrics),
       verifier_(state_, learner_, placement_, settings_.now(), loop,
                 {.awaits_acknowledgements = [this] { return publisher_.AwaitsAcknowledgements(); },
-                 .request_turn = [this] { RequestTurn(); }}),
+                 .request_turn = [this] { turns_.Request(); }}),
       effects_({state_, link_states_, learner_, failure_plans_, placement_, publisher_, verifier_,
                 jobs_},
-               settings_.now(), loop,
-               {.apply_policies = [this] { ApplyPolicies(); },
-                .request_turn = [this] { RequestTurn(); },
-                .turn = [this] { Turn(); }},
-               metrics),
+               settings_.now(), loop, MakeEffectsWiring(), metrics),
       operations_(
           state_, effects_, settings_.now(), loop, store, [this] { planner_.Request(); }, metrics),
       actions_(state_, link_states_, settings_, jobs_, operations_, store),
-      planner_(state_, foresight_, failure_plans_, settings_.now(), loop,
-               {.has_time = [this] { return !is_late_; },
-                .is_held = [this] { return operations_.AwaitsAgents(); },
-                .request_turn = [this] { RequestTurn(); }},
+      planner_(state_, foresight_, failure_plans_, settings_.now(), loop, MakePlannerWiring(),
                metrics),
       metrics_(metrics) {}
+
+LinkHealth::Wiring Controller::MakeLinkWiring() {
+  return {
+      .find_prober = [this](fabric::NodeId nic) { return sessions_.FindProber(nic); },
+      .send = [this](AgentId id, wire::ProbeOrder order) { sessions_.Send(id, std::move(order)); },
+      .on_change = [this] { effects_.HandleHealthChange(); }};
+}
+
+ActionEffects::Wiring Controller::MakeEffectsWiring() {
+  return {.apply_policies = [this] { ApplyPolicies(); },
+          .request_turn = [this] { turns_.Request(); },
+          .turn = [this] { Turn(); }};
+}
+
+BackgroundPlanner::Wiring Controller::MakePlannerWiring() {
+  return {.has_time = [this] { return !turns_.is_late(); },
+          .is_held = [this] { return operations_.AwaitsAgents(); },
+          .request_turn = [this] { turns_.Request(); }};
+}
 
 Result<void> Controller::Start() {
   Result<StoredState> stored = store_.Begin();
@@ -101,7 +104,7 @@ AgentSessions::Handlers Controller::MakeHandlers() {
       .on_probe_report = [this](AgentId id, const auto& report) { HandleProbeReport(id, report); },
       .on_path_health =
           [this](AgentId id, const auto& health) {
-            if (verdicts_.Handle(id, health)) RequestTurn();
+            if (verdicts_.Handle(id, health)) turns_.Request();
           },
       .on_link_event = [this](AgentId id,
                               const auto& event) { return link_health_.HandleNicEvent(id, event); },
@@ -118,7 +121,7 @@ void Controller::HandleFlowReport(AgentId id, const wire::FlowReport& report) {
     case FlowIntake::Outcome::kNothing:
       return;
     case FlowIntake::Outcome::kNeedsTurn:
-      return RequestTurn();
+      return turns_.Request();
     case FlowIntake::Outcome::kReportLost:
       return sessions_.StartOver(id);
   }
@@ -127,7 +130,7 @@ void Controller::HandleFlowReport(AgentId id, const wire::FlowReport& report) {
 void Controller::HandleAck(AgentId id, const wire::Ack& ack) {
   publisher_.HandleAck(id, ack, loop_.Now());
   operations_.HandleAck();
-  if (state_.agents.At(id).needs_full) RequestTurn();
+  if (state_.pushes.NeedsFull(id)) turns_.Request();
 }
 
 void Controller::HandleProbeReport(AgentId id, const wire::ProbeReport& report) {
@@ -166,7 +169,7 @@ void Controller::TakeFindings(const PathLearner::Findings& findings) {
   foresight_.HandleFindings();
   planner_.Request();
   jobs_.HandleFindings();
-  RequestTurn();
+  turns_.Request();
 }
 
 Result<std::size_t> Controller::DeclareStarts(const Foresight::Schedule& schedule) {
@@ -191,24 +194,9 @@ void Controller::TakeConfiguration(const ControllerOptions& options, const std::
   RecordEvent("reloaded", text);
 }
 
-void Controller::RequestTurn() {
-  if (std::exchange(turn_pending_, true)) return;
-  turn_requested_ = loop_.Now();
-  loop_.Post([this] { Turn(); });
-}
-
 void Controller::Turn() {
   const TimePoint turn = loop_.Now();
-  const bool was_late = is_late_;
-  is_late_ = turn_pending_ && turn - turn_requested_ > kLate;
-  if (std::exchange(turn_pending_, false)) {
-    metrics_.turn_wait_seconds.ObserveSeconds(SecondsOf(turn - turn_requested_));
-  }
-  if (is_late_) metrics_.late_turns.Add();
-  if (is_late_ != was_late) {
-    state_.history.RecordOf("controller", loop_.Now(),
-                            is_late_ ? "controller_late" : "controller_in_time", "");
-  }
+  turns_.Begin();
   PlaceNew();
   OrderProbes();
   publisher_.PushChanges(loop_.Now());
@@ -221,7 +209,7 @@ void Controller::PlaceNew() {
   if (!state_.flows.HasNew()) return;
   const TimePoint start = loop_.Now();
   const Placement::Placed placed =
-      placement_.PlaceNew(foresight_, is_late_ ? 0 : settings_.now().moves_per_start);
+      placement_.PlaceNew(foresight_, turns_.is_late() ? 0 : settings_.now().moves_per_start);
   if (placed.flows == 0) return;
   metrics_.assignments.Add();
   metrics_.flows_placed.Add(static_cast<std::int64_t>(placed.flows));
@@ -239,7 +227,7 @@ void Controller::OrderProbes() {
 }
 
 void Controller::MakeRoomForRedrawn() {
-  if (is_late_) return;
+  if (turns_.is_late()) return;
   const std::size_t moved =
       placement_.local_reroutes().MakeRoom(loop_.Now(), settings_.now().moves_per_start);
   if (moved == 0) return;
@@ -270,7 +258,7 @@ void Controller::Tick() {
   planner_.Request();
   verifier_.PassTime();
   sessions_.SendHeartbeats();
-  RequestTurn();
+  turns_.Request();
 }
 
 void Controller::RefreshMetrics() {

@@ -28,6 +28,7 @@
 #include "controller/state/event_persister.h"
 #include "controller/state/state.h"
 #include "controller/turn_metrics.h"
+#include "controller/turns.h"
 
 namespace espalier::controller {
 
@@ -90,7 +91,10 @@ class Controller {
   void TakeFindings(const PathLearner::Findings& findings);
   void ApplyPolicies();
 
-  void RequestTurn();
+  LinkHealth::Wiring MakeLinkWiring();
+  ActionEffects::Wiring MakeEffectsWiring();
+  BackgroundPlanner::Wiring MakePlannerWiring();
+
   void Turn();
   void PlaceNew();
   void OrderProbes();
@@ -104,6 +108,7 @@ class Controller {
   Settings settings_;
   State state_;
   EventPersister events_;
+  Turns turns_;
   PathLearner learner_;
   AgentSessions sessions_;
   Foresight foresight_;
@@ -122,10 +127,6 @@ class Controller {
   OperatorActions actions_;
   BackgroundPlanner planner_;
   TurnMetrics metrics_;
-
-  bool turn_pending_ = false;
-  TimePoint turn_requested_;
-  bool is_late_ = false;  // the last turn began late
   TimerPtr tick_;
 };
 

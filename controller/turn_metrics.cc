@@ -3,14 +3,9 @@
 namespace espalier::controller {
 
 TurnMetrics::TurnMetrics(Metrics& metrics)
-    : turn_wait_seconds(metrics.MakeLatency("espalier_controller_turn_wait_seconds",
-                                            "From the report that asked for a turn to the turn")),
-      turn_seconds(
+    : turn_seconds(
           metrics.MakeLatency("espalier_controller_turn_seconds",
                               "Duration of one turn: assignment, probe orders, ports, pushes")),
-      late_turns(metrics.MakeCounter(
-          "espalier_controller_late_turns_total",
-          "Turns that began late: starts then move no live flow, and no plans are made")),
       assignments(metrics.MakeCounter("espalier_controller_assignments_total",
                                       "Times that new flows were assigned paths")),
       assignment_seconds(metrics.MakeLatency("espalier_controller_assignment_seconds",

@@ -8,9 +8,7 @@ namespace espalier::controller {
 struct TurnMetrics {
   explicit TurnMetrics(Metrics& metrics);
 
-  LatencyHistogram& turn_wait_seconds;
   LatencyHistogram& turn_seconds;
-  Counter& late_turns;
   Counter& assignments;
   LatencyHistogram& assignment_seconds;
   Counter& flows_placed;

@@ -10,7 +10,7 @@
 #include "collective/algorithms/halving.h"
 #include "collective/algorithms/rings.h"
 #include "collective/algorithms/trees.h"
-#include "collective/program/lower.h"
+#include "collective/program/passes/lower.h"
 
 namespace espalier::algorithms {
 namespace {

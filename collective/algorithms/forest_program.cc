@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "collective/program/builder.h"
-#include "collective/program/lower.h"
+#include "collective/program/passes/lower.h"
 
 namespace espalier::algorithms {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "collective/forest/plan.h"
+#include "collective/forest/model/plan.h"
 #include "collective/program/program.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"

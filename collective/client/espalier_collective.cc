@@ -12,10 +12,10 @@
 #include "collective/client/group_key.h"
 #include "collective/client/job_group.h"
 #include "collective/program/program_bytes.h"
-#include "collective/runtime/async_calls.h"
-#include "collective/runtime/communicator.h"
+#include "collective/runtime/group/async_calls.h"
+#include "collective/runtime/group/communicator.h"
 #include "collective/runtime/offload/offloaded_group.h"
-#include "collective/transport/tcp_store.h"
+#include "collective/transport/stores/tcp_store.h"
 
 using espalier::Error;
 using espalier::ErrorCode;

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "collective/runtime/medium.h"
-#include "collective/transport/membership.h"
+#include "collective/runtime/calls/medium.h"
+#include "collective/transport/meeting/membership.h"
 #include "common/base/result.h"
 
 namespace espalier::client {

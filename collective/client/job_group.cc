@@ -9,9 +9,9 @@
 #include "collective/client/group_key.h"
 #include "collective/client/job_place.h"
 #include "collective/program/program_bytes.h"
-#include "collective/runtime/communicator.h"
+#include "collective/runtime/group/communicator.h"
 #include "collective/runtime/offload/offloaded_group.h"
-#include "collective/transport/tcp_store.h"
+#include "collective/transport/stores/tcp_store.h"
 
 namespace espalier::client {
 namespace {

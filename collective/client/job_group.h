@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "agent/local/plan_client.h"
-#include "collective/runtime/group.h"
-#include "collective/runtime/retrying_group.h"
-#include "collective/transport/store.h"
+#include "collective/runtime/calls/group.h"
+#include "collective/runtime/group/retrying_group.h"
+#include "collective/transport/base/store.h"
 #include "common/base/result.h"
 
 namespace espalier::client {

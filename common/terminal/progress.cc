@@ -15,26 +15,39 @@ constexpr const char* kClearLine = "\r\x1b[K";
 
 }  // namespace
 
+ProgressLine::ProgressLine(Clock::duration pause_on_terminal, Clock::duration pause_elsewhere,
+                           Clock::time_point begin)
+    : is_on_terminal_(::isatty(STDERR_FILENO) == 1),
+      pause_(is_on_terminal_ ? pause_on_terminal : pause_elsewhere),
+      next_(begin + kSilence) {}
+
+bool ProgressLine::IsDue(Clock::time_point now) {
+  if (now < next_) return false;
+  next_ = now + pause_;
+  return true;
+}
+
+void ProgressLine::Show(std::string_view text) {
+  fmt::print(stderr, "{}{}{}", is_on_terminal_ ? kClearLine : "", text,
+             is_on_terminal_ ? "" : "\n");
+  std::fflush(stderr);
+  is_open_ = is_on_terminal_;
+}
+
+void ProgressLine::Clear() {
+  if (std::exchange(is_open_, false)) fmt::print(stderr, "{}", kClearLine);
+}
+
 Progress::Progress(std::string what, int total)
     : what_(std::move(what)),
       total_(total),
-      is_terminal_(::isatty(STDERR_FILENO) == 1),
-      start_(std::chrono::steady_clock::now()) {}
-
-Progress::~Progress() {
-  if (is_terminal_ && is_shown_) fmt::print(stderr, "{}", kClearLine);
-}
+      line_(ProgressLine::Clock::duration(0), kBetweenLines) {}
 
 void Progress::Next(std::string_view part) {
   ++begun_;
-  const auto now = std::chrono::steady_clock::now();
-  if (now - start_ < kSilence) return;
-  if (!is_terminal_ && is_shown_ && now - last_shown_ < kBetweenLines) return;
-  last_shown_ = now;
-  is_shown_ = true;
-  fmt::print(stderr, "{}espalier: {} {}/{}: {}{}", is_terminal_ ? kClearLine : "", what_, begun_,
-             total_, part, is_terminal_ ? "" : "\n");
-  std::fflush(stderr);
+  if (line_.IsDue()) {
+    line_.Show(fmt::format("espalier: {} {}/{}: {}", what_, begun_, total_, part));
+  }
 }
 
 }  // namespace espalier::cli

@@ -231,7 +231,7 @@ void AgentSessions::RaiseEpoch(std::uint64_t at_least, std::function<void(Result
         const AgentId id(static_cast<std::int32_t>(i));
         Agent& agent = state_.agents.At(id);
         agent.generation = agent.acked_generation = 0;
-        state_.agents.QueueFullPush(id);
+        state_.pushes.MarkAll(id);
       }
     }
     for (const auto& waiter : std::exchange(epoch_waiters_, {})) {
@@ -304,7 +304,7 @@ void AgentSessions::Welcome(AgentId id, PeerId peer, std::uint64_t instance,
   agent.last_heard = now;
   agent.reported = false;
   agent.report_sequence = 0;
-  state_.agents.QueueFullPush(id);
+  state_.pushes.MarkAll(id);
   agent.hold_until = now + options_.adoption_timeout;
   wire::Welcome welcome;
   welcome.accepted = true;

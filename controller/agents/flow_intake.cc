@@ -180,7 +180,7 @@ void FlowIntake::PassTime() {
                                 fmt::format("agent={} flows={}", agent.name, slots.size()));
       }
     }
-    if (agent.peer && agent.reported && agent.needs_full && now >= agent.hold_until) {
+    if (agent.peer && agent.reported && state_.pushes.NeedsFull(id) && now >= agent.hold_until) {
       placement_.EndAdoption(id);
     }
   }

@@ -23,13 +23,16 @@ PathVerdicts::PathVerdicts(State& state, Placement& placement, LinkHealth& link_
                                    "Verdicts of hosts on their flows' paths that came too soon "
                                    "after the last")) {}
 
-bool PathVerdicts::IsTaken(Flow& flow) const {
+bool PathVerdicts::IsTaken(FlowSlot slot) {
   const TimePoint now = loop_.Now();
-  if (flow.verdicts == 0 || now - flow.verdicts_since >= kVerdictInterval) {
-    flow.verdicts_since = now;
-    flow.verdicts = 0;
+  const Flow& flow = state_.flows.At(slot);
+  if (slot.Index() >= taken_.size()) taken_.resize(slot.Index() + 1);
+  Taken& taken = taken_[slot.Index()];
+  const bool is_same = taken.agent == flow.agent && taken.local == flow.local;
+  if (!is_same || taken.count == 0 || now - taken.since >= kVerdictInterval) {
+    taken = {flow.agent, flow.local, now, 0};
   }
-  return flow.verdicts++ < std::max<std::size_t>(1, flow.ways.size());
+  return taken.count++ < std::max<std::size_t>(1, flow.ways.size());
 }
 
 bool PathVerdicts::Handle(AgentId id, const wire::PathHealth& health) {
@@ -41,8 +44,8 @@ bool PathVerdicts::Handle(AgentId id, const wire::PathHealth& health) {
     const bool is_redrawn = report.verdict == wire::PathVerdict::kRedrawn;
     const bool is_dead = is_redrawn || report.verdict == wire::PathVerdict::kDead;
     if (!slot || !is_dead) continue;
-    Flow& flow = state_.flows.At(*slot);
-    if (!IsTaken(flow)) {
+    const Flow& flow = state_.flows.At(*slot);
+    if (!IsTaken(*slot)) {
       ignored_.Add();
       continue;
     }

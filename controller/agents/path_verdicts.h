@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 #include "controller/links/link_health.h"
@@ -21,12 +24,21 @@ class PathVerdicts {
   bool Handle(AgentId id, const wire::PathHealth& health);
 
  private:
-  bool IsTaken(Flow& flow) const;
+  // Verdicts on the paths of one flow that were taken in the interval at hand.
+  struct Taken {
+    AgentId agent;
+    wire::LocalFlowId local;
+    TimePoint since{};
+    std::size_t count = 0;
+  };
+
+  bool IsTaken(FlowSlot slot);
 
   State& state_;
   Placement& placement_;
   LinkHealth& link_health_;
   EventLoop& loop_;
+  std::vector<Taken> taken_;  // by slot, of the flow that it was last
   Counter& ignored_;
 };
 

@@ -26,7 +26,7 @@ Publisher::Publisher(State& state, const ControllerOptions& options, SendFunctio
 
 void Publisher::PushChanges(TimePoint now) {
   std::set<AgentId> held;
-  for (const AgentId id : std::exchange(state_.agents.to_push(), {})) {
+  for (const AgentId id : std::exchange(state_.pushes.agents(), {})) {
     const Agent& agent = state_.agents.At(id);
     if (!agent.peer) continue;  // its next Hello asks for everything
     if (MayPush(id)) {
@@ -35,13 +35,13 @@ void Publisher::PushChanges(TimePoint now) {
       held.insert(id);
     }
   }
-  state_.agents.to_push().merge(held);
+  state_.pushes.agents().merge(held);
 }
 
 void Publisher::PushChangesOf(AgentId id, TimePoint now) {
-  const auto queued = state_.agents.to_push().find(id);
-  if (queued == state_.agents.to_push().end() || !state_.agents.At(id).peer || !MayPush(id)) return;
-  state_.agents.to_push().erase(queued);  // first: what is dropped is queued again
+  const auto queued = state_.pushes.agents().find(id);
+  if (queued == state_.pushes.agents().end() || !state_.agents.At(id).peer || !MayPush(id)) return;
+  state_.pushes.agents().erase(queued);  // first: what is dropped is queued again
   Push(id, now);
 }
 
@@ -58,7 +58,7 @@ bool Publisher::MayPush(AgentId id) const { return state_.agents.At(id).reported
 bool Publisher::IsHeld(AgentId id) const {
   // Not for ever: Placement::EndAdoption decides what is still undecided when the time is up. To
   // push by the clock here would leave such a flow out, and it would lose its port.
-  if (!state_.agents.At(id).needs_full) return false;
+  if (!state_.pushes.NeedsFull(id)) return false;
   const std::vector<FlowSlot> slots = state_.flows.OfAgent(id);
   return std::any_of(slots.begin(), slots.end(), [&](FlowSlot slot) {
     return state_.flows.At(slot).status == FlowStatus::kAdopting;
@@ -67,27 +67,28 @@ bool Publisher::IsHeld(AgentId id) const {
 
 void Publisher::Push(AgentId id, TimePoint now) {
   Agent& agent = state_.agents.At(id);
-  wire::PathPush push = Compose(id, agent.needs_full, now);
-  agent.dirty.clear();
+  PushQueue::Changes& changes = state_.pushes.Of(id);
+  wire::PathPush push = Compose(id, changes, now);
+  changes.flows.clear();
   // An agent that was never given anything needs no empty first push.
-  const bool has_plans = agent.Has("collective") && !agent.dirty_plans.empty();
+  const bool has_plans = agent.Has("collective") && !changes.plans.empty();
   if (push.sets.empty() && push.withdrawn.empty() && !push.full && !has_plans) return;
   push.epoch = state_.epoch;
   push.generation = ++agent.generation;
   first_awaited_ = std::min(first_awaited_, id.Index());
-  push.plans = SendPlans(id, push.full);
+  push.plans = SendPlans(id, push.full, changes.plans);
   for (const wire::PathSet& set : push.sets) {
-    state_.flows.At(*state_.flows.Find(id, set.flow)).generation = agent.generation;
+    state_.flows.PushOf(*state_.flows.Find(id, set.flow)).generation = agent.generation;
   }
   pushes_.Add();
   if (push.full) full_pushes_.Add();
-  agent.needs_full = false;
+  changes.needs_full = false;
   agent.last_push = now;
   // A push that is dropped is found missing by its acknowledgement: everything goes again.
-  if (!send_(id, std::move(push))) state_.agents.QueueFullPush(id);
+  if (!send_(id, std::move(push))) state_.pushes.MarkAll(id);
 }
 
-std::uint32_t Publisher::SendPlans(AgentId id, bool full) {
+std::uint32_t Publisher::SendPlans(AgentId id, bool full, std::set<RankOfJob>& changed) {
   Agent& agent = state_.agents.At(id);
   if (!agent.Has("collective")) return 0;
   std::uint32_t sent = 0;
@@ -99,13 +100,13 @@ std::uint32_t Publisher::SendPlans(AgentId id, bool full) {
     ++sent;
   };
   for (auto& [rank, held] : agent.plans) {
-    if (!full && !agent.dirty_plans.contains(rank)) continue;
+    if (!full && !changed.contains(rank)) continue;
     // One that came back without knowing whose a job is would give its plans to anybody.
     const bool is_withheld = !held.plan->user.empty() && !agent.Has("job_user");
     held.generation = is_withheld ? 0 : agent.generation;
     if (!is_withheld) send(*held.plan);
   }
-  for (const RankOfJob& rank : std::exchange(agent.dirty_plans, {})) {
+  for (const RankOfJob& rank : std::exchange(changed, {})) {
     if (full || agent.plans.contains(rank)) continue;
     wire::RankPlan ended;
     ended.job = rank.first;
@@ -116,29 +117,28 @@ std::uint32_t Publisher::SendPlans(AgentId id, bool full) {
   return sent;
 }
 
-wire::PathPush Publisher::Compose(AgentId id, bool full, TimePoint now) {
+wire::PathPush Publisher::Compose(AgentId id, const PushQueue::Changes& changes, TimePoint now) {
   wire::PathPush push;
-  push.full = full;
-  if (full) {
+  push.full = changes.needs_full;
+  if (push.full) {
     for (const FlowSlot slot : state_.flows.OfAgent(id)) {
       if (state_.flows.At(slot).tree_load != 0) continue;  // its rank's plan has the port
       Describe(id, state_.flows.At(slot).local, now, push);
     }
     return push;
   }
-  const Agent& agent = state_.agents.At(id);
-  push.sets.reserve(agent.dirty.size());
-  for (const wire::LocalFlowId local : agent.dirty) Describe(id, local, now, push);
+  push.sets.reserve(changes.flows.size());
+  for (const wire::LocalFlowId local : changes.flows) Describe(id, local, now, push);
   return push;
 }
 
 void Publisher::Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wire::PathPush& push) {
   const auto slot = state_.flows.Find(id, local);
   if (!slot) return;  // it has ended meanwhile; the agent knows
-  Flow& flow = state_.flows.At(*slot);
-  const bool was_given = flow.generation != 0;
-  const bool is_news = flow.dirty || !was_given;
-  flow.dirty = false;
+  const Flow& flow = state_.flows.At(*slot);
+  PushState& pushed = state_.flows.PushOf(*slot);
+  const bool was_given = pushed.generation != 0;
+  const bool is_news = std::exchange(pushed.is_dirty, false) || !was_given;
   if (flow.status == FlowStatus::kAdopting) return;
   wire::PathSet set{.flow = local, .max_rate_bps = flow.max_rate_bps, .reason = flow.reason};
   for (const FlowWay& way : flow.ways) {
@@ -156,7 +156,7 @@ void Publisher::Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wir
     }
   } else if (was_given) {
     push.withdrawn.push_back(local);
-    flow.generation = 0;
+    pushed.generation = 0;
   }
 }
 
@@ -189,7 +189,7 @@ void Publisher::HandleAck(AgentId id, const wire::Ack& ack, TimePoint now) {
                                           ack.failed_flows.size(), ack.detail));
       return;
     case wire::AckStatus::kNeedFull:
-      if (ack.generation >= agent.generation) state_.agents.QueueFullPush(id);
+      if (ack.generation >= agent.generation) state_.pushes.MarkAll(id);
       return;
     case wire::AckStatus::kStaleEpoch:
       state_.history.RecordOf(
@@ -205,7 +205,7 @@ void Publisher::ResendUnacknowledged(TimePoint now) {
     const Agent& agent = state_.agents.At(id);
     const bool late =
         agent.acked_generation < agent.generation && now - agent.last_push > options_.resend_after;
-    if (agent.peer && late) state_.agents.QueueFullPush(id);
+    if (agent.peer && late) state_.pushes.MarkAll(id);
   }
 }
 

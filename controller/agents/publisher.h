@@ -34,10 +34,10 @@ class Publisher {
 
  private:
   void Push(AgentId id, TimePoint now);
-  wire::PathPush Compose(AgentId id, bool full, TimePoint now);
+  wire::PathPush Compose(AgentId id, const PushQueue::Changes& changes, TimePoint now);
   void Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wire::PathPush& push);
   // Sends the plans of ranks that go with the push of this generation; how many.
-  std::uint32_t SendPlans(AgentId id, bool full);
+  std::uint32_t SendPlans(AgentId id, bool full, std::set<RankOfJob>& changed);
   void Record(AgentId id, const Flow& flow, const FlowWay& way, TimePoint now);
   bool MayPush(AgentId id) const;
   bool IsHeld(AgentId id) const;

@@ -50,7 +50,7 @@ void FlowCensus::Count(const State& state, FlowSlot slot) {
   const std::uint64_t bps = activity.achieved_bps;
   ++flows_;
   ++by_status_[static_cast<std::size_t>(flow.status)];
-  unacknowledged_ += IsAcknowledged(state, flow) ? 0 : 1;
+  unacknowledged_ += IsAcknowledged(state, slot) ? 0 : 1;
   JobFigures& job = jobs_[flow.job];
   ++job.flows;
   job.routed += flow.status == FlowStatus::kRouted ? 1 : 0;

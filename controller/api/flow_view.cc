@@ -41,8 +41,10 @@ std::string NicName(const State& state, const IpAddress& address) {
   return nic ? state.topology.node(*nic).id : address.ToString();
 }
 
-bool IsAcknowledged(const State& state, const Flow& flow) {
-  return !flow.dirty && flow.generation <= state.agents.At(flow.agent).acked_generation;
+bool IsAcknowledged(const State& state, FlowSlot slot) {
+  const PushState& push = state.flows.PushOf(slot);
+  const Agent& agent = state.agents.At(state.flows.At(slot).agent);
+  return !push.is_dirty && push.generation <= agent.acked_generation;
 }
 
 namespace {
@@ -67,7 +69,8 @@ void WriteWays(JsonWriter& json, const State& state, const Flow& flow) {
 }
 
 // Of a whole flow and of a live one.
-void WriteIdentity(JsonWriter& json, const State& state, const Flow& flow) {
+void WriteIdentity(JsonWriter& json, const State& state, FlowSlot slot) {
+  const Flow& flow = state.flows.At(slot);
   json.Key("flow").String(state.FlowName(flow));
   json.Key("job").String(state.flows.JobName(flow.job));
   json.Key("source").String(NicName(state, flow.source_address));
@@ -75,7 +78,7 @@ void WriteIdentity(JsonWriter& json, const State& state, const Flow& flow) {
   json.Key("protocol").Integer(flow.protocol);
   json.Key("status").String(FlowStatusName(flow.status));
   json.Key("reason").String(ReasonName(flow.reason));
-  json.Key("acknowledged").Bool(IsAcknowledged(state, flow));
+  json.Key("acknowledged").Bool(IsAcknowledged(state, slot));
 }
 
 }  // namespace
@@ -84,7 +87,7 @@ void WriteFlow(JsonWriter& json, const State& state, FlowSlot slot, TimePoint no
   const Flow& flow = state.flows.At(slot);
   const FlowActivity& activity = state.flows.ActivityOf(slot);
   json.BeginObject();
-  WriteIdentity(json, state, flow);
+  WriteIdentity(json, state, slot);
   json.Key("plan").String(PlanOriginName(flow.origin));
   json.Key("source_address").String(flow.source_address.ToString());
   json.Key("destination_address").String(flow.destination_address.ToString());
@@ -106,7 +109,7 @@ std::string LiveFlow(const State& state, FlowSlot slot) {
   const FlowActivity& activity = state.flows.ActivityOf(slot);
   JsonWriter json;
   json.BeginObject();
-  WriteIdentity(json, state, flow);
+  WriteIdentity(json, state, slot);
   json.Key("activity").String(ActivityName(activity.state));
   json.Key("achieved_bps").Integer(static_cast<std::int64_t>(CoarseRate(activity.achieved_bps)));
   json.Key("paths").BeginArray();
@@ -142,7 +145,7 @@ std::uint64_t LiveFlowDigest(const State& state, FlowSlot slot) {
   Mix(digest, static_cast<std::uint64_t>(flow.status) << 16 |
                   static_cast<std::uint64_t>(flow.reason) << 8 |
                   static_cast<std::uint64_t>(activity.state) << 1 |
-                  static_cast<std::uint64_t>(IsAcknowledged(state, flow)));
+                  static_cast<std::uint64_t>(IsAcknowledged(state, slot)));
   for (const FlowWay& way : flow.ways) {
     const auto path = state.flow_paths.PathOf(way);
     Mix(digest, static_cast<std::uint64_t>(way.port) << 1 |

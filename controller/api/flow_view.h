@@ -12,7 +12,7 @@ namespace espalier::controller {
 std::string_view ReasonName(wire::PathReason reason);               // "ASSIGNED", ...
 std::string_view ActivityName(wire::FlowState state);               // "ACTIVE", ...
 std::string NicName(const State& state, const IpAddress& address);  // the address where unknown
-bool IsAcknowledged(const State& state, const Flow& flow);
+bool IsAcknowledged(const State& state, FlowSlot slot);
 
 // One flow as an object, whole.
 void WriteFlow(io::JsonWriter& json, const State& state, FlowSlot slot, TimePoint now);

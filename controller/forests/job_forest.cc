@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "collective/forest/planner.h"
+#include "collective/forest/planner/planner.h"
 #include "collective/program/program_bytes.h"
 #include "collective/program/verifier/verifier.h"
 #include "proto/convert.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collective/forest/plan.h"
+#include "collective/forest/model/plan.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 

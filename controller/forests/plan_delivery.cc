@@ -1,6 +1,7 @@
 #include "controller/forests/plan_delivery.h"
 
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -79,13 +80,18 @@ void DeliverPlans(State& state, const TreeJob& job) {
     own.rank_addresses = addresses;
     own.user = job.spec.user;
     for (auto& [number, ports] : peers[rank]) own.peers.push_back(std::move(ports));
-    state.agents.SetPlan(AgentOfRank(state, job, rank), std::move(own));
+    const AgentId agent = AgentOfRank(state, job, rank);
+    const RankOfJob number(own.job, own.rank);
+    state.agents.At(agent).plans[number] = {std::make_shared<const wire::RankPlan>(std::move(own)),
+                                            0};
+    state.pushes.MarkPlan(agent, number);
   }
 }
 void EndPlans(State& state, const TreeJob& job) {
   for (std::size_t rank = 0; job.in_force && rank < job.ranks.size(); ++rank) {
-    state.agents.EndPlan(AgentOfRank(state, job, rank),
-                         {job.spec.name, static_cast<std::uint32_t>(rank)});
+    const AgentId agent = AgentOfRank(state, job, rank);
+    const RankOfJob number(job.spec.name, static_cast<std::uint32_t>(rank));
+    if (state.agents.At(agent).plans.erase(number) > 0) state.pushes.MarkPlan(agent, number);
   }
 }
 

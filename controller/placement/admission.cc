@@ -78,7 +78,7 @@ bool Admission::Adopt(FlowSlot slot) {
       way.adopting = false;
       way.port_path = entry->path;
       way.urgent = !fabric::IsAlive(state_.topology, path);
-      if (way.urgent) ports_.SetPort(flow, way, 0);
+      if (way.urgent) ports_.SetPort(slot, way, 0);
       if (fabric::IsUsable(state_.topology, path)) {
         if (!way.way) state_.flow_paths.Add(slot, i);
         state_.flow_paths.Place(way, entry->path.value());
@@ -88,7 +88,7 @@ bool Admission::Adopt(FlowSlot slot) {
   }
   state_.flow_paths.SetLive(flow);
   if (!is_complete) return false;
-  state_.MarkDirty(flow);
+  state_.pushes.MarkFlow(slot);
   state_.flows.SetStatus(slot, lacks_paths ? FlowStatus::kNew : FlowStatus::kRouted);
   return true;
 }
@@ -98,7 +98,7 @@ void Admission::EndAdoption(AgentId agent) {
     Flow& flow = state_.flows.At(slot);
     if (flow.status != FlowStatus::kAdopting) continue;
     for (FlowWay& way : flow.ways) {
-      if (std::exchange(way.adopting, false)) ports_.SetPort(flow, way, 0);
+      if (std::exchange(way.adopting, false)) ports_.SetPort(slot, way, 0);
     }
     state_.flows.SetStatus(slot, FlowStatus::kNew);
   }

@@ -7,11 +7,12 @@ namespace espalier::controller {
 using fabric::PathIndex;
 using wire::PathReason;
 
-void PortBinder::SetPort(Flow& flow, FlowWay& way, std::uint16_t port) {
-  if (way.port != 0) state_.flow_paths.ReleasePort(flow.key, way.port);
-  if (port != 0) state_.flow_paths.TakePort(flow.key, port);
+void PortBinder::SetPort(FlowSlot slot, FlowWay& way, std::uint16_t port) {
+  const fabric::PortKey& key = state_.flows.At(slot).key;
+  if (way.port != 0) state_.flow_paths.ReleasePort(key, way.port);
+  if (port != 0) state_.flow_paths.TakePort(key, port);
   way.port = port;
-  state_.MarkDirty(flow);
+  state_.pushes.MarkFlow(slot);
 }
 
 bool PortBinder::LeadsToItsPath(const Flow& flow, const FlowWay& way) const {
@@ -46,7 +47,7 @@ void PortBinder::ChoosePorts(FlowSlot slot, PathReason reason) {
     const bool may_keep_its_own = has_none && &way == &flow.ways.front();
     const auto entry = FindPort(flow, way, may_keep_its_own ? flow.own_port : 0);
     if (entry) {
-      SetPort(flow, way, entry->port);
+      SetPort(slot, way, entry->port);
       way.port_path = entry->path;
       way.urgent = false;
       if (entry->trust != fabric::PortTrust::kVerified) learner_.Verify(flow.key, entry->port);
@@ -54,7 +55,7 @@ void PortBinder::ChoosePorts(FlowSlot slot, PathReason reason) {
     }
     complete = false;
     // Rather ECMP than a path that is dead.
-    if (way.urgent && way.port != 0) SetPort(flow, way, 0);
+    if (way.urgent && way.port != 0) SetPort(slot, way, 0);
   }
   state_.flows.SetStatus(slot, complete ? FlowStatus::kRouted : FlowStatus::kLearning);
 }
@@ -63,7 +64,7 @@ void PortBinder::Settle(FlowSlot slot, PathReason reason) {
   Flow& flow = state_.flows.At(slot);
   if (state_.flow_paths.PathOf(flow.ways.front())) return ChoosePorts(slot, reason);
   for (FlowWay& way : flow.ways) {
-    if (way.port != 0) SetPort(flow, way, 0);
+    if (way.port != 0) SetPort(slot, way, 0);
   }
   flow.reason = reason;
   state_.flows.SetStatus(slot, FlowStatus::kUnroutable);

@@ -20,7 +20,7 @@ class PortBinder {
   PortBinder(State& state, PathLearner& learner) : state_(state), learner_(learner) {}
 
   // The port of a subflow from now on (0: none); its agent is told.
-  void SetPort(Flow& flow, FlowWay& way, std::uint16_t port);
+  void SetPort(FlowSlot slot, FlowWay& way, std::uint16_t port);
   // kRouted if the map knows a port for each of the flow's paths, else kLearning and a probe is
   // asked for.
   void ChoosePorts(FlowSlot slot, wire::PathReason reason);

@@ -27,14 +27,14 @@ void RatePlanner::Update() {
     const auto rate = static_cast<std::uint64_t>(rates[i]);
     if (!IsWorthTelling(flow.max_rate_bps, rate)) continue;
     flow.max_rate_bps = rate;
-    state_.MarkDirty(flow);
+    state_.pushes.MarkFlow(elephants.slots[i]);
   }
 }
 
 void RatePlanner::LiftLimits() {
   for (const FlowSlot slot : state_.flows.All()) {
     Flow& flow = state_.flows.At(slot);
-    if (std::exchange(flow.max_rate_bps, 0) != 0) state_.MarkDirty(flow);
+    if (std::exchange(flow.max_rate_bps, 0) != 0) state_.pushes.MarkFlow(slot);
   }
   seen_changes_ = 0;
 }

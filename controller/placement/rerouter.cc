@@ -90,7 +90,7 @@ Rerouted Rerouter::TakeEscapes(FlowSlot slot, std::span<const FailurePlans::Esca
   flow.origin = PlanOrigin::kFailure;
   if (flow.status == FlowStatus::kAdopting) return moved;
   flow.reason = is_urgent ? PathReason::kPathDead : PathReason::kRecomputed;
-  state_.MarkDirty(flow);
+  state_.pushes.MarkFlow(slot);
   if (needs_ports) ports_.ChoosePorts(slot, flow.reason);
   return moved;
 }

@@ -6,7 +6,7 @@
 
 #include "controller/routing/assignment.h"
 #include "controller/routing/equitable_paths.h"
-#include "controller/routing/occupancy.h"
+#include "controller/routing/occupancy/occupancy.h"
 #include "controller/routing/rates.h"
 
 namespace espalier::controller {

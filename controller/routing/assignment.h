@@ -1,12 +1,11 @@
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "controller/routing/fabric_view.h"
+#include "controller/routing/fabric/fabric_view.h"
+#include "controller/routing/fabric/load.h"
 
 namespace espalier::controller {
 
@@ -44,20 +43,6 @@ class WayNumbers {
 // the groups by falling size and then by source and destination. Returns indices. O(n log n).
 std::vector<std::uint32_t> PaperOrder(std::span<const Commodity> commodities);
 
-constexpr std::int32_t kNoPath = -1;
-
-// An exact load: flows per unit link (a unit link is the fabric's fastest). A flow split k ways
-// puts 1/k on each of its paths, and a link of half the unit's rate counts double.
-struct Load {
-  std::int64_t numerator = 0;
-  std::int64_t denominator = 1;  // > 0, no common factor
-
-  std::strong_ordering operator<=>(const Load& other) const;
-  bool operator==(const Load& other) const = default;
-  double Value() const;
-  std::string ToString() const;  // "3/2", "2"
-};
-
 // What an assigner decides. Way w of commodity i takes paths[first[i] + w], an index into the
 // paths of its leaves (PathTable::Between, FabricView::Candidates), or kNoPath: the commodity is
 // LOCAL, or UNROUTABLE (no usable path). Ways of one commodity may share a path where there are
@@ -76,13 +61,8 @@ struct Assignment {
 };
 
 // The load of every directed link, in units of 1 / kLoadUnit of a flow: all shares are whole.
-constexpr std::int64_t kLoadUnit = 720'720;  // least common multiple of 1 to 16
 std::vector<std::int64_t> ComputeLoads(const FabricView& view,
                                        std::span<const Commodity> commodities,
                                        const Assignment& assignment);
-// The greatest of loads relative to capacity, exactly. Links without capacity must bear no load.
-Load ComputeMaxLoad(const FabricView& view, std::span<const std::int64_t> loads);
-// `units` of 1 / kLoadUnit of a flow on a link of this capacity.
-Load MakeLoad(const FabricView& view, std::int64_t units, std::int64_t capacity_bps);
 
 }  // namespace espalier::controller

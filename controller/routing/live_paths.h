@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "controller/routing/occupancy.h"
+#include "controller/routing/occupancy/occupancy.h"
 
 namespace espalier::controller {
 

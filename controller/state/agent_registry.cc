@@ -35,17 +35,4 @@ void AgentRegistry::Disconnect(AgentId id) {
   agent.peer.reset();
 }
 
-void AgentRegistry::SetPlan(AgentId id, wire::RankPlan plan) {
-  const RankOfJob rank(plan.job, plan.rank);
-  At(id).plans[rank] = {std::make_shared<const wire::RankPlan>(std::move(plan)), 0};
-  At(id).dirty_plans.insert(rank);
-  QueuePush(id);
-}
-
-void AgentRegistry::EndPlan(AgentId id, const RankOfJob& rank) {
-  if (At(id).plans.erase(rank) == 0) return;
-  At(id).dirty_plans.insert(rank);
-  QueuePush(id);
-}
-
 }  // namespace espalier::controller

@@ -16,6 +16,7 @@
 #include "common/base/event_loop.h"
 #include "common/base/token_bucket.h"
 #include "controller/state/flow_table.h"
+#include "controller/state/push_queue.h"
 #include "proto/messages.h"
 
 namespace espalier::controller {
@@ -25,7 +26,6 @@ struct HeldPlan {
   std::shared_ptr<const wire::RankPlan> plan;
   std::uint64_t generation = 0;
 };
-using RankOfJob = std::pair<std::string, std::uint32_t>;
 
 // One agent name, connected or not.
 struct Agent {
@@ -43,12 +43,9 @@ struct Agent {
   // Pushes. Generations count up by one per push in an epoch.
   std::uint64_t generation = 0;  // last sent
   std::uint64_t acked_generation = 0;
-  bool needs_full = true;
   TimePoint hold_until;  // a full push waits for flows being adopted, which end by this
   TimePoint last_push;
-  std::vector<wire::LocalFlowId> dirty;
   std::map<RankOfJob, HeldPlan> plans;  // of the ranks on its host
-  std::set<RankOfJob> dirty_plans;      // new, changed or ended since the last push
 
   bool Has(std::string_view feature) const {
     return std::find(features.begin(), features.end(), feature) != features.end();
@@ -70,22 +67,10 @@ class AgentRegistry {
   void Connect(AgentId id, PeerId peer);
   void Disconnect(AgentId id);
 
-  // Agents to which something is to be pushed, ascending: few of many.
-  void QueuePush(AgentId id) { to_push_.insert(id); }
-  void QueueFullPush(AgentId id) {
-    At(id).needs_full = true;
-    QueuePush(id);
-  }
-  std::set<AgentId>& to_push() { return to_push_; }
-  // The agent is to be told.
-  void SetPlan(AgentId id, wire::RankPlan plan);
-  void EndPlan(AgentId id, const RankOfJob& rank);
-
  private:
   std::vector<Agent> agents_;
   std::unordered_map<std::string, AgentId> by_name_;
   std::unordered_map<PeerId, AgentId> by_peer_;
-  std::set<AgentId> to_push_;
 };
 
 }  // namespace espalier::controller

@@ -10,7 +10,7 @@
 #include "common/fabric/path_map.h"
 #include "controller/paths/port_chooser.h"
 #include "controller/prediction/start_plan.h"
-#include "controller/routing/fabric_view.h"
+#include "controller/routing/fabric/fabric_view.h"
 #include "controller/routing/live_paths.h"
 #include "controller/state/flow_table.h"
 

@@ -78,11 +78,13 @@ FlowSlot FlowTable::Open(Flow flow) {
   } else {
     slots_.emplace_back();
     activity_.emplace_back();
+    pushes_.emplace_back();
   }
   own.insert(place, {flow.local, slot});
   jobs_.Begin(flow.job);
   slots_[slot.Index()] = std::move(flow);
   activity_[slot.Index()] = {};
+  pushes_[slot.Index()] = {};
   ++size_;
   return slot;
 }

@@ -47,8 +47,8 @@ struct FlowWay {
   bool adopting = false;        // its port was chosen by others: where does it lead?
 };
 
-struct Flow {
-  // As reported.
+// A flow as its agent reported it. Written when it is opened, by FlowIntake alone.
+struct ReportedFlow {
   AgentId agent;
   wire::LocalFlowId local;
   std::uint32_t job = 0;  // index into JobNames
@@ -62,8 +62,11 @@ struct Flow {
   bool movable = true;
   TimePoint started;
   TimePoint reported;  // when the controller heard of it
+};
 
-  // As decided. `key` holds where both ends are known.
+// What was decided for a flow: by placement, and its rate by RatePlanner. `key` holds where both
+// ends are known.
+struct FlowDecision {
   FlowStatus status = FlowStatus::kNew;
   fabric::PortKey key;
   fabric::NodeId source_leaf;
@@ -72,16 +75,19 @@ struct Flow {
   std::uint64_t max_rate_bps = 0;  // 0: no limit
   wire::PathReason reason = wire::PathReason::kAssigned;
   PlanOrigin origin = PlanOrigin::kReactive;
-  std::uint64_t generation = 0;  // of the push that carried the present decision; 0: none yet
-  bool dirty = false;            // decided anew since that push
-
-  // Verdicts of its host on its paths that were taken since then.
-  TimePoint verdicts_since{};
-  std::size_t verdicts = 0;
 
   // Of an edge of a job's forest, which no agent reports and which no assignment moves: what it
   // puts on each link of its path, in 1 / kLoadUnit of a flow. 0: an elephant.
   std::int64_t tree_load = 0;
+};
+
+struct Flow : ReportedFlow, FlowDecision {};
+
+// How far the decision for a flow has come to its agent. Written by the publisher, and by
+// PushQueue.
+struct PushState {
+  std::uint64_t generation = 0;  // of the push that carried the present decision; 0: none yet
+  bool is_dirty = false;         // decided anew since that push
 };
 
 // How far a flow is, by the last report. Apart from Flow, as millions come in a second.
@@ -120,6 +126,8 @@ class FlowTable {
   Flow& At(FlowSlot slot) { return *slots_[slot.Index()]; }
   const Flow& At(FlowSlot slot) const { return *slots_[slot.Index()]; }
   const FlowActivity& ActivityOf(FlowSlot slot) const { return activity_[slot.Index()]; }
+  const PushState& PushOf(FlowSlot slot) const { return pushes_[slot.Index()]; }
+  PushState& PushOf(FlowSlot slot) { return pushes_[slot.Index()]; }
   void SetStatus(FlowSlot slot, FlowStatus status);
   // Some flow may have become kNew since TakeNew was last called.
   bool HasNew() const { return !new_.empty(); }
@@ -164,6 +172,7 @@ class FlowTable {
 
   std::vector<std::optional<Flow>> slots_;
   std::vector<FlowActivity> activity_;  // by slot
+  std::vector<PushState> pushes_;       // by slot
   std::vector<MessageChange> changes_;  // of the progress at hand
   std::vector<FlowSlot> due_;           // the same
   std::vector<FlowSlot> free_;

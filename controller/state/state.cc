@@ -26,13 +26,6 @@ std::string State::Via(fabric::NodeId source_leaf, fabric::NodeId destination_le
   return via;
 }
 
-void State::MarkDirty(Flow& flow) {
-  if (flow.dirty) return;
-  flow.dirty = true;
-  agents.At(flow.agent).dirty.push_back(flow.local);
-  agents.QueuePush(flow.agent);
-}
-
 std::vector<std::int64_t> State::CountPaths() const {
   std::vector<std::int64_t> counts(2 * topology.links().size());
   for (const FlowSlot slot : flows.All()) {

@@ -14,7 +14,7 @@
 #include "common/fabric/paths.h"
 #include "common/fabric/topology.h"
 #include "controller/paths/port_chooser.h"
-#include "controller/routing/fabric_view.h"
+#include "controller/routing/fabric/fabric_view.h"
 #include "controller/routing/live_paths.h"
 #include "controller/state/agent_registry.h"
 #include "controller/state/event_history.h"
@@ -22,6 +22,7 @@
 #include "controller/state/flow_table.h"
 #include "controller/state/job_rounds.h"
 #include "controller/state/plan_log.h"
+#include "controller/state/push_queue.h"
 #include "controller/store/store.h"
 
 namespace espalier::controller {
@@ -34,7 +35,8 @@ struct State {
         paths(topology),
         view(topology, paths),
         flow_paths(view, flows),
-        rounds(topology) {}
+        rounds(topology),
+        pushes(flows) {}
   State(const State&) = delete;  // its parts refer to each other
   State& operator=(const State&) = delete;
 
@@ -46,6 +48,7 @@ struct State {
   FlowPaths flow_paths;
   JobRounds rounds;
   AgentRegistry agents;
+  PushQueue pushes;
   EventHistory history;
   PlanLog plans;
   std::uint64_t epoch = 0;             // of this controller
@@ -74,8 +77,6 @@ struct State {
                   std::span<const std::int32_t> indices) const;
   // Paths of flows over each direction of a link, by DirectedLink::Index. O(flows x hops).
   std::vector<std::int64_t> CountPaths() const;
-  // Its agent is to be told anew.
-  void MarkDirty(Flow& flow);
   // "h3:17": the agent and its number for the flow; names a flow for operators.
   std::string FlowName(const Flow& flow) const { return FlowName(flow.agent, flow.local); }
   std::string FlowName(AgentId agent, wire::LocalFlowId local) const {

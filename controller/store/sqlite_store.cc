@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "common/base/log.h"
 #include "common/base/unique_fd.h"
+#include "common/os/worker_thread.h"
 #include "controller/store/store_tools.h"
 
 namespace espalier::controller {
@@ -20,53 +18,6 @@ constexpr std::size_t kMostWaiting = 256;
 // Between two looks for what is to be deleted, and between two parts of it.
 constexpr std::chrono::minutes kPruneInterval{1};
 constexpr std::chrono::milliseconds kPrunePause{100};
-
-// Runs jobs one after the other on a thread of its own; the last ones before it is destroyed.
-class Strand {
- public:
-  Strand() : thread_([this] { Run(); }) {}
-  ~Strand() {
-    {
-      const std::lock_guard lock(mutex_);
-      ends_ = true;
-    }
-    wake_.notify_one();
-    thread_.join();
-  }
-  Strand(const Strand&) = delete;
-  Strand& operator=(const Strand&) = delete;
-
-  // False: too many wait already.
-  bool Post(std::function<void()> job) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (jobs_.size() >= kMostWaiting) return false;
-      jobs_.push_back(std::move(job));
-    }
-    wake_.notify_one();
-    return true;
-  }
-
- private:
-  void Run() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      wake_.wait(lock, [this] { return ends_ || !jobs_.empty(); });
-      if (jobs_.empty()) return;
-      const std::function<void()> job = std::move(jobs_.front());
-      jobs_.pop_front();
-      lock.unlock();
-      job();
-      lock.lock();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::function<void()>> jobs_;
-  bool ends_ = false;
-  std::thread thread_;
-};
 
 class SqliteStore : public Store {
  public:
@@ -131,10 +82,12 @@ class SqliteStore : public Store {
   template <typename T, typename Work>
   void Ask(Work work, Done<T> done) {
     const auto answer = std::make_shared<Done<T>>(std::move(done));
-    const bool accepted = strand_.Post([this, work = std::move(work), answer] {
-      loop_.Post([result = work(file_, clock_()), answer] { (*answer)(result); });
-      PruneSometimes();
-    });
+    const bool accepted = strand_.Post(
+        [this, work = std::move(work), answer] {
+          loop_.Post([result = work(file_, clock_()), answer] { (*answer)(result); });
+          PruneSometimes();
+        },
+        kMostWaiting);
     if (accepted) return;
     loop_.Post([answer] {
       (*answer)(Fail(ErrorCode::kResourceExhausted,
@@ -162,7 +115,7 @@ class SqliteStore : public Store {
   const StoreLimits limits_;
   std::chrono::steady_clock::time_point next_prune_{};
   std::thread check_;
-  Strand strand_;  // last: it ends before what it uses
+  WorkerThread strand_{WorkerThread::AtEnd::kDone};  // last: it ends before what it uses
 };
 
 }  // namespace

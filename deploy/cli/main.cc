@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   espalier::cli::AddKeyCommands(app, exit_code);
   espalier::cli::AddStoreCommands(app, exit_code);
   espalier::cli::AddTopologyCommands(app, exit_code);
-  espalier::forest::AddForestCommands(app, exit_code, espalier::cli::SolveWithCbc);
+  espalier::forest::AddForestCommands(app, exit_code, espalier::offline::SolveWithCbc);
   espalier::program::AddProgramCommands(app, exit_code);
   espalier::runtime::AddProgramRunCommand(app, exit_code);
   espalier::runtime::AddBenchCommands(app, exit_code);

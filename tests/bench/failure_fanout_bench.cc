@@ -205,7 +205,7 @@ class Bench {
   // All has its port and is acknowledged, and plans are as fresh as they can be.
   bool IsAtRest() {
     controller::State& state = controller_.state();
-    if (state.flows.HasNew() || !state.agents.to_push().empty()) return false;
+    if (state.flows.HasNew() || !state.pushes.IsEmpty()) return false;
     for (std::size_t i = 0; i < state.agents.size(); ++i) {
       const controller::Agent& agent = state.agents.At(controller::AgentId(static_cast<int>(i)));
       if (agent.acked_generation < agent.generation) return false;

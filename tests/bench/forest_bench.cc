@@ -24,7 +24,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collective/forest/planner.h"
+#include "collective/forest/planner/planner.h"
 #include "tests/collective/forest/reference_cases.h"
 
 namespace espalier::forest {

@@ -345,9 +345,9 @@ std::vector<int> Cluster::AppliedSpines(int from, std::uint64_t flow, int to) co
 std::size_t Cluster::UnacknowledgedFlows() {
   std::size_t count = 0;
   for (const FlowSlot slot : state().flows.All()) {
-    const Flow& flow = state().flows.At(slot);
-    const Agent& agent = state().agents.At(flow.agent);
-    if (flow.dirty || flow.generation > agent.acked_generation) ++count;
+    const PushState& push = state().flows.PushOf(slot);
+    const Agent& agent = state().agents.At(state().flows.At(slot).agent);
+    if (push.is_dirty || push.generation > agent.acked_generation) ++count;
   }
   return count;
 }

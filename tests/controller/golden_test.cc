@@ -99,6 +99,99 @@ class ControllerGolden : public testing::Test {
     story_ += fmt::format("\n# sent to agents: {:016x}\n", cluster_.sent_digest());
   }
 
+  void FlowsStartAndIterate() {
+    cluster_.ConnectAll();
+    // Two jobs that run into each other; a flow of two paths, one within a leaf, one of no job, one
+    // that may not move, one whose port an earlier controller has chosen.
+    cluster_.Open(0,
+                  {{.id = 1, .to = 2, .job = "A"}, {.id = 2, .to = 4, .job = "B", .max_paths = 2}});
+    cluster_.Open(1, {{.id = 1, .to = 3, .job = "A"}, {.id = 2, .to = 0, .job = "B"}});
+    cluster_.Open(
+        2, {{.id = 7, .to = 5, .job = "A", .movable = false}, {.id = 8, .to = 0, .job = ""}});
+    cluster_.Open(4, {{.id = 3, .to = 1, .job = "A", .port = 50'000, .steered = true}});
+    cluster_.Settle();
+    cluster_.Advance(seconds(1));
+    Ask("topology");
+    Ask("path-map");
+    LookAtAll("flows have started");
+
+    // Iterations: what starts next is learnt.
+    for (int round = 0; round < 3; ++round) {
+      cluster_.End(0, 1);
+      cluster_.End(1, 1);
+      cluster_.Advance(milliseconds(200));
+      cluster_.Open(0, {{.id = 1, .to = 2, .job = "A"}});
+      cluster_.Open(1, {{.id = 1, .to = 3, .job = "A"}});
+      cluster_.Advance(milliseconds(300));
+    }
+    LookAtAll("three iterations");
+  }
+  void LinksAndPoliciesChange() {
+    Act("links/fail", {{"id", "leaf0--spine0"}, {"dry_run", "true"}});
+    Act("links/fail", {{"id", "leaf0--spine0"}, {"reason", "cable"}});
+    Act("links/fail", {{"id", "leaf0--spine0"}});
+    Act("links/fail", {{"id", "nothing"}});
+    Act("links/drain", {{"id", "leaf1--spine1"}, {"until", "2026-12-24T12:00:00Z"}});
+    Act("links/report", {}, R"({"link": "leaf2--spine1", "up": false, "source": "feed"})");
+    cluster_.Advance(seconds(1));
+    LookAtAll("links are out of use");
+
+    Act("nodes/drain", {{"id", "spine1"}, {"dry_run", "true"}});
+    Act("nodes/fail", {{"id", "h5"}});
+    Act("jobs/weight", {{"id", "A"}, {"weight", "3"}});
+    Act("policies/set", {{"id", "moves_per_start"}, {"value", "2"}});
+    Act("policies/set", {{"id", "moves_per_start"}, {"value", "many"}});
+    Act("recompute", {{"dry_run", "true"}});
+    Act("recompute", {});
+    Act("links/restore", {{"id", "leaf0--spine0"}});
+    cluster_.Advance(seconds(1));
+    LookAtAll("weights and policies");
+  }
+  void AJobRunsOnTrees() {
+    Act("jobs/start", {}, R"({"name": "train", "ranks": ["h0", "h2", "h4"], "bytes": 1000000})");
+    Act("jobs/start", {}, R"({"name": "train", "ranks": ["h0", "h9"]})");
+    Act("jobs/start", {{"dry_run", "true"}}, R"({"name": "dry", "ranks": ["h1", "h3"]})");
+    cluster_.Advance(seconds(2));
+    Ask("forests/plan", {{"job", "train"}});
+    LookAtAll("a job runs on trees");
+
+    Act("nodes/fail", {{"id", "spine1"}});
+    cluster_.Advance(seconds(1));
+    LookAtAll("its spine has failed");
+    Act("nodes/restore", {{"id", "spine1"}});
+    Act("jobs/stop", {{"id", "train"}});
+    Act("jobs/stop", {{"id", "train"}});
+    Act("rollback", {{"to", "1"}});
+    Act("jobs/schedule", {},
+        R"({"job": "S", "flows": [["h0", "h4"], ["h4", "h0"]], "bytes": 1000})");
+  }
+  void AnAgentDoesNotAnswer() {
+    cluster_.End(1, 2);
+    cluster_.host(3).acknowledges = false;
+    cluster_.Open(3, {{.id = 9, .to = 0, .job = "C"}});
+    cluster_.Advance(seconds(5));
+    LookAtAll("an agent does not answer");
+    Ask("events");
+    story_ += "\n# metrics\n" + InOrder(WithoutMeasuredTimes(cluster_.MetricsText()));
+  }
+  void WriteDownWhatIsStored() {
+    for (const auto& [revision, set] : cluster_.disk.sets) {
+      const Intents& intents = set.first;
+      for (const auto& [kind, by_id] : {std::pair("failed link", &intents.failed_links),
+                                        {"failed node", &intents.failed_nodes},
+                                        {"drained link", &intents.drained_links},
+                                        {"drained node", &intents.drained_nodes},
+                                        {"restored link", &intents.restored_links},
+                                        {"job", &intents.jobs},
+                                        {"weight", &intents.weights},
+                                        {"policy", &intents.policies}}) {
+        for (const auto& [id, intent] : *by_id) {
+          story_ += fmt::format("# stored in {}: {} {}: {}\n", revision, kind, id, intent.detail);
+        }
+      }
+    }
+  }
+
   Metrics metrics_;
   Cluster cluster_;
   OperatorApi api_;
@@ -106,90 +199,11 @@ class ControllerGolden : public testing::Test {
 };
 
 TEST_F(ControllerGolden, AnswersAsItAlwaysDid) {
-  cluster_.ConnectAll();
-  // Two jobs that run into each other; a flow of two paths, one within a leaf, one of no job, one
-  // that may not move, one whose port an earlier controller has chosen.
-  cluster_.Open(0,
-                {{.id = 1, .to = 2, .job = "A"}, {.id = 2, .to = 4, .job = "B", .max_paths = 2}});
-  cluster_.Open(1, {{.id = 1, .to = 3, .job = "A"}, {.id = 2, .to = 0, .job = "B"}});
-  cluster_.Open(2,
-                {{.id = 7, .to = 5, .job = "A", .movable = false}, {.id = 8, .to = 0, .job = ""}});
-  cluster_.Open(4, {{.id = 3, .to = 1, .job = "A", .port = 50'000, .steered = true}});
-  cluster_.Settle();
-  cluster_.Advance(seconds(1));
-  Ask("topology");
-  Ask("path-map");
-  LookAtAll("flows have started");
-
-  // Iterations: what starts next is learnt.
-  for (int round = 0; round < 3; ++round) {
-    cluster_.End(0, 1);
-    cluster_.End(1, 1);
-    cluster_.Advance(milliseconds(200));
-    cluster_.Open(0, {{.id = 1, .to = 2, .job = "A"}});
-    cluster_.Open(1, {{.id = 1, .to = 3, .job = "A"}});
-    cluster_.Advance(milliseconds(300));
-  }
-  LookAtAll("three iterations");
-
-  Act("links/fail", {{"id", "leaf0--spine0"}, {"dry_run", "true"}});
-  Act("links/fail", {{"id", "leaf0--spine0"}, {"reason", "cable"}});
-  Act("links/fail", {{"id", "leaf0--spine0"}});
-  Act("links/fail", {{"id", "nothing"}});
-  Act("links/drain", {{"id", "leaf1--spine1"}, {"until", "2026-12-24T12:00:00Z"}});
-  Act("links/report", {}, R"({"link": "leaf2--spine1", "up": false, "source": "feed"})");
-  cluster_.Advance(seconds(1));
-  LookAtAll("links are out of use");
-
-  Act("nodes/drain", {{"id", "spine1"}, {"dry_run", "true"}});
-  Act("nodes/fail", {{"id", "h5"}});
-  Act("jobs/weight", {{"id", "A"}, {"weight", "3"}});
-  Act("policies/set", {{"id", "moves_per_start"}, {"value", "2"}});
-  Act("policies/set", {{"id", "moves_per_start"}, {"value", "many"}});
-  Act("recompute", {{"dry_run", "true"}});
-  Act("recompute", {});
-  Act("links/restore", {{"id", "leaf0--spine0"}});
-  cluster_.Advance(seconds(1));
-  LookAtAll("weights and policies");
-
-  Act("jobs/start", {}, R"({"name": "train", "ranks": ["h0", "h2", "h4"], "bytes": 1000000})");
-  Act("jobs/start", {}, R"({"name": "train", "ranks": ["h0", "h9"]})");
-  Act("jobs/start", {{"dry_run", "true"}}, R"({"name": "dry", "ranks": ["h1", "h3"]})");
-  cluster_.Advance(seconds(2));
-  Ask("forests/plan", {{"job", "train"}});
-  LookAtAll("a job runs on trees");
-
-  Act("nodes/fail", {{"id", "spine1"}});
-  cluster_.Advance(seconds(1));
-  LookAtAll("its spine has failed");
-  Act("nodes/restore", {{"id", "spine1"}});
-  Act("jobs/stop", {{"id", "train"}});
-  Act("jobs/stop", {{"id", "train"}});
-  Act("rollback", {{"to", "1"}});
-  Act("jobs/schedule", {}, R"({"job": "S", "flows": [["h0", "h4"], ["h4", "h0"]], "bytes": 1000})");
-
-  cluster_.End(1, 2);
-  cluster_.host(3).acknowledges = false;
-  cluster_.Open(3, {{.id = 9, .to = 0, .job = "C"}});
-  cluster_.Advance(seconds(5));
-  LookAtAll("an agent does not answer");
-  Ask("events");
-  story_ += "\n# metrics\n" + InOrder(WithoutMeasuredTimes(cluster_.MetricsText()));
-  for (const auto& [revision, set] : cluster_.disk.sets) {
-    const Intents& intents = set.first;
-    for (const auto& [kind, by_id] : {std::pair("failed link", &intents.failed_links),
-                                      {"failed node", &intents.failed_nodes},
-                                      {"drained link", &intents.drained_links},
-                                      {"drained node", &intents.drained_nodes},
-                                      {"restored link", &intents.restored_links},
-                                      {"job", &intents.jobs},
-                                      {"weight", &intents.weights},
-                                      {"policy", &intents.policies}}) {
-      for (const auto& [id, intent] : *by_id) {
-        story_ += fmt::format("# stored in {}: {} {}: {}\n", revision, kind, id, intent.detail);
-      }
-    }
-  }
+  FlowsStartAndIterate();
+  LinksAndPoliciesChange();
+  AJobRunsOnTrees();
+  AnAgentDoesNotAnswer();
+  WriteDownWhatIsStored();
   golden::ExpectGolden(ESPALIER_GOLDEN "/controller.txt", story_);
 }
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "collective/forest/planner.h"
+#include "collective/forest/planner/planner.h"
 #include "common/base/check.h"
 
 namespace {
@@ -168,7 +168,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!damaged.has_value()) return 0;
   PlanOptions options = TakeOptions(choices, *damaged);
   const auto anew = CheckPlan(*damaged, options);
-  options.previous = espalier::forest::Previous{&*plan, &*topology};
+  options.previous = espalier::forest::PreviousPlan{&*plan, &*topology};
   const auto replanned = CheckPlan(*damaged, options);
   if (anew && replanned) {
     ESPALIER_CHECK(anew->inverse_rate == replanned->inverse_rate, "{} {}",

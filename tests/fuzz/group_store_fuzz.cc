@@ -10,8 +10,8 @@
 #include <thread>
 #include <utility>
 
-#include "collective/transport/tcp_socket.h"
-#include "collective/transport/tcp_store.h"
+#include "collective/transport/meeting/tcp_socket.h"
+#include "collective/transport/stores/tcp_store.h"
 #include "common/base/check.h"
 
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "collective/transport/handshake.h"
-#include "collective/transport/published_place.h"
+#include "collective/transport/meeting/handshake.h"
+#include "collective/transport/meeting/published_place.h"
 #include "common/base/check.h"
 
 namespace {

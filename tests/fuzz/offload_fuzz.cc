@@ -66,7 +66,8 @@ class Program {
     new (ring_.data()) OffloadRing;
   }
 
-  // False: somebody else listens where the group would meet.
+  // False: somebody else listens where the group would meet, or the engine has not ended enough of
+  // the sessions before, whose programs are gone.
   bool Join(const std::string& store) {
     OffloadRequest join;
     std::memcpy(join.group.store, store.data(), store.size());
@@ -79,6 +80,10 @@ class Program {
     std::string words;
     const int code = Ask(join, ring_.file(), nullptr, &words);
     if (words.starts_with("cannot listen")) return false;
+    if (words.ends_with("the limit for one user")) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return false;
+    }
     ESPALIER_CHECK(code == 0, "{}: {}", code, words);
     return true;
   }
@@ -160,7 +165,7 @@ class Program {
     while (ring().done.value.load() != posted_) {
       for (std::size_t i = 0; i < bytes.size(); ++i) to[i] = bytes[i];
       std::memcpy(bytes.data(), &call, sizeof(call));
-      std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     Await();
   }

@@ -16,8 +16,8 @@
 namespace {
 
 using espalier::Result;
-using espalier::controller::Job;
 using espalier::fabric::Topology;
+using espalier::offline::Job;
 
 constexpr std::string_view kName = "job_0-M.txt";
 
@@ -39,7 +39,7 @@ bool IsRead(const Result<T>& result) {
 // What is read as jobs is a workload.
 void CheckJobs(std::vector<Job> jobs) {
   if (jobs.empty()) return;
-  const auto workload = espalier::controller::Workload::Build(Fabric(), std::move(jobs));
+  const auto workload = espalier::offline::Workload::Build(Fabric(), std::move(jobs));
   ESPALIER_CHECK(workload.has_value(), "{}", workload.error().message);
 }
 
@@ -50,7 +50,7 @@ std::string Quoted(std::string_view text) {
 }
 
 // Flows that are written again, all fields quoted, are read the same.
-void CheckFlows(const espalier::files::FlowSet& set, const espalier::fabric::PathTable& paths) {
+void CheckFlows(const espalier::offline::FlowSet& set, const espalier::fabric::PathTable& paths) {
   std::string text = "flow,job,src,dst,bytes\n";
   for (const auto& flow : set.flows) {
     text += fmt::format("{},{},{},{},{}\n", Quoted(flow.id), Quoted(set.jobs[flow.job]),
@@ -58,7 +58,7 @@ void CheckFlows(const espalier::files::FlowSet& set, const espalier::fabric::Pat
                         Quoted(Fabric().node(flow.destination).id),
                         flow.bytes ? fmt::format("{}", *flow.bytes) : "");
   }
-  const auto again = espalier::files::ParseFlows(text, kName, Fabric(), paths);
+  const auto again = espalier::offline::ParseFlows(text, kName, Fabric(), paths);
   ESPALIER_CHECK(again.has_value(), "{}", again.error().message);
   ESPALIER_CHECK(again->jobs == set.jobs && again->flows.size() == set.flows.size());
   for (std::size_t i = 0; i < set.flows.size(); ++i) {
@@ -74,21 +74,21 @@ void CheckFlows(const espalier::files::FlowSet& set, const espalier::fabric::Pat
 
 // Bytes of any kind as each of the files that jobs, flows, plans and fabrics are read from.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  namespace files = espalier::files;
+  namespace offline = espalier::offline;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  if (auto job = files::ParseFloodnsJob(text, kName, Fabric()); IsRead(job)) CheckJobs({*job});
-  if (auto jobs = files::ParseJobs(text, kName, Fabric()); IsRead(jobs)) CheckJobs(*jobs);
+  if (auto job = offline::ParseFloodnsJob(text, kName, Fabric()); IsRead(job)) CheckJobs({*job});
+  if (auto jobs = offline::ParseJobs(text, kName, Fabric()); IsRead(jobs)) CheckJobs(*jobs);
   const espalier::fabric::PathTable paths(Fabric());
-  const auto flows = files::ParseFlows(text, kName, Fabric(), paths);
+  const auto flows = offline::ParseFlows(text, kName, Fabric(), paths);
   if (IsRead(flows)) CheckFlows(*flows, paths);
-  if (const auto plan = files::ParsePlan(text, kName); IsRead(plan)) {
+  if (const auto plan = offline::ParsePlan(text, kName); IsRead(plan)) {
     for (const auto& [flow, planned] : *plan) {
       for (const auto& path : planned) {
         ESPALIER_CHECK(path.share.numerator >= 1 && path.share.numerator <= path.share.denominator);
       }
     }
   }
-  const auto spec = files::ParseFloodnsTopology(text, kName);
+  const auto spec = offline::ParseFloodnsTopology(text, kName);
   constexpr std::size_t kBig = 20'000;  // what is larger takes too long for a fuzzer
   if (IsRead(spec) && spec->nodes.size() < kBig && spec->links.size() < kBig) {
     const auto topology = Topology::Build(*spec);

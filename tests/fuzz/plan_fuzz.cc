@@ -6,7 +6,7 @@
 #include "agent/local/plan_client.h"
 #include "collective/program/program_bytes.h"
 #include "collective/program/verifier/verifier.h"
-#include "collective/runtime/cost_table.h"
+#include "collective/runtime/choice/cost_table.h"
 #include "common/base/check.h"
 
 namespace {

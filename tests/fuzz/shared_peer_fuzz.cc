@@ -18,11 +18,11 @@
 #include <string>
 #include <vector>
 
-#include "collective/runtime/call_signature.h"
-#include "collective/runtime/shared_area.h"
-#include "collective/runtime/shared_collectives.h"
-#include "collective/transport/shared_group.h"
-#include "collective/transport/store.h"
+#include "collective/runtime/calls/call_signature.h"
+#include "collective/runtime/shared/shared_area.h"
+#include "collective/runtime/shared/shared_collectives.h"
+#include "collective/transport/base/store.h"
+#include "collective/transport/shm/shared_group.h"
 #include "common/base/check.h"
 
 namespace {

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "collective/transport/slot_pool.h"
-#include "collective/transport/tcp_connection.h"
+#include "collective/transport/tcp/slot_pool.h"
+#include "collective/transport/tcp/tcp_connection.h"
 #include "common/base/check.h"
 
 namespace {
@@ -19,12 +19,13 @@ using espalier::transport::Message;
 using espalier::transport::Piece;
 using espalier::transport::SlotPool;
 using espalier::transport::TcpConnection;
+using espalier::transport::TcpReceiver;
 
 constexpr std::size_t kSlotBytes = 4096;
 constexpr int kSlots = 2;
 
 // Takes a message, in the way that is the input's choice; false where there is none.
-bool TakeOne(TcpConnection& connection, std::uint8_t way, std::vector<std::byte>& place) {
+bool TakeOne(TcpReceiver& inbox, std::uint8_t way, std::vector<std::byte>& place) {
   if (way % 3 == 2) {
     std::size_t end = 0;
     const auto take = [&](const Piece& piece) -> espalier::Result<void> {
@@ -33,17 +34,17 @@ bool TakeOne(TcpConnection& connection, std::uint8_t way, std::vector<std::byte>
       ESPALIER_CHECK(end <= piece.whole);
       return {};
     };
-    const auto taken = connection.TryTake(place.size(), take);
+    const auto taken = inbox.TryTake(place.size(), take);
     if (!taken || !*taken) return false;
   } else {
     const Message* const message =
-        way % 3 == 1 ? connection.TryReceive(place.data(), place.size()) : connection.TryPeek();
+        way % 3 == 1 ? inbox.TryReceive(place.data(), place.size()) : inbox.TryPeek();
     if (message == nullptr) return false;
     ESPALIER_CHECK(message->bytes.size() <= kSlotBytes, "bytes={}", message->bytes.size());
     // Every byte of it can be read.
     static_cast<void>(std::count(message->bytes.begin(), message->bytes.end(), std::byte{}));
   }
-  connection.Release();
+  inbox.Release();
   return true;
 }
 
@@ -68,7 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (::send(peer.get(), now.data(), now.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) break;
     rest = rest.subspan(now.size());
     connection.MarkReady(POLLIN);
-    while (connection.Receive() || TakeOne(connection, way, place)) {
+    while (connection.receiver().Receive() || TakeOne(connection.receiver(), way, place)) {
       ESPALIER_CHECK(++taken <= 2 * size + 16, "what came does not end");
     }
   }

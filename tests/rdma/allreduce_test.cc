@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "collective/runtime/communicator.h"
-#include "collective/transport/store.h"
+#include "collective/runtime/group/communicator.h"
+#include "collective/transport/stores/file_store.h"
 #include "tests/collective/runtime/elements.h"
 #include "tests/rdma/rdma_machine.h"
 #include "tests/temporary_folder.h"

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "collective/transport/stores/file_store.h"
 #include "collective/transport/verbs/verbs_transport.h"
 #include "common/verbs/source_port.h"
 #include "tests/attack/raw_tcp.h"

@@ -12,7 +12,7 @@
 namespace espalier::tidy {
 namespace {
 
-constexpr std::size_t kMaxLines = 600;
+constexpr std::size_t kMaxLines = 500;
 constexpr std::size_t kMaxMainLines = 150;
 
 // Libraries that cost seconds of compilation in every file that includes them.
@@ -141,6 +141,20 @@ class Checker {
 };
 
 }  // namespace
+
+std::vector<std::string> FindUpwardArrows(const std::vector<Layer>& layers) {
+  std::vector<std::string> violations;
+  std::set<std::string_view> above;
+  for (const Layer& layer : layers) {
+    for (const std::string_view included : layer.may_include) {
+      if (above.contains(included)) continue;
+      violations.push_back(fmt::format("{} may include {}, which is not above it in the table",
+                                       layer.start, included));
+    }
+    above.insert(layer.start);
+  }
+  return violations;
+}
 
 std::vector<std::string> FindViolations(const std::vector<SourceFile>& files) {
   Checker checker(files);

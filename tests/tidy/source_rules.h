@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/tidy/layers.h"
+
 namespace espalier::tidy {
 
 struct SourceFile {
@@ -15,5 +17,9 @@ struct SourceFile {
 // files, what must not be left in them. Each violation is one line, "PATH:LINE: what is wrong",
 // in the order of the files. Includes are looked up among the given files.
 std::vector<std::string> FindViolations(const std::vector<SourceFile>& files);
+
+// A table of layers has its floors in the order of its lines: what a folder may include stands
+// above it. So there is no circle among folders, and no arrow leads upward.
+std::vector<std::string> FindUpwardArrows(const std::vector<Layer>& layers);
 
 }  // namespace espalier::tidy

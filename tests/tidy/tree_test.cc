@@ -35,6 +35,10 @@ std::vector<SourceFile> ReadTree(const fs::path& root) {
   return files;
 }
 
+TEST(Tree, HasLayersThatIncludeDownwardOnly) {
+  for (const std::string& violation : FindUpwardArrows(Layers())) ADD_FAILURE() << violation;
+}
+
 TEST(Tree, KeepsItsOwnRules) {
   const std::vector<SourceFile> files = ReadTree(ESPALIER_SOURCE_DIR);
   ASSERT_GT(files.size(), 50U);

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "collective/forest/problem.h"
+#include "collective/forest/model/problem.h"
 #include "common/base/result.h"
 
 namespace espalier::forest {

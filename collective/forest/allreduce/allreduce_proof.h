@@ -5,9 +5,10 @@
 #include <optional>
 #include <string>
 
-#include "collective/forest/control.h"
-#include "collective/forest/plan.h"
-#include "collective/forest/problem.h"
+#include "collective/forest/model/control.h"
+#include "collective/forest/model/plan.h"
+#include "collective/forest/model/problem.h"
+#include "collective/forest/problem/build_problem.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "collective/forest/bound/optimality.h"
-#include "collective/forest/control.h"
-#include "collective/forest/problem.h"
+#include "collective/forest/model/control.h"
+#include "collective/forest/model/problem.h"
 #include "common/base/result.h"
 
 namespace espalier::forest {

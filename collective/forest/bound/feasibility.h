@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "collective/forest/problem.h"
+#include "collective/forest/model/problem.h"
 
 namespace espalier::forest {
 

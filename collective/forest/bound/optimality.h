@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "collective/forest/control.h"
-#include "collective/forest/problem.h"
-#include "collective/forest/rational.h"
+#include "collective/forest/model/control.h"
+#include "collective/forest/model/problem.h"
+#include "collective/forest/model/rational.h"
 #include "common/base/result.h"
 
 namespace espalier::forest {

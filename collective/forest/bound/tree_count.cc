@@ -7,7 +7,7 @@
 
 #include "collective/forest/bound/feasibility.h"
 #include "collective/forest/bound/optimality.h"
-#include "collective/forest/flow/circulation.h"
+#include "collective/forest/problem/circulation.h"
 
 namespace espalier::forest {
 
@@ -93,8 +93,17 @@ class NarrowCuts {
   std::vector<Cut> cuts_;
 };
 
-// The search for the least scale U, among the j / b where one of the floor(U * b) changes, whose
-// capacities support k trees.
+// Problem: the least scale U whose rounded capacities floor(U * b) support k trees.
+//
+// Idea. Some floor(U * b) changes at the least U, so it is a j / b for the bandwidth b of some arc;
+// and capacities only grow with U, so that for each b the least j can be bisected between the
+// floor that is known and the best U so far. A bandwidth whose largest j below the best one fails
+// has nothing better and costs one test.
+// Invariant: `best`, if there is one, supports the trees, and no j / b of the bandwidths looked at
+// so far does that lies below it.
+// Cost: a test is one flow a rank, or some sums where a cut that refused before refuses again;
+// O(log) tests for a bandwidth that improves on the best, one for each other.
+// Source: ForestColl, section B.5.4.
 class FixedSearch {
  public:
   FixedSearch(const Problem& problem, const Control& control)

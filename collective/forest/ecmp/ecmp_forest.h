@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "collective/forest/control.h"
-#include "collective/forest/forest.h"
-#include "collective/forest/problem.h"
+#include "collective/forest/model/control.h"
+#include "collective/forest/model/forest.h"
+#include "collective/forest/model/problem.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 

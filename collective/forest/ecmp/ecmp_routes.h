@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "collective/forest/problem.h"
+#include "collective/forest/model/problem.h"
 #include "common/fabric/paths.h"
 #include "common/fabric/topology.h"
 

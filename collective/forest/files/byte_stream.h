@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "collective/forest/rational.h"
+#include "collective/forest/model/rational.h"
 
 namespace espalier::forest {
 

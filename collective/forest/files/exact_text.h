@@ -3,7 +3,7 @@
 #include <optional>
 #include <string_view>
 
-#include "collective/forest/rational.h"
+#include "collective/forest/model/rational.h"
 
 namespace espalier::forest {
 

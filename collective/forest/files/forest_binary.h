@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "collective/forest/plan.h"
+#include "collective/forest/model/plan.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "collective/forest/plan.h"
+#include "collective/forest/model/plan.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "collective/forest/in_network/in_network.h"
-#include "collective/forest/trees/routed_trees.h"
+#include "collective/forest/model/routed_trees.h"
 #include "common/files/json.h"
 
 namespace espalier::forest {

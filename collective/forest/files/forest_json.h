@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "collective/forest/allreduce/allreduce_proof.h"
-#include "collective/forest/plan.h"
+#include "collective/forest/model/plan.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "collective/forest/trees/routed_trees.h"
+#include "collective/forest/model/routed_trees.h"
 
 namespace espalier::forest {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "collective/forest/plan.h"
+#include "collective/forest/model/plan.h"
 #include "collective/forest/verifier/verifier.h"
 #include "common/base/result.h"
 #include "common/base/units.h"

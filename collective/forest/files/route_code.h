@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "collective/forest/files/byte_stream.h"
-#include "collective/forest/forest.h"
+#include "collective/forest/model/forest.h"
 
 namespace espalier::forest {
 

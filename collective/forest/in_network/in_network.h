@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "collective/forest/plan.h"
-#include "collective/forest/trees/routed_trees.h"
+#include "collective/forest/model/plan.h"
+#include "collective/forest/model/routed_trees.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 

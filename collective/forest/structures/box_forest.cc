@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "collective/forest/bound/feasibility.h"
-#include "collective/forest/flow/circulation.h"
+#include "collective/forest/general/shallow_forest.h"
+#include "collective/forest/problem/circulation.h"
 #include "collective/forest/structures/star_forest.h"
-#include "collective/forest/trees/low_forest.h"
 
 namespace espalier::forest {
 namespace {
@@ -112,7 +112,7 @@ Result<BoxForests::Entry> BoxForests::Compute(const Part& part) const {
   count.inverse_rate = Rational(1, 1);
   entry.forest = BuildStar(problem, count);
   if (entry.forest || !SupportsTrees(problem, count.capacity, 1)) return entry;
-  auto forest = BuildLowForest(problem, count, height_steps_, control_);
+  auto forest = BuildShallowForest(problem, count, height_steps_, control_);
   if (!forest) return Propagate(forest);
   SortByRoot(*forest);
   entry.forest = std::move(*forest);

@@ -6,17 +6,17 @@
 #include <span>
 #include <vector>
 
-#include "collective/forest/control.h"
-#include "collective/forest/forest.h"
-#include "collective/forest/problem.h"
-#include "collective/forest/structures/boxes.h"
+#include "collective/forest/model/control.h"
+#include "collective/forest/model/forest.h"
+#include "collective/forest/model/problem.h"
+#include "collective/forest/problem/boxes.h"
 #include "common/base/result.h"
 
 namespace espalier::forest {
 
 // The forests inside boxes: trees that pass on what the ranks of a box receive or own. Stars over
-// an inner switch where that is wide enough, else the general way, and lower trees; where a box
-// is too narrow, data may also turn round at the switches of the fabric that it is joined to.
+// an inner switch where that is wide enough, else the general construction made shallow; where a
+// box is too narrow, data may also turn round at the switches of the fabric that it is joined to.
 // Boxes that are alike are solved once.
 class BoxForests {
  public:

@@ -13,6 +13,19 @@ namespace {
 
 constexpr std::size_t kMaxPorts = 1 << 16;  // 16 bits in a Transfer
 
+// Problem: every root's trees have to get to every other box over a port out of the root's box and
+// a port into the other at the same switch, and all arcs of the ports have limits: a flow of many
+// goods in whole numbers, for which no fast exact way is known.
+//
+// Idea. Greedy. First choices are those of a whole, symmetric fabric (the rank at the same place,
+// the switches in turn), where they fit exactly and spread the load. Where damage has taken some,
+// other entries are tried, then other exits; and the whole is tried again in another order, which
+// serves the tightest boxes first.
+// Invariant: made_.left is the capacity less what all transfers so far use, and never negative.
+// What was given is not taken back.
+// Cost: O(ranks * boxes) where first choices hold; a failed one costs the ranks of both boxes
+// times their ports.
+// Source: none; the idea of trees between boxes is that of hand-made schedules.
 class Transferrer {
  public:
   Transferrer(const Problem& problem, const TreeCount& count, const Boxes& boxes)

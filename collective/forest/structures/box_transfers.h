@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "collective/forest/bound/optimality.h"
-#include "collective/forest/problem.h"
-#include "collective/forest/structures/boxes.h"
+#include "collective/forest/model/problem.h"
+#include "collective/forest/problem/boxes.h"
 
 namespace espalier::forest {
 

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "collective/forest/routable.h"
+#include "collective/forest/model/routable.h"
+#include "collective/forest/problem/boxes.h"
 #include "collective/forest/structures/box_forest.h"
 #include "collective/forest/structures/box_transfers.h"
-#include "collective/forest/structures/boxes.h"
 #include "collective/forest/structures/label_trees.h"
 #include "common/base/check.h"
 #include "common/base/parallel.h"

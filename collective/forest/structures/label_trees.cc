@@ -22,6 +22,10 @@ struct Change {
   std::int64_t unit = 0;
 };
 
+// Flows are solved child by child, but trees are wanted root by root. So the parents in the first
+// tree of each root are kept whole, and how the next trees differ as a list of changes: sorted by
+// root and unit, it cuts the trees of a root into classes. Invariant: a parent is nearer to the
+// root than its child, so that any choice of parents is a tree.
 class LabelTrees {
  public:
   LabelTrees(const Problem& problem, const TreeCount& count, const Control& control)

@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "collective/forest/bound/optimality.h"
-#include "collective/forest/forest.h"
-#include "collective/forest/problem.h"
+#include "collective/forest/model/forest.h"
+#include "collective/forest/model/problem.h"
 
 namespace espalier::forest {
 

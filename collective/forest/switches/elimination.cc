@@ -22,9 +22,14 @@ struct Step {
   std::size_t group = 0;
 };
 
+// The idea is in the header. Invariant at the start of each batch: graph_ is balanced with s, K
+// units flow from s to every rank that is left, and undoing ranks_ and then switches_, last first,
+// gives the graph of the problem. Cost: a batch that holds costs a flow for each neighbour of its
+// nodes (for each rank, while neighbours are switches); one that fails is halved, and a single node
+// whose guess fails costs a flow for each neighbour and pair.
 class Eliminator {
  public:
-  Eliminator(const Problem& problem, const TreeCount& count, const GeneralOptions& options,
+  Eliminator(const Problem& problem, const TreeCount& count, const EliminationOptions& options,
              const Control& control)
       : problem_(problem),
         options_(options),
@@ -135,7 +140,7 @@ class Eliminator {
   }
 
   const Problem& problem_;
-  const GeneralOptions& options_;
+  const EliminationOptions& options_;
   const Control& control_;
   SplitGraph graph_;
   Verification verification_;
@@ -150,7 +155,7 @@ class Eliminator {
 }  // namespace
 
 Result<Elimination> EliminateNodes(const Problem& problem, const TreeCount& count,
-                                   const GeneralOptions& options, const Control& control) {
+                                   const EliminationOptions& options, const Control& control) {
   return Eliminator(problem, count, options, control).Run();
 }
 

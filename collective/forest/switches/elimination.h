@@ -4,14 +4,21 @@
 #include <vector>
 
 #include "collective/forest/bound/optimality.h"
-#include "collective/forest/control.h"
-#include "collective/forest/forest.h"
-#include "collective/forest/general.h"
-#include "collective/forest/problem.h"
+#include "collective/forest/model/control.h"
+#include "collective/forest/model/forest.h"
+#include "collective/forest/model/problem.h"
 #include "collective/forest/switches/split_graph.h"
 #include "common/base/result.h"
 
 namespace espalier::forest {
+
+struct EliminationOptions {
+  // Complete pairings guessed, exact gammas and flows may take this many steps (arcs looked at)
+  // in all before the work is given up.
+  std::int64_t step_budget = std::int64_t{1} << 42;
+  // Ranks are removed in their order from this one on and once round: another forest each.
+  std::int32_t first_rank = 0;
+};
 
 // The removal of all nodes but one by complete edge splitting.
 struct Elimination {
@@ -35,6 +42,6 @@ struct Elimination {
 // deficit that appears when all of it is split; what is left is tried pair by pair.
 // Deterministic. Errors: as BuildGeneralForest.
 Result<Elimination> EliminateNodes(const Problem& problem, const TreeCount& count,
-                                   const GeneralOptions& options, const Control& control);
+                                   const EliminationOptions& options, const Control& control);
 
 }  // namespace espalier::forest

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "collective/forest/flow/flow_graph.h"
-#include "collective/forest/problem.h"
+#include "collective/forest/model/problem.h"
 
 namespace espalier::forest {
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "collective/forest/forest.h"
-#include "collective/forest/problem.h"
+#include "collective/forest/model/forest.h"
+#include "collective/forest/model/problem.h"
 #include "collective/forest/switches/split_graph.h"
 #include "collective/forest/switches/verification.h"
 #include "common/base/result.h"

@@ -12,6 +12,18 @@ namespace espalier::forest {
 
 namespace {
 
+// Problem: when a node goes, all that enters it has to be paired with all that leaves it, so that K
+// units still flow from s to every rank. What is permissible depends on all cuts, but a guess is
+// verified by the caller and only has to be right nearly always.
+//
+// Idea. The neighbours lie on a circle, blocks of ranks that hang together side by side; turning it
+// by the largest block sends what a block gives to others, as far as these can take it, so that
+// parts of the network stay joined as they were by the node.
+// Invariant: the splits use exactly what enters and what leaves, so that the node is bare after
+// them. (Both are equal, with s counted: SplitGraph.)
+// Cost: O(d log d) for d neighbours. Source: none; ForestColl finds the amount gamma of every pair
+// by flows (Theorem 28), as RemoveExactly does where a guess fails.
+
 // Capacity that a node exchanges with one neighbour (or s).
 struct Side {
   std::int32_t node = 0;

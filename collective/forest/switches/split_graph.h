@@ -5,7 +5,7 @@
 
 #include "collective/forest/bound/optimality.h"
 #include "collective/forest/flow/flow_graph.h"
-#include "collective/forest/problem.h"
+#include "collective/forest/model/problem.h"
 
 namespace espalier::forest {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "collective/forest/routable.h"
+#include "collective/forest/model/routable.h"
 #include "common/base/check.h"
 
 namespace espalier::forest {

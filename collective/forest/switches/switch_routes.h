@@ -3,8 +3,8 @@
 #include <span>
 
 #include "collective/forest/bound/optimality.h"
-#include "collective/forest/forest.h"
-#include "collective/forest/problem.h"
+#include "collective/forest/model/forest.h"
+#include "collective/forest/model/problem.h"
 #include "collective/forest/switches/split_graph.h"
 
 namespace espalier::forest {

@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "collective/forest/control.h"
 #include "collective/forest/flow/pull_flow.h"
-#include "collective/forest/problem.h"
+#include "collective/forest/model/control.h"
+#include "collective/forest/model/problem.h"
 #include "collective/forest/switches/split_graph.h"
 
 namespace espalier::forest {

@@ -1,13 +1,13 @@
 #pragma once
 
-#include "collective/forest/problem.h"
-#include "collective/forest/structures/boxes.h"
+#include "collective/forest/model/problem.h"
+#include "collective/forest/problem/boxes.h"
 #include "collective/forest/trees/port_trees.h"
 #include "collective/forest/trees/sender_ports.h"
 
 namespace espalier::forest {
 
-// Changes where trees enter boxes (or racks), so that low trees can grow from there; every link
+// Changes where trees enter boxes (or racks), so that shallow trees can grow from there; every link
 // into a rank and into a box carries at most what it carried.
 //
 // A tree that enters a rack over its leaf can do so at any rank there, as the leaf's own links are

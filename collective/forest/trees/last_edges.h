@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "collective/forest/control.h"
+#include "collective/forest/model/control.h"
 #include "collective/forest/trees/port_trees.h"
 #include "collective/forest/trees/sender_ports.h"
 

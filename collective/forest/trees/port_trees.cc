@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "collective/forest/routable.h"
+#include "collective/forest/model/routable.h"
 #include "common/base/check.h"
 
 namespace espalier::forest {

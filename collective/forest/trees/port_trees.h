@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "collective/forest/bound/optimality.h"
-#include "collective/forest/forest.h"
-#include "collective/forest/problem.h"
+#include "collective/forest/model/forest.h"
+#include "collective/forest/model/problem.h"
 #include "collective/forest/trees/sender_ports.h"
 
 namespace espalier::forest {
@@ -15,6 +15,13 @@ namespace espalier::forest {
 // The trees of a forest as a table: by which port each rank is entered in each tree, from whom and
 // by which port of the sender; and what the links have left. Trees are classes that are divided
 // so that every edge takes one route.
+//
+// Idea. A route is a way from the sender out to a hub and a way from the hub in to the receiver
+// (SenderPorts), and only the loads of these halves count: any rank with a way out to the hub that
+// has room can be the sender. Invariant: what a link has left is its capacity less the ways in of
+// all edges and the ways out of those that have a sender.
+// Cost: Attach, Detach and SetIn take a step for each hop, Divide one for each rank, and Collect
+// one for each edge. Memory: 4 bytes an edge.
 // Not thread-safe.
 class PortTrees {
  public:

@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "collective/forest/structures/boxes.h"
+#include "collective/forest/problem/boxes.h"
 #include "collective/forest/trees/box_entries.h"
 #include "collective/forest/trees/last_edges.h"
+#include "collective/forest/trees/level_growth.h"
 #include "collective/forest/trees/port_trees.h"
-#include "collective/forest/trees/regrowth.h"
 #include "collective/forest/trees/sender_ports.h"
 
 namespace espalier::forest {
@@ -19,10 +19,10 @@ bool Grow(const Problem& problem, const SenderPorts& ports, PortTrees& trees,
           const Control& control) {
   const std::vector<Boxes> boxes = FindBoxes(problem);
   if (!boxes.empty()) AlignEntries(problem, boxes.front(), ports, trees);
-  std::optional<Regrowth> regrowth(std::in_place, problem, ports, trees);
-  if (!regrowth->Grow(control)) return false;
-  std::vector<PortTrees::Edge> pending = regrowth->Pending();
-  regrowth.reset();  // its memory
+  std::optional<LevelGrowth> growth(std::in_place, problem, ports, trees);
+  if (!growth->Grow(control)) return false;
+  std::vector<PortTrees::Edge> pending = growth->Pending();
+  growth.reset();  // its memory
   return LastEdges(ports, trees).PlaceAll(std::move(pending), control);
 }
 

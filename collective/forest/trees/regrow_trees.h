@@ -3,14 +3,14 @@
 #include <optional>
 
 #include "collective/forest/bound/optimality.h"
-#include "collective/forest/control.h"
-#include "collective/forest/forest.h"
-#include "collective/forest/problem.h"
+#include "collective/forest/model/control.h"
+#include "collective/forest/model/forest.h"
+#include "collective/forest/model/problem.h"
 
 namespace espalier::forest {
 
-// Makes the trees of a large forest lower and keeps its throughput: the same roots and counts, and
-// no arc carries more than its capacity in `count`.
+// Makes the trees of a large forest shallower and keeps its throughput: the same roots and counts,
+// and no arc carries more than its capacity in `count`.
 //
 // Idea. Every edge of a tree passes one hub, the highest switch of its way (the receiver itself on
 // a direct link), and any rank that reaches the hub can be the sender. So of the forest only the
@@ -21,7 +21,7 @@ namespace espalier::forest {
 // into stars as far as the links allow it. The few edges for which nobody has room in the end take
 // it from edges of other trees that others can serve.
 //
-// Gives whether that worked and the trees are lower; the forest is as it was where not, where
+// Gives whether that worked and the trees are shallower; the forest is as it was where not, where
 // ranks have more ways than SenderPorts holds, and when cancelled. Deterministic.
 // Complexity: O(trees * ranks * (levels + ports)) on contiguous rows; 0.1 s for 1,024 ranks
 // (forest_bench --general). Memory: 6 bytes an edge.

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "collective/forest/bound/optimality.h"
-#include "collective/forest/forest.h"
-#include "collective/forest/problem.h"
+#include "collective/forest/model/forest.h"
+#include "collective/forest/model/problem.h"
 
 namespace espalier::forest {
 

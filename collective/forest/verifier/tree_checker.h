@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "collective/forest/forest.h"
+#include "collective/forest/model/forest.h"
 
 namespace espalier::forest {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "collective/forest/plan.h"
+#include "collective/forest/model/plan.h"
 #include "common/base/result.h"
 #include "common/base/units.h"
 #include "common/fabric/topology.h"

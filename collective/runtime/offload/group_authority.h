@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "collective/runtime/communicator.h"
+#include "collective/runtime/group/communicator.h"
 #include "common/base/result.h"
 
 namespace espalier::runtime {

@@ -15,7 +15,7 @@
 #include <thread>
 #include <utility>
 
-#include "collective/runtime/cost_table.h"
+#include "collective/runtime/choice/cost_table.h"
 #include "collective/runtime/offload/offload_session.h"
 #include "collective/runtime/offload/offload_user.h"
 #include "common/os/message_socket.h"

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "collective/transport/shared_group.h"
+#include "collective/transport/shm/shared_group.h"
 
 namespace espalier::runtime {
 

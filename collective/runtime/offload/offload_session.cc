@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "collective/program/program_bytes.h"
-#include "collective/runtime/check_operands.h"
-#include "collective/transport/patience.h"
-#include "collective/transport/tcp_store.h"
+#include "collective/runtime/calls/operands.h"
+#include "collective/transport/base/patience.h"
+#include "collective/transport/stores/tcp_store.h"
 #include "common/base/ip_address.h"
 #include "common/os/message_socket.h"
 

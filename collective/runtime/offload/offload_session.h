@@ -12,12 +12,12 @@
 #include <thread>
 #include <vector>
 
-#include "collective/runtime/communicator.h"
+#include "collective/runtime/group/communicator.h"
 #include "collective/runtime/offload/mapped_file.h"
 #include "collective/runtime/offload/offload_engine.h"
 #include "collective/runtime/offload/offload_protocol.h"
 #include "collective/runtime/offload/offload_user.h"
-#include "collective/transport/store.h"
+#include "collective/transport/base/store.h"
 #include "common/base/unique_fd.h"
 
 namespace espalier::runtime {

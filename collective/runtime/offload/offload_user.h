@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "collective/runtime/budgeted_memory.h"
+#include "collective/runtime/offload/budgeted_memory.h"
 #include "collective/runtime/offload/offload_engine.h"
 
 namespace espalier::runtime {

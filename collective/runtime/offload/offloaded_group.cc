@@ -9,8 +9,8 @@
 #include <new>
 
 #include "collective/program/program_bytes.h"
-#include "collective/runtime/call_signature.h"
-#include "collective/runtime/check_operands.h"
+#include "collective/runtime/calls/call_signature.h"
+#include "collective/runtime/calls/operands.h"
 #include "common/os/message_socket.h"
 
 namespace espalier::runtime {

@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
-#include "collective/runtime/communicator.h"
-#include "collective/runtime/group.h"
+#include "collective/runtime/calls/group.h"
+#include "collective/runtime/group/communicator.h"
 #include "collective/runtime/offload/group_authority.h"
 #include "collective/runtime/offload/mapped_file.h"
 #include "collective/runtime/offload/offload_protocol.h"

@@ -73,6 +73,12 @@ class Lane {
   bool IsFlushed() const { return in_flight_.empty() && receives_ == 0; }
 
   bool HasRoom() const { return in_flight_.size() < around_.sends; }
+  // Whether it takes a message or a notice now.
+  bool CanTake() const { return state == State::kReady && HasRoom(); }
+  // Whether its queue pair can receive.
+  bool IsOpen() const {
+    return state == State::kReady || state == State::kEmptying || state == State::kConnected;
+  }
   // Both need room. False: the queue pair has failed, which its completions will tell as well.
   bool PostNotice(const Notice& notice);
   bool PostMessage(std::uint64_t message, std::span<const std::byte> bytes, std::uint32_t local_key,

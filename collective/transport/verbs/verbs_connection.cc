@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "collective/transport/tcp_socket.h"
+#include "collective/transport/meeting/tcp_socket.h"
 #include "common/base/check.h"
 #include "common/verbs/path_control.h"
 #include "common/verbs/source_port.h"
@@ -22,12 +22,6 @@ constexpr std::size_t kLine = 64;
 constexpr std::size_t kPage = 4096;
 constexpr std::uint32_t kSpareRequests = 8;  // for notices other than of released messages
 
-// Whether its queue pair can receive.
-bool IsOpen(const Lane& lane) {
-  return lane.state == Lane::State::kReady || lane.state == Lane::State::kEmptying ||
-         lane.state == Lane::State::kConnected;
-}
-
 std::size_t RoundUp(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
@@ -38,9 +32,9 @@ VerbsConnection::VerbsConnection(VerbsDevice& device, const VerbsOptions& option
     : device_(device),
       options_(options),
       peer_(peer),
-      slots_(static_cast<std::uint64_t>(options.slots)),
       stride_(sizeof(Header) + RoundUp(options.slot_bytes, kLine)),
-      sent_(slots_, true) {}
+      out_(static_cast<std::uint64_t>(options.slots)),
+      in_(static_cast<std::uint64_t>(options.slots)) {}
 
 Result<std::unique_ptr<VerbsConnection>> VerbsConnection::Make(
     VerbsDevice& device, const VerbsOptions& options, int peer,
@@ -54,13 +48,14 @@ Result<std::unique_ptr<VerbsConnection>> VerbsConnection::Make(
 Result<void> VerbsConnection::MakeAll(std::span<const std::uint16_t> ports) {
   // Each end has at most all its slots on their way, and tells of as many releases before the other
   // end looks, which it must before it sends more.
-  const auto requests = static_cast<std::uint32_t>(2 * slots_) + kSpareRequests;
+  const auto slots = static_cast<std::size_t>(options_.slots);
+  const auto requests = static_cast<std::uint32_t>(2 * slots) + kSpareRequests;
   auto queue = verbs::MakeCompletionQueue(*device_.context,
                                           static_cast<int>(2 * requests) * options_.queue_pairs,
                                           device_.channel.get());
   if (!queue) return Propagate(queue);
   queue_ = std::move(*queue);
-  const std::size_t bytes = RoundUp(2 * slots_ * stride_, kPage);
+  const std::size_t bytes = RoundUp(2 * slots * stride_, kPage);
   memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, bytes)));
   if (!memory_)
     return Fail(ErrorCode::kResourceExhausted, fmt::format("{} bytes of memory", bytes));
@@ -73,22 +68,16 @@ Result<void> VerbsConnection::MakeAll(std::span<const std::uint16_t> ports) {
                                      .patience = options_.patience,
                                      .receives = requests,
                                      .sends = requests};
-  for (std::size_t i = 0; i < static_cast<std::size_t>(options_.queue_pairs); ++i) {
-    lanes_.push_back(std::make_unique<Lane>(around, static_cast<std::uint32_t>(i)));
-    if (i < ports.size()) lanes_.back()->port = ports[i];
-    lanes_.back()->is_spare = i >= std::max<std::size_t>(1, ports.size());
-    auto made = lanes_.back()->Make();
-    if (!made) return made;
-  }
-  return {};
+  lanes_.emplace(around, options_.queue_pairs, ports);
+  return lanes_->Make();
 }
 
 std::byte* VerbsConnection::OutSlot(std::uint64_t message) const {
-  return memory_.get() + SlotOf(message) * stride_;
+  return memory_.get() + out_.SlotOf(message) * stride_;
 }
 
 std::byte* VerbsConnection::InSlot(std::uint64_t message) const {
-  return memory_.get() + (slots_ + SlotOf(message)) * stride_;
+  return memory_.get() + (static_cast<std::size_t>(options_.slots) + in_.SlotOf(message)) * stride_;
 }
 
 ConnectionSetup VerbsConnection::Setup() const {
@@ -97,7 +86,7 @@ ConnectionSetup VerbsConnection::Setup() const {
       .memory = reinterpret_cast<std::uintptr_t>(InSlot(0)),
       .key = region_->rkey,
       .path_mtu_bytes = static_cast<std::uint32_t>(device_.address.path_mtu_bytes)};
-  for (const auto& lane : lanes_) {
+  for (const auto& lane : lanes_->all()) {
     setup.pairs[lane->index()] = {.number = lane->number(), .first_packet = lane->first_packet()};
   }
   return setup;
@@ -108,7 +97,7 @@ Result<void> VerbsConnection::Start(UniqueFd socket, const ConnectionSetup& remo
   remote_ = remote;
   path_mtu_bytes_ =
       std::min(device_.address.path_mtu_bytes, static_cast<int>(remote.path_mtu_bytes));
-  for (const auto& lane : lanes_) {
+  for (const auto& lane : lanes_->all()) {
     const auto& pair = remote.pairs[lane->index()];
     auto connected =
         lane->Connect(IpAddress(remote.address), pair.number, pair.first_packet, path_mtu_bytes_);
@@ -119,27 +108,25 @@ Result<void> VerbsConnection::Start(UniqueFd socket, const ConnectionSetup& remo
 }
 
 std::byte* VerbsConnection::TryAcquire() {
-  const bool is_free = committed_ - freed_ < slots_ && sent_[SlotOf(committed_)];
-  if (is_free && !has_ended_) return OutSlot(committed_) + sizeof(Header);
-  needs_slot_ = true;
+  if (out_.HasRoom() && !has_ended_) return OutSlot(out_.next()) + sizeof(Header);
+  out_.MarkNeeded();
   return nullptr;
 }
 
 void VerbsConnection::Commit(std::size_t bytes, const MessageTag& tag) {
   ESPALIER_CHECK(bytes <= options_.slot_bytes);
   const Header header = {.bytes = bytes, .tag = tag};
-  std::memcpy(OutSlot(committed_), &header, sizeof(header));
-  sent_[SlotOf(committed_)] = false;
-  to_send_.push_back(committed_++);
+  std::memcpy(OutSlot(out_.next()), &header, sizeof(header));
+  out_.Commit();
   Post();
 }
 
 const Message* VerbsConnection::TryPeek() {
-  if ((arrived_ >> SlotOf(released_) & 1) == 0) {
-    needs_message_ = true;
+  if (!in_.HasNext()) {
+    in_.MarkNeeded();
     return nullptr;
   }
-  const std::byte* const slot = InSlot(released_);
+  const std::byte* const slot = InSlot(in_.next());
   Header header;
   std::memcpy(&header, slot, sizeof(header));
   // A peer's slip must not lead outside the slot.
@@ -149,20 +136,14 @@ const Message* VerbsConnection::TryPeek() {
 }
 
 void VerbsConnection::Release() {
-  ESPALIER_CHECK((arrived_ >> SlotOf(released_) & 1) != 0);
-  arrived_ &= ~(std::uint64_t{1} << SlotOf(released_));
-  ++released_;
+  in_.Release();
   Post();
-}
-
-bool VerbsConnection::IsFlushed() const {
-  return std::all_of(sent_.begin(), sent_.end(), [](bool is_sent) { return is_sent; });
 }
 
 bool VerbsConnection::Move(bool looks_at_socket) {
   const bool received = looks_at_socket && ReceiveNotices();
   const bool polled = PollQueue();
-  for (const auto& lane : lanes_) StepRenewal(*lane);
+  for (const auto& lane : lanes_->all()) StepRenewal(*lane);
   Post();
   return received || polled;
 }
@@ -183,7 +164,7 @@ bool VerbsConnection::PollQueue() {
 }
 
 void VerbsConnection::Handle(const ibv_wc& completion) {
-  Lane& lane = *lanes_[Lane::IndexOf(completion.wr_id)];
+  Lane& lane = (*lanes_)[Lane::IndexOf(completion.wr_id)];
   const std::uint32_t buffer = Lane::BufferOf(completion.wr_id);
   const bool succeeded = completion.status == IBV_WC_SUCCESS;
   if (buffer == Lane::kNoBuffer) {
@@ -196,14 +177,11 @@ void VerbsConnection::Handle(const ibv_wc& completion) {
       } else {
         HandleNotice(lane.ReceivedIn(buffer));
       }
-      const bool is_open = lane.state == Lane::State::kReady ||
-                           lane.state == Lane::State::kEmptying ||
-                           lane.state == Lane::State::kConnected;
-      if (is_open) lane.PostReceive(buffer);
+      if (lane.IsOpen()) lane.PostReceive(buffer);
     }
   }
-  if (!succeeded && IsOpen(lane)) {
-    MarkFailed(lane);
+  if (!succeeded && lane.IsOpen()) {
+    lanes_->MarkFailed(lane);
     Close(lane);
   }
 }
@@ -212,66 +190,50 @@ void VerbsConnection::HandleSent(Lane& lane, bool succeeded) {
   const Posted posted = lane.TakePosted();
   if (!posted.is_notice) {
     if (succeeded) {
-      sent_[SlotOf(posted.message)] = true;
-      needs_slot_ = false;
+      out_.MarkArrived(posted.message);
     } else {
       lane.uncertain.push_back(posted.message);
     }
     return;
   }
   const bool tells_releases = posted.notice.kind == NoticeKind::kReleased;
-  if (tells_releases) is_telling_ = false;
-  if (succeeded) return;
   if (tells_releases) {
-    told_ = 0;  // to be told again
-  } else {
+    in_.EndTelling(succeeded);
+  } else if (!succeeded) {
     notices_.push_back(posted.notice);
   }
 }
 
 void VerbsConnection::HandleMessage(std::uint32_t low_bits) {
-  const std::uint32_t ahead = low_bits - static_cast<std::uint32_t>(released_);
-  const std::uint32_t behind = 0 - ahead;
-  if (behind >= 1 && behind <= slots_ && behind <= released_) {
-    // Soft RoCE delivers a message twice now and then, when acknowledgements are late. Nothing is
-    // lost unless that was over the next message of the slot.
-    if ((arrived_ >> SlotOf(released_ - behind) & 1) == 0) return;
-    return End("its device has delivered a message twice, over another");
+  switch (in_.Accept(low_bits)) {
+    case ReceiveWindow::Arrival::kOverAnother:
+      return End("its device has delivered a message twice, over another");
+    case ReceiveWindow::Arrival::kTooEarly:
+      return End("it sends messages that nobody has room for");
+    default:
+      return;
   }
-  if (ahead >= slots_) return End("it sends messages that nobody has room for");
-  arrived_ |= std::uint64_t{1} << SlotOf(released_ + ahead);
-  needs_message_ = false;
 }
 
 void VerbsConnection::HandleNotice(const Notice& notice) {
   if (notice.kind == NoticeKind::kReleased) {
-    if (notice.released > committed_) return End("it releases messages that it has not got");
-    if (notice.released <= freed_) return;
-    freed_ = notice.released;
-    needs_slot_ = false;
+    if (!out_.MarkReleased(notice.released)) End("it releases messages that it has not got");
     return;
   }
-  if (notice.lane >= lanes_.size()) return End("it speaks of queue pairs that there are not");
-  Lane& lane = *lanes_[notice.lane];
+  if (notice.lane >= lanes_->size()) return End("it speaks of queue pairs that there are not");
+  Lane& lane = (*lanes_)[notice.lane];
   if (notice.kind == NoticeKind::kRenew && notice.generation == lane.generation + 1) {
     // It has overtaken that of the present generation, over another lane.
     lane.next_renewal = notice;
   } else if (notice.kind == NoticeKind::kRenew && notice.generation == lane.generation) {
     lane.renewal = notice;
     lane.has_renewal = true;
-    if (notice.has_failed != 0 && !lane.has_failed) MarkFailed(lane);
-    if (IsOpen(lane)) Close(lane);
+    if (notice.has_failed != 0 && !lane.has_failed) lanes_->MarkFailed(lane);
+    if (lane.IsOpen()) Close(lane);
   } else if (notice.kind == NoticeKind::kConnected) {
     // May overtake the notice that makes it connect here as well, and may come twice.
     lane.connected_there = std::max(lane.connected_there, notice.generation);
   }
-}
-
-// Which of the two directions is dead nobody knows: both ends take another port.
-void VerbsConnection::MarkFailed(Lane& lane) {
-  lane.has_failed = true;
-  ++lane.failures;
-  lane.port = DrawPort(lane.port_in_use);
 }
 
 void VerbsConnection::Close(Lane& lane) {
@@ -292,8 +254,8 @@ void VerbsConnection::StepRenewal(Lane& lane) {
                         .number = lane.number(),
                         .first_packet = lane.first_packet(),
                         .has_failed = lane.has_failed ? 1U : 0U,
-                        .released = released_,
-                        .arrived = arrived_});
+                        .released = in_.released(),
+                        .arrived = in_.arrived()});
   }
   if (lane.state == Lane::State::kRenewed && lane.has_renewal) FinishRenewal(lane);
   if (lane.state == Lane::State::kConnected && lane.connected_there == lane.generation) {
@@ -314,19 +276,7 @@ void VerbsConnection::FinishRenewal(Lane& lane) {
   auto connected = lane.Connect(IpAddress(remote_.address), renewal.number, renewal.first_packet,
                                 path_mtu_bytes_);
   if (!connected) return End(connected.error().message);
-  // The latest first, so that they end up before all others in the order of their numbers.
-  std::sort(lane.uncertain.rbegin(), lane.uncertain.rend());
-  for (const std::uint64_t message : lane.uncertain) {
-    const bool has_arrived =
-        message < renewal.released || (renewal.arrived >> SlotOf(message) & 1) != 0;
-    if (has_arrived) {
-      sent_[SlotOf(message)] = true;
-      needs_slot_ = false;
-    } else {
-      to_send_.push_front(message);
-    }
-  }
-  lane.uncertain.clear();
+  out_.Settle(std::exchange(lane.uncertain, {}), renewal.released, renewal.arrived);
   lane.has_renewal = false;
   lane.has_failed = false;
   ++lane.generation;
@@ -334,32 +284,6 @@ void VerbsConnection::FinishRenewal(Lane& lane) {
   notices_.push_back(
       {.kind = NoticeKind::kConnected, .lane = lane.index(), .generation = lane.generation});
   if (const auto next = std::exchange(lane.next_renewal, std::nullopt)) HandleNotice(*next);
-}
-
-// Of the lanes that carry messages one in turn: those that were meant for it and have failed
-// least. Null while none of them can take more.
-Lane* VerbsConnection::ChooseLane() {
-  const auto merit = [](const Lane& lane) { return std::pair(lane.failures, lane.is_spare); };
-  const auto best =
-      std::min_element(lanes_.begin(), lanes_.end(),
-                       [&](const auto& a, const auto& b) { return merit(*a) < merit(*b); });
-  for (std::size_t i = 0; i < lanes_.size(); ++i) {
-    Lane& lane = *lanes_[(next_lane_ + i) % lanes_.size()];
-    const bool can_take = lane.state == Lane::State::kReady && lane.HasRoom();
-    if (!can_take || merit(lane) != merit(**best)) continue;
-    next_lane_ = (lane.index() + 1) % lanes_.size();
-    return &lane;
-  }
-  return nullptr;
-}
-
-// Any that works: one that carries messages if there is.
-Lane* VerbsConnection::ChooseLaneForNotice() {
-  if (Lane* const lane = ChooseLane(); lane != nullptr) return lane;
-  const auto ready = std::find_if(lanes_.begin(), lanes_.end(), [](const auto& lane) {
-    return lane->state == Lane::State::kReady && lane->HasRoom();
-  });
-  return ready == lanes_.end() ? nullptr : ready->get();
 }
 
 void VerbsConnection::Post() {
@@ -370,34 +294,33 @@ void VerbsConnection::Post() {
 
 void VerbsConnection::PostNotices() {
   while (!notices_.empty()) {
-    Lane* const lane = ChooseLaneForNotice();
+    Lane* const lane = lanes_->ChooseForNotice();
     const Notice notice = notices_.front();
     notices_.pop_front();
     if (lane == nullptr || !lane->PostNotice(notice)) SendOverSocket(notice, "");
   }
-  if (told_ == released_ || is_telling_) return;
-  Lane* const lane = ChooseLaneForNotice();
+  if (!in_.HasToTell()) return;
+  Lane* const lane = lanes_->ChooseForNotice();
   if (lane == nullptr) return;
-  if (lane->PostNotice({.kind = NoticeKind::kReleased, .released = released_})) {
-    told_ = released_;
-    is_telling_ = true;
+  if (lane->PostNotice({.kind = NoticeKind::kReleased, .released = in_.released()})) {
+    in_.BeginTelling();
   }
 }
 
 void VerbsConnection::PostMessages() {
-  while (!to_send_.empty()) {
-    Lane* const lane = ChooseLane();
+  while (!out_.waiting().empty()) {
+    Lane* const lane = lanes_->ChooseForMessage();
     if (lane == nullptr) return;
-    const std::uint64_t message = to_send_.front();
+    const std::uint64_t message = out_.waiting().front();
     const std::byte* const slot = OutSlot(message);
     Header header;
     std::memcpy(&header, slot, sizeof(header));
-    const std::uint64_t place = remote_.memory + SlotOf(message) * stride_;
+    const std::uint64_t place = remote_.memory + out_.SlotOf(message) * stride_;
     if (!lane->PostMessage(message, {slot, sizeof(Header) + header.bytes}, region_->lkey, place,
                            remote_.key)) {
       return;
     }
-    to_send_.pop_front();
+    out_.waiting().pop_front();
   }
 }
 
@@ -443,35 +366,21 @@ void VerbsConnection::End(std::string why) {
 
 std::optional<std::string> VerbsConnection::Failure() const {
   if (abort_) return abort_;
-  if (has_ended_ && (needs_slot_ || needs_message_ || !IsFlushed())) {
+  if (has_ended_ && (out_.is_needed() || in_.is_needed() || !IsFlushed())) {
     return fmt::format("rank {} is gone: {}", peer_, why_ended_);
   }
   return std::nullopt;
 }
 
-std::uint16_t VerbsConnection::DrawPort(std::uint16_t without) {
-  std::uniform_int_distribution<int> ports(verbs::kFirstRocePort, UINT16_MAX);
-  while (true) {
-    const auto port = static_cast<std::uint16_t>(ports(random_));
-    if (port != without) return port;
-  }
-}
-
 Result<void> VerbsConnection::SetSourcePorts(std::span<const std::uint16_t> ports) {
-  if (ports.empty() || ports.size() > lanes_.size()) {
+  if (ports.empty() || ports.size() > lanes_->size()) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} source ports for {} queue pairs", ports.size(), lanes_.size()));
+                fmt::format("{} source ports for {} queue pairs", ports.size(), lanes_->size()));
   }
   for (const std::uint16_t port : ports) {
     if (const auto label = verbs::FlowLabelFor(port); !label) return tl::unexpected(label.error());
   }
-  for (const auto& lane : lanes_) {
-    const std::size_t index = lane->index();
-    lane->is_spare = index >= ports.size();
-    if (lane->is_spare) continue;
-    lane->port = ports[index];
-    lane->failures = 0;
-  }
+  lanes_->SetPorts(ports);
   Move(false);
   return {};
 }

@@ -6,14 +6,14 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <random>
 #include <span>
 #include <string>
-#include <vector>
 
-#include "collective/transport/transport.h"
-#include "collective/transport/verbs/lane.h"
+#include "collective/transport/base/transport.h"
+#include "collective/transport/verbs/lane_pool.h"
 #include "collective/transport/verbs/notice_reader.h"
+#include "collective/transport/verbs/receive_window.h"
+#include "collective/transport/verbs/send_window.h"
 #include "collective/transport/verbs/verbs_transport.h"
 #include "common/base/unique_fd.h"
 #include "common/verbs/verbs.h"
@@ -73,7 +73,7 @@ class VerbsConnection : public Outbox, public Inbox {
   bool Move(bool looks_at_socket);
   // An event comes over the device's channel for what happens from now on.
   void Arm();
-  bool IsFlushed() const;
+  bool IsFlushed() const { return out_.IsFlushed(); }
   // Why this connection is of no more use: the peer's reason for giving up at once; its end only
   // where something is asked of it in vain.
   std::optional<std::string> Failure() const;
@@ -92,7 +92,6 @@ class VerbsConnection : public Outbox, public Inbox {
   };
 
   Result<void> MakeAll(std::span<const std::uint16_t> ports);
-  std::size_t SlotOf(std::uint64_t message) const { return message % slots_; }
   std::byte* OutSlot(std::uint64_t message) const;
   std::byte* InSlot(std::uint64_t message) const;
 
@@ -105,47 +104,30 @@ class VerbsConnection : public Outbox, public Inbox {
   void Post();
   void PostNotices();
   void PostMessages();
-  Lane* ChooseLane();
-  Lane* ChooseLaneForNotice();
 
-  void MarkFailed(Lane& lane);
   void Close(Lane& lane);
   void StepRenewal(Lane& lane);
   void FinishRenewal(Lane& lane);
   void SendOverSocket(const Notice& notice, const std::string& reason);
   void End(std::string why);
-  std::uint16_t DrawPort(std::uint16_t without);
 
   VerbsDevice& device_;
   const VerbsOptions& options_;
   const int peer_;
-  const std::uint64_t slots_;
   const std::size_t stride_;
   verbs::CompletionQueue queue_;
   std::unique_ptr<std::byte[], FreeMemory> memory_;  // slots to send from, then slots to receive in
   verbs::MemoryRegion region_;
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::optional<LanePool> lanes_;  // once made
   UniqueFd socket_;
   ConnectionSetup remote_;
   int path_mtu_bytes_ = 0;
-  std::mt19937 random_{std::random_device()()};
-
-  // Messages of a direction are numbered from 0 on.
-  std::uint64_t committed_ = 0;
-  std::uint64_t freed_ = 0;            // of them, the other end has released
-  std::vector<bool> sent_;             // by slot: its last message has arrived for sure
-  std::deque<std::uint64_t> to_send_;  // committed, on no lane
-  std::size_t next_lane_ = 0;
-  std::uint64_t released_ = 0;
-  std::uint64_t arrived_ = 0;  // slots with a message that is not released
-  std::uint64_t told_ = 0;     // the last released_ that the other end was told
-  bool is_telling_ = false;
+  SendWindow out_;
+  ReceiveWindow in_;
   Message message_;
 
   std::deque<Notice> notices_;  // to be sent
   NoticeReader reader_;         // of those that come over TCP
-  bool needs_slot_ = false;
-  bool needs_message_ = false;
   bool has_ended_ = false;
   std::string why_ended_;
   std::optional<std::string> abort_;

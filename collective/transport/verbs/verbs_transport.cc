@@ -4,14 +4,13 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <utility>
 
-#include "collective/transport/handshake.h"
-#include "collective/transport/published_place.h"
-#include "collective/transport/reception.h"
-#include "collective/transport/tcp_socket.h"
+#include "collective/transport/meeting/handshake.h"
+#include "collective/transport/meeting/reception.h"
+#include "collective/transport/meeting/rendezvous.h"
+#include "collective/transport/meeting/tcp_socket.h"
 #include "collective/transport/verbs/verbs_connection.h"
 #include "common/base/check.h"
 
@@ -28,31 +27,25 @@ constexpr int kSpins = 20;
 // How often a rank that waits for connections looks around.
 constexpr std::chrono::milliseconds kLook{100};
 
-std::string KeyOf(const std::string& name, int rank) {
-  return fmt::format("{}/verbs.{}", name, rank);
-}
-
-tl::unexpected<Error> FailAt(Endpoint endpoint, const Error& error) {
-  return Fail(error.code, fmt::format("rank {} (channel {}): {}", endpoint.peer, endpoint.channel,
-                                      error.message));
-}
-
 class VerbsTransportImpl : public VerbsTransport {
  public:
   VerbsTransportImpl(Store& store, std::string name, int rank, int size, VerbsOptions options)
-      : store_(store),
-        name_(std::move(name)),
-        rank_(rank),
-        size_(size),
-        options_(std::move(options)),
-        group_(DrawGroup()) {
+      : options_(std::move(options)),
+        rendezvous_(store, std::move(name), rank, size,
+                    {.medium = "verbs",
+                     .magic = kMagic,
+                     .version = kVersion,
+                     .form = static_cast<std::uint32_t>(options_.queue_pairs),
+                     .slots = options_.slots,
+                     .slot_bytes = options_.slot_bytes},
+                    options_.members) {
     if (options_.control_address.empty()) options_.control_address = options_.address;
   }
 
   Result<void> Start();
 
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
+  int rank() const override { return rendezvous_.rank(); }
+  int size() const override { return rendezvous_.size(); }
   std::size_t slot_bytes() const override { return options_.slot_bytes; }
   int slots() const override { return options_.slots; }
 
@@ -78,8 +71,6 @@ class VerbsTransportImpl : public VerbsTransport {
     std::unique_ptr<VerbsConnection> connection;  // of the higher rank, which calls; else null
   };
 
-  Result<PublishedPlace> FindPeer(int peer, Deadline deadline);
-  Hello HelloTo(int from, int to, int channel, std::uint64_t group) const;
   bool IsExpected(const Hello& hello) const;
   Result<void> Reach(Endpoint endpoint, Deadline deadline);
   Result<void> MoveCalls();
@@ -98,12 +89,8 @@ class VerbsTransportImpl : public VerbsTransport {
     return *found->second;
   }
 
-  Store& store_;
-  std::string name_;
-  int rank_;
-  int size_;
   VerbsOptions options_;
-  std::uint64_t group_;
+  Rendezvous rendezvous_;
   VerbsDevice device_;
   std::optional<Reception> reception_;
   std::map<Endpoint, Call> calls_;  // of this rank, that have not been answered
@@ -138,8 +125,7 @@ Result<void> VerbsTransportImpl::Start() {
   const auto port = LocalPort(listener->get());
   if (!port) return tl::unexpected(port.error());
   reception_.emplace(std::make_shared<const UniqueFd>(std::move(*listener)), options_.members.key);
-  return store_.Set(KeyOf(name_, rank_),
-                    PublishedPlace{*control, *port, group_, kVersion}.ToText());
+  return rendezvous_.Publish(*control, *port);
 }
 
 Result<std::unique_ptr<VerbsConnection>> VerbsTransportImpl::MakeConnection(Endpoint endpoint) {
@@ -154,17 +140,13 @@ Result<std::unique_ptr<VerbsConnection>> VerbsTransportImpl::MakeConnection(Endp
 
 Result<void> VerbsTransportImpl::Connect(std::span<const Endpoint> endpoints, Deadline deadline) {
   for (const Endpoint& endpoint : endpoints) {
-    if (endpoint.peer < 0 || endpoint.peer >= size_ || endpoint.peer == rank_ ||
-        endpoint.channel < 0) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("rank {} has no channel {} to rank {}: there are {} ranks", rank_,
-                              endpoint.channel, endpoint.peer, size_));
-    }
+    auto checked = rendezvous_.CheckEndpoint(endpoint);
+    if (!checked) return checked;
   }
   for (const Endpoint& endpoint : endpoints) {
     const bool is_known =
         connections_.contains(endpoint) || pending_.contains(endpoint) || calls_.contains(endpoint);
-    if (endpoint.peer > rank_ || is_known) continue;
+    if (endpoint.peer > rank() || is_known) continue;
     if (auto reached = Reach(endpoint, deadline); !reached) return reached;
   }
   // Whoever calls meanwhile is let in: others may wait for that before they come to us.
@@ -200,38 +182,12 @@ void VerbsTransportImpl::AwaitWords(Deadline deadline) {
          MillisecondsUntil(std::min(deadline, steady_clock::now() + kLook)));
 }
 
-Result<PublishedPlace> VerbsTransportImpl::FindPeer(int peer, Deadline deadline) {
-  const auto text = store_.Get(KeyOf(name_, peer), deadline);
-  if (!text) return tl::unexpected(text.error());
-  auto place = PublishedPlace::Parse(*text, kVersion);
-  if (!place) return place;
-  auto allowed = options_.members.CheckIsAt(peer, place->address);
-  if (!allowed) return Propagate(allowed);
-  return place;
-}
-
-Hello VerbsTransportImpl::HelloTo(int from, int to, int channel, std::uint64_t group) const {
-  return {.magic = kMagic,
-          .version = kVersion,
-          .group = group,
-          .from = from,
-          .to = to,
-          .channel = channel,
-          .form = static_cast<std::uint32_t>(options_.queue_pairs),
-          .slots = static_cast<std::uint32_t>(options_.slots),
-          .is_keyed = options_.members.key ? 1U : 0U,
-          .slot_bytes = options_.slot_bytes};
-}
-
 bool VerbsTransportImpl::IsExpected(const Hello& hello) const {
-  Hello expected = HelloTo(hello.from, rank_, hello.channel, group_);
-  expected.nonce = hello.nonce;
-  return std::memcmp(&hello, &expected, sizeof(hello)) == 0 && hello.from > rank_ &&
-         hello.from < size_ && hello.channel >= 0;
+  return rendezvous_.IsExpected(hello) && hello.from > rank();
 }
 
 Result<void> VerbsTransportImpl::Reach(Endpoint endpoint, Deadline deadline) {
-  const auto place = FindPeer(endpoint.peer, deadline);
+  const auto place = rendezvous_.FindPeer(endpoint.peer, deadline);
   if (!place) return FailAt(endpoint, place.error());
   const auto to = ParseAddress(place->address.ToString(), place->port);
   const auto from = ParseAddress(options_.control_address, 0);
@@ -240,8 +196,7 @@ Result<void> VerbsTransportImpl::Reach(Endpoint endpoint, Deadline deadline) {
   if (!socket) return FailAt(endpoint, socket.error());
   calls_.insert_or_assign(
       endpoint,
-      Call(std::move(*socket), HelloTo(rank_, endpoint.peer, endpoint.channel, place->group),
-           options_.members.key));
+      Call(std::move(*socket), rendezvous_.HelloTo(endpoint, place->group), options_.members.key));
   return {};
 }
 
@@ -371,10 +326,8 @@ Result<void> VerbsTransportImpl::Flush(Deadline deadline) {
 
 Result<std::unique_ptr<VerbsTransport>> JoinVerbs(Store& store, const std::string& name, int rank,
                                                   int size, const VerbsOptions& options) {
-  if (size < 1 || rank < 0 || rank >= size) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("rank {} of {}: ranks are 0 and up", rank, size));
-  }
+  auto valid = Rendezvous::CheckRank(rank, size);
+  if (!valid) return Propagate(valid);
   const bool has_slots =
       options.slots >= 1 && options.slots <= kMaxSlots && options.slot_bytes >= 64;
   if (!has_slots || options.queue_pairs < 1 || options.queue_pairs > kMaxLanes) {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "collective/transport/membership.h"
-#include "collective/transport/store.h"
-#include "collective/transport/tcp_socket.h"
-#include "collective/transport/transport.h"
+#include "collective/transport/base/store.h"
+#include "collective/transport/base/transport.h"
+#include "collective/transport/meeting/membership.h"
+#include "collective/transport/meeting/tcp_socket.h"
 #include "common/base/result.h"
 #include "common/verbs/verbs.h"
 

@@ -12,8 +12,18 @@
 #include "common/base/random.h"
 #include "controller/routing/load_bounds.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 namespace {
+
+using controller::Assignment;
+using controller::CandidatePaths;
+using controller::Commodity;
+using controller::ComputeLoads;
+using controller::ComputeLowerBound;
+using controller::ComputeMaxLoad;
+using controller::FabricView;
+using controller::kLoadUnit;
+using controller::kNoLink;
 
 std::pair<std::uint32_t, std::uint32_t> Leaves(const Commodity& commodity) {
   return {commodity.source, commodity.destination};
@@ -226,4 +236,4 @@ Assignment AssignByAnnealing(FabricView& view, std::span<const Commodity> commod
   return Annealing(view, commodities, options).Run();
 }
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

@@ -6,7 +6,7 @@
 
 #include "controller/routing/assignment.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 
 // What Espalier's assigners are compared with in its evaluation; the controller uses none of it.
 // All: deterministic; commodities within one leaf take no path, unreachable ones are reported
@@ -16,8 +16,9 @@ namespace espalier::controller {
 // Plain ECMP: every way of every commodity on a path that a hash picks among the usable ones.
 // `keys` stand for the packets' five-tuples, one a commodity; with the seed they are the hash's
 // input, so that a flow keeps its path whatever else is live. O(commodities x ways).
-Assignment AssignByHash(FabricView& view, std::span<const Commodity> commodities,
-                        std::span<const std::uint64_t> keys, std::uint64_t seed);
+controller::Assignment AssignByHash(controller::FabricView& view,
+                                    std::span<const controller::Commodity> commodities,
+                                    std::span<const std::uint64_t> keys, std::uint64_t seed);
 
 struct AnnealingOptions {
   // Steps of falling temperature (T0 of Hedera).
@@ -33,7 +34,8 @@ struct AnnealingOptions {
 // modulo how many there are; destinations of a leaf begin on different ones. A commodity without
 // destination NIC is a destination of its own; each way has a core of its own.
 // O(steps x flows of a destination + commodities).
-Assignment AssignByAnnealing(FabricView& view, std::span<const Commodity> commodities,
-                             const AnnealingOptions& options);
+controller::Assignment AssignByAnnealing(controller::FabricView& view,
+                                         std::span<const controller::Commodity> commodities,
+                                         const AnnealingOptions& options);
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

@@ -12,8 +12,16 @@
 
 #include "controller/routing/load_bounds.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 namespace {
+
+using controller::Assignment;
+using controller::CandidatePaths;
+using controller::Commodity;
+using controller::ComputeLoads;
+using controller::ComputeLowerBound;
+using controller::ComputeMaxLoad;
+using controller::FabricView;
 
 // Solvers' lines are cut before they grow too long for them.
 constexpr int kTermsALine = 8;
@@ -161,4 +169,4 @@ Result<Assignment> IlpProgram::ReadSolution(std::string_view solution) const {
   return assignment;
 }
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

@@ -9,7 +9,7 @@
 #include "common/base/result.h"
 #include "controller/routing/assignment.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 
 // The least maximum load as an integer program, for a packaged solver: "ILP optimum" of Routing
 // for Large ML Models (section 5.1), first layer only (which flows share a link at equal maximum
@@ -21,7 +21,7 @@ namespace espalier::controller {
 // A group: all commodities between the same leaves that are split alike.
 class IlpProgram {
  public:
-  IlpProgram(FabricView& view, std::span<const Commodity> commodities);
+  IlpProgram(controller::FabricView& view, std::span<const controller::Commodity> commodities);
 
   // In CPLEX's LP format, which cbc, glpsol, scip and others read. Empty where no commodity has
   // a choice to make.
@@ -29,7 +29,7 @@ class IlpProgram {
 
   // The assignment that a solution in cbc's format stands for.
   // Errors: kInternal where the solver found none, or not whole numbers of all ways.
-  Result<Assignment> ReadSolution(std::string_view solution) const;
+  Result<controller::Assignment> ReadSolution(std::string_view solution) const;
 
  private:
   struct Group {
@@ -40,11 +40,11 @@ class IlpProgram {
   void FindGroups();
   void WriteText();
 
-  FabricView& view_;
-  std::vector<Commodity> commodities_;
-  Assignment unassigned_;
+  controller::FabricView& view_;
+  std::vector<controller::Commodity> commodities_;
+  controller::Assignment unassigned_;
   std::vector<Group> groups_;
   std::string text_;
 };
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

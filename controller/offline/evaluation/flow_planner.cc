@@ -13,16 +13,11 @@
 #include "controller/routing/load_bounds.h"
 #include "controller/routing/rates.h"
 
-namespace espalier::cli {
+namespace espalier::offline {
 namespace {
 
 using controller::Assignment;
 using controller::Commodity;
-using files::FlowRecord;
-using files::FlowState;
-using files::Plan;
-using files::PlannedFlow;
-using files::PlannedPath;
 
 // A flow's key for ECMP depends on its name alone, so that it keeps its path whatever else is in
 // the file. (FNV-1a)
@@ -35,7 +30,7 @@ std::uint64_t HashName(std::string_view name) {
 }  // namespace
 
 FlowPlanner::FlowPlanner(const fabric::Topology& topology, fabric::PathTable& paths,
-                         const files::FlowSet& flows, std::uint32_t split)
+                         const FlowSet& flows, std::uint32_t split)
     : topology_(topology), flows_(flows), split_(split), view_(topology, paths) {
   for (std::size_t i = 0; i < flows.flows.size(); ++i) {
     const FlowRecord& flow = flows.flows[i];
@@ -73,10 +68,10 @@ Result<Assignment> FlowPlanner::RunAlgorithm(Algorithm algorithm, std::uint64_t 
   if (algorithm == Algorithm::kGreedy) return assigner.Greedy(commodities_);
   if (algorithm == Algorithm::kOptimal) return assigner.Optimal(commodities_);
   if (algorithm == Algorithm::kAnnealing) {
-    return controller::AssignByAnnealing(view_, commodities_, {.seed = seed});
+    return AssignByAnnealing(view_, commodities_, {.seed = seed});
   }
   if (algorithm == Algorithm::kIlp) {
-    const controller::IlpProgram program(view_, commodities_);
+    const IlpProgram program(view_, commodities_);
     if (program.text().empty()) return program.ReadSolution("");
     auto solution = SolveWithCbc(program.text());
     if (!solution) return Propagate(solution);
@@ -84,10 +79,10 @@ Result<Assignment> FlowPlanner::RunAlgorithm(Algorithm algorithm, std::uint64_t 
   }
   std::vector<std::uint64_t> keys;
   for (const std::size_t flow : flow_of_) keys.push_back(HashName(flows_.flows[flow].id));
-  return controller::AssignByHash(view_, commodities_, keys, seed);
+  return AssignByHash(view_, commodities_, keys, seed);
 }
 
-Plan FlowPlanner::Repair(const files::PreviousPlan& previous, const MoveBudget& budget) {
+Plan FlowPlanner::Repair(const PreviousPlan& previous, const MoveBudget& budget) {
   constexpr std::size_t kMaxChain = 64;            // of flows that have no path to keep
   constexpr std::int64_t kMaxSteps = 100'000'000;  // about a second
   const auto begin = std::chrono::steady_clock::now();
@@ -139,11 +134,11 @@ Plan FlowPlanner::Repair(const files::PreviousPlan& previous, const MoveBudget& 
 }
 
 std::vector<std::int32_t> FlowPlanner::KeptPaths(std::size_t commodity,
-                                                 const files::PreviousPlan& previous) {
+                                                 const PreviousPlan& previous) {
   std::vector<std::int32_t> kept;
   const auto known = previous.find(flows_.flows[flow_of_[commodity]].id);
   if (known != previous.end()) {
-    for (const files::PreviousPath& path : known->second) {
+    for (const PreviousPath& path : known->second) {
       // A plan for another split has shares that are no whole ways of this one.
       const std::int64_t ways = path.share.numerator * split_;
       if (ways % path.share.denominator != 0) continue;
@@ -185,13 +180,13 @@ std::int32_t FlowPlanner::FindPath(const Commodity& commodity,
   return controller::kNoPath;
 }
 
-void FlowPlanner::CountMoves(const files::PreviousPlan& previous, Plan& plan) const {
+void FlowPlanner::CountMoves(const PreviousPlan& previous, Plan& plan) const {
   for (std::size_t i = 0; i < plan.flows.size(); ++i) {
     const auto known = previous.find(flows_.flows[i].id);
     if (known == previous.end() || known->second.empty() || plan.flows[i].paths.empty()) continue;
     // Links from NIC to NIC and their part of the flow, in one order.
     std::vector<std::pair<std::vector<std::string>, double>> before;
-    for (const files::PreviousPath& path : known->second) {
+    for (const PreviousPath& path : known->second) {
       before.emplace_back(path.links, path.share.Value());
     }
     std::vector<std::pair<std::vector<std::string>, double>> now;
@@ -253,4 +248,4 @@ std::vector<PlannedPath> FlowPlanner::PathsOf(const Commodity& commodity,
   return planned;
 }
 
-}  // namespace espalier::cli
+}  // namespace espalier::offline

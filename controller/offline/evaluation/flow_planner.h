@@ -12,20 +12,20 @@
 #include "controller/offline/files/plan_file.h"
 #include "controller/routing/assigner.h"
 
-namespace espalier::cli {
+namespace espalier::offline {
 
 // Chooses paths for the flows of a file. What it is given must outlive it and stay unchanged.
 // Thread safety: one thread.
 class FlowPlanner {
  public:
   // Every flow is split over `split` ways (1 to kMaxWays).
-  FlowPlanner(const fabric::Topology& topology, fabric::PathTable& paths,
-              const files::FlowSet& flows, std::uint32_t split);
+  FlowPlanner(const fabric::Topology& topology, fabric::PathTable& paths, const FlowSet& flows,
+              std::uint32_t split);
 
   // All paths anew. A flow whose NIC has no usable link is UNROUTABLE, too. Greedy takes the
   // flows in the order of the file; `seed` is that of ecmp and annealing.
   // Errors: the solver's, for ilp.
-  Result<files::Plan> Assign(Algorithm algorithm, std::uint64_t seed);
+  Result<Plan> Assign(Algorithm algorithm, std::uint64_t seed);
 
   // Flows keep the paths that a previous plan gave them; new ones, and those whose path is not
   // there any more or not usable, get the least loaded. Then moves of any flows
@@ -34,25 +34,25 @@ class FlowPlanner {
     std::size_t moves = 0;  // of a flow's part over one path
     std::int64_t bytes = std::numeric_limits<std::int64_t>::max();  // of these parts, in all
   };
-  files::Plan Repair(const files::PreviousPlan& previous, const MoveBudget& budget);
+  Plan Repair(const PreviousPlan& previous, const MoveBudget& budget);
 
  private:
   Result<controller::Assignment> RunAlgorithm(Algorithm algorithm, std::uint64_t seed);
   // By way, the path that the plan has for it and that is usable, or kNoPath.
-  std::vector<std::int32_t> KeptPaths(std::size_t commodity, const files::PreviousPlan& previous);
+  std::vector<std::int32_t> KeptPaths(std::size_t commodity, const PreviousPlan& previous);
   std::int32_t FindPath(const controller::Commodity& commodity,
                         const std::vector<std::string>& links);
-  void CountMoves(const files::PreviousPlan& previous, files::Plan& plan) const;
-  files::Plan MakePlan(const controller::Assignment& assignment);
-  std::vector<files::PlannedPath> PathsOf(const controller::Commodity& commodity,
-                                          std::span<const std::int32_t> paths);
+  void CountMoves(const PreviousPlan& previous, Plan& plan) const;
+  Plan MakePlan(const controller::Assignment& assignment);
+  std::vector<PlannedPath> PathsOf(const controller::Commodity& commodity,
+                                   std::span<const std::int32_t> paths);
 
   const fabric::Topology& topology_;
-  const files::FlowSet& flows_;
+  const FlowSet& flows_;
   std::uint32_t split_;
   controller::FabricView view_;
   std::vector<controller::Commodity> commodities_;  // of flows whose NICs can send and receive
   std::vector<std::size_t> flow_of_;                // by commodity
 };
 
-}  // namespace espalier::cli
+}  // namespace espalier::offline

@@ -13,17 +13,20 @@
 
 #include "common/fabric/builders.h"
 #include "common/files/json.h"
+#include "common/os/command.h"
 #include "common/terminal/progress.h"
 #include "controller/offline/evaluation/paper_results.h"
 #include "controller/offline/evaluation/solver.h"
 #include "controller/offline/files/job_file.h"
 
-namespace espalier::cli {
+namespace espalier::offline {
 namespace {
 
 using fabric::Topology;
 
 constexpr int kFailures[] = {0, 1, 4, 8};
+constexpr const char* kResultsFile = "evaluation.json";
+constexpr const char* kFiguresProgram = "espalier-figures";
 
 // "ring_size_8" -> 8.
 std::optional<int> NumberAfter(std::string_view name, std::string_view prefix) {
@@ -52,13 +55,13 @@ Result<ScenarioResult> RunScenario(const PaperScenario& scenario, int failed,
   auto topology = BuildPaperFabric();
   if (!topology) return Propagate(topology);
   if (auto done = FailLastSpines(*topology, failed); !done) return Propagate(done);
-  auto jobs = files::ReadJobs(scenario.folder, *topology);
+  auto jobs = ReadJobs(scenario.folder, *topology);
   if (!jobs) return Propagate(jobs);
   ScenarioResult result{scenario.concurrent_jobs, scenario.ring_size, failed, *jobs, {}};
-  const auto workload = controller::Workload::Build(*topology, std::move(*jobs));
+  const auto workload = Workload::Build(*topology, std::move(*jobs));
   if (!workload) return tl::unexpected<Error>(workload.error());
   SchemeRunner runner(*topology, *workload, SolveWithCbc);
-  controller::SimulationOptions options;
+  SimulationOptions options;
   options.is_cancelled = is_cancelled;
   for (const Scheme& scheme : ListSchemes(request)) {
     if (is_cancelled()) return Fail(ErrorCode::kResourceExhausted, "interrupted");
@@ -77,15 +80,12 @@ Result<void> WriteResults(const std::vector<ScenarioResult>& results, const Pape
     return Fail(ErrorCode::kPermissionDenied,
                 fmt::format("{}: cannot make the folder: {}", request.output, error.message()));
   }
-  std::vector<std::pair<std::string, std::string>> files = {
-      {"evaluation.json", FormatResultsJson(results) + "\n"},
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {kResultsFile, FormatResultsJson(results) + "\n"},
       {"evaluation.md",
        "# Quality tables\nWritten by `espalier simulate paper` (docs/evaluation.md "
        "explains them).\n\n" +
            FormatQualityTables(results, request.with_ilp)}};
-  for (const auto& [name, figure] : DrawPaperFigures(results)) {
-    files.emplace_back(name, FormatSvg(figure));
-  }
   for (const auto& [name, text] : files) {
     const auto written = io::WriteFileDurably((folder / name).string(), text);
     if (!written) return written;
@@ -128,7 +128,7 @@ Result<void> EvaluatePaper(const PaperRequest& request, const std::function<bool
   }
   std::vector<ScenarioResult> results;
   {
-    Progress progress("evaluation", static_cast<int>(scenarios.size() * std::size(kFailures)));
+    cli::Progress progress("evaluation", static_cast<int>(scenarios.size() * std::size(kFailures)));
     for (const PaperScenario& scenario : scenarios) {
       for (const int failed : kFailures) {
         progress.Next(fmt::format("{}, {} failed spines", scenario.folder, failed));
@@ -142,4 +142,19 @@ Result<void> EvaluatePaper(const PaperRequest& request, const std::function<bool
   return WriteResults(results, request);
 }
 
-}  // namespace espalier::cli
+Result<void> DrawFigures(const std::string& folder) {
+  const std::string file = (std::filesystem::path(folder) / kResultsFile).string();
+  std::error_code error;
+  const auto beside =
+      std::filesystem::read_symlink("/proc/self/exe", error).replace_filename(kFiguresProgram);
+  const bool is_beside = !error && std::filesystem::exists(beside, error);
+  const auto run = RunCommand({.argv = {is_beside ? beside.string() : kFiguresProgram, file}});
+  if (run && run->exit_code == 0) return {};
+  std::string why = run ? run->err : run.error().message;
+  while (why.ends_with('\n')) why.pop_back();
+  return Fail(ErrorCode::kUnsupported,
+              fmt::format("the figures were not drawn: {}; to draw them later: {} {}", why,
+                          kFiguresProgram, file));
+}
+
+}  // namespace espalier::offline

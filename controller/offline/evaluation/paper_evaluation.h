@@ -8,7 +8,7 @@
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 
-namespace espalier::cli {
+namespace espalier::offline {
 
 // Job files of the paper's authors: concurrent_jobs_J/ring_size_R/job_N-MODEL.txt.
 struct PaperScenario {
@@ -31,10 +31,15 @@ struct PaperRequest {
 
 // Simulates every scenario of the folder on the paper's fabric (64 ToRs, 32 spines, 2,048 hosts,
 // 100 Gbit/s) with 0, 1, 4 and 8 failed spines under every scheme, and writes the quality table
-// (evaluation.md), all results (evaluation.json) and the paper's figures 4 to 8 (SVG) for what the
-// folder holds.
+// (evaluation.md) and all results (evaluation.json).
 // Errors: those of reading, simulating and writing; kNotFound for a folder without scenarios;
 // kResourceExhausted where cancelled.
 Result<void> EvaluatePaper(const PaperRequest& request, const std::function<bool()>& is_cancelled);
 
-}  // namespace espalier::cli
+// Draws the paper's figures 4 to 8 (SVG) of the evaluation.json in a folder into that folder, for
+// what it holds, by the program espalier-figures, which is looked for beside this one and then on
+// the PATH. Errors: kUnsupported where it, or the library that it draws with, is missing, or it
+// fails: why, and how to draw them later.
+Result<void> DrawFigures(const std::string& folder);
+
+}  // namespace espalier::offline

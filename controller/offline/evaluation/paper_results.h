@@ -1,21 +1,19 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "controller/offline/evaluation/schemes.h"
-#include "controller/offline/evaluation/svg_figure.h"
 #include "controller/offline/simulation/job.h"
 
-namespace espalier::cli {
+namespace espalier::offline {
 
 // One scenario of the paper and what every scheme made of it.
 struct ScenarioResult {
   int concurrent_jobs = 0;
   int ring_size = 0;
   int failed_spines = 0;
-  std::vector<controller::Job> jobs;
+  std::vector<Job> jobs;
   std::vector<SchemeRun> runs;
 };
 
@@ -33,8 +31,5 @@ std::vector<const SchemeRun*> RunsOf(const ScenarioResult& scenario, const Schem
 // The quality table, the loads and times of assignment, in Markdown.
 std::string FormatQualityTables(const std::vector<ScenarioResult>& results, bool with_ilp);
 std::string FormatResultsJson(const std::vector<ScenarioResult>& results);
-// Figures 4 to 8 of the paper, by file name ("figure4.svg"), for what the results hold.
-std::vector<std::pair<std::string, Figure>> DrawPaperFigures(
-    const std::vector<ScenarioResult>& results);
 
-}  // namespace espalier::cli
+}  // namespace espalier::offline

@@ -11,12 +11,11 @@
 #include "controller/offline/comparators/ilp.h"
 #include "controller/offline/simulation/assignment_router.h"
 
-namespace espalier::cli {
+namespace espalier::offline {
 namespace {
 
 using controller::Assignment;
 using controller::Commodity;
-using controller::SimulationOptions;
 
 constexpr std::array kNames = {
     std::pair(Algorithm::kGreedy, std::string_view("greedy")),
@@ -68,7 +67,7 @@ double TypicalMicroseconds(const std::vector<double>& assignment_seconds) {
   return 1e6 * sorted[sorted.size() / 2];
 }
 
-SchemeRunner::SchemeRunner(const fabric::Topology& topology, const controller::Workload& workload,
+SchemeRunner::SchemeRunner(const fabric::Topology& topology, const Workload& workload,
                            SolveIlp solve_ilp)
     : workload_(workload),
       paths_(topology),
@@ -81,7 +80,7 @@ Result<SchemeRun> SchemeRunner::Run(const Scheme& scheme, const SimulationOption
   run.scheme = scheme;
   const auto start = std::chrono::steady_clock::now();
   Result<void> solved;  // or the solver's first error
-  controller::AssignmentRouter router(
+  AssignmentRouter router(
       workload_, view_, scheme.split,
       [&](std::span<const Commodity> commodities, std::span<const std::uint32_t> flows) {
         const auto begin = std::chrono::steady_clock::now();
@@ -101,7 +100,7 @@ Result<SchemeRun> SchemeRunner::Run(const Scheme& scheme, const SimulationOption
       });
   SimulationOptions scheme_options = options;
   scheme_options.is_ideal = scheme.algorithm == Algorithm::kIdeal;
-  auto outcome = controller::Simulate(workload_, router, scheme_options);
+  auto outcome = Simulate(workload_, router, scheme_options);
   if (!solved) return Propagate(solved);
   if (!outcome) return Propagate(outcome);
   run.outcome = std::move(*outcome);
@@ -114,11 +113,11 @@ Assignment SchemeRunner::Assign(const Scheme& scheme, std::span<const Commodity>
   if (scheme.algorithm == Algorithm::kGreedy) return AssignGreedily(commodities);
   if (scheme.algorithm == Algorithm::kOptimal) return assigner_.Optimal(commodities);
   if (scheme.algorithm == Algorithm::kAnnealing) {
-    return controller::AssignByAnnealing(view_, commodities, {.seed = scheme.seed});
+    return AssignByAnnealing(view_, commodities, {.seed = scheme.seed});
   }
   // Ideal: any path will do.
   const std::vector<std::uint64_t> keys(flows.begin(), flows.end());
-  return controller::AssignByHash(view_, commodities, keys, scheme.seed);
+  return AssignByHash(view_, commodities, keys, scheme.seed);
 }
 
 Result<Assignment> SchemeRunner::AssignByIlp(std::span<const Commodity> commodities,
@@ -126,7 +125,7 @@ Result<Assignment> SchemeRunner::AssignByIlp(std::span<const Commodity> commodit
                                              std::uint32_t split) {
   const std::pair key(split, std::vector<std::uint32_t>(flows.begin(), flows.end()));
   if (const auto known = solved_.find(key); known != solved_.end()) return known->second;
-  const controller::IlpProgram program(view_, commodities);
+  const IlpProgram program(view_, commodities);
   std::string solution;
   if (!program.text().empty()) {
     auto answer = solve_ilp_(program.text());
@@ -174,4 +173,4 @@ Result<void> FailLastSpines(fabric::Topology& topology, int count) {
               fmt::format("--failed-spines: {} more than the topology has spines", count));
 }
 
-}  // namespace espalier::cli
+}  // namespace espalier::offline

@@ -14,7 +14,7 @@
 #include "controller/offline/simulation/simulator.h"
 #include "controller/routing/assigner.h"
 
-namespace espalier::cli {
+namespace espalier::offline {
 
 enum class Algorithm { kGreedy, kOptimal, kAnnealing, kIlp, kEcmp, kIdeal };
 
@@ -33,7 +33,7 @@ struct Scheme {
 
 struct SchemeRun {
   Scheme scheme;
-  controller::SimulationOutcome outcome;
+  SimulationOutcome outcome;
   std::vector<double> assignment_seconds;  // of each that was computed
   double wall_seconds = 0;                 // of the whole simulation
 };
@@ -46,11 +46,10 @@ using SolveIlp = std::function<Result<std::string>(const std::string& program)>;
 // Runs schemes on one workload. The topology must not change meanwhile.
 class SchemeRunner {
  public:
-  SchemeRunner(const fabric::Topology& topology, const controller::Workload& workload,
-               SolveIlp solve_ilp);
+  SchemeRunner(const fabric::Topology& topology, const Workload& workload, SolveIlp solve_ilp);
 
   // Errors: those of the simulation; of the solver, for ilp.
-  Result<SchemeRun> Run(const Scheme& scheme, const controller::SimulationOptions& options);
+  Result<SchemeRun> Run(const Scheme& scheme, const SimulationOptions& options);
 
  private:
   controller::Assignment Assign(const Scheme& scheme,
@@ -62,7 +61,7 @@ class SchemeRunner {
                                              std::uint32_t split);
   controller::Assignment AssignGreedily(std::span<const controller::Commodity> commodities);
 
-  const controller::Workload& workload_;
+  const Workload& workload_;
   fabric::PathTable paths_;
   controller::FabricView view_;
   controller::Assigner assigner_;
@@ -75,4 +74,4 @@ class SchemeRunner {
 // Errors: kInvalidArgument where there are fewer.
 Result<void> FailLastSpines(fabric::Topology& topology, int count);
 
-}  // namespace espalier::cli
+}  // namespace espalier::offline

@@ -11,7 +11,7 @@
 #include "common/files/json.h"
 #include "common/os/command.h"
 
-namespace espalier::cli {
+namespace espalier::offline {
 namespace {
 
 constexpr int kMaxSeconds = 120;
@@ -61,4 +61,4 @@ Result<std::string> SolveWithCbc(const std::string& program) {
   return io::ReadFile(solution);
 }
 
-}  // namespace espalier::cli
+}  // namespace espalier::offline

@@ -4,11 +4,11 @@
 
 #include "common/base/result.h"
 
-namespace espalier::cli {
+namespace espalier::offline {
 
 // Solves a linear or integer program (LP format) with cbc, the solver of COIN-OR (Debian:
 // coinor-cbc), for at most two minutes; returns what it writes as the solution.
 // Errors: kUnsupported where cbc is not installed; kInternal where it fails.
 Result<std::string> SolveWithCbc(const std::string& program);
 
-}  // namespace espalier::cli
+}  // namespace espalier::offline

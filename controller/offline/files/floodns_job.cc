@@ -11,11 +11,9 @@
 #include "controller/offline/files/job_file.h"
 #include "controller/offline/files/record_reader.h"
 
-namespace espalier::files {
+namespace espalier::offline {
 namespace {
 
-using controller::Job;
-using controller::Ring;
 using fabric::NodeId;
 using fabric::Topology;
 
@@ -32,7 +30,6 @@ enum Column {
 constexpr std::size_t kColumns = 8;
 constexpr std::int64_t kMaxNumber = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxTime = std::int64_t{1} << 53;  // ns; 104 days
-constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
 
 class Reader {
  public:
@@ -55,12 +52,8 @@ class Reader {
     const std::size_t dash = stem.find('-');
     job_.id = stem.substr(0, dash);
     if (dash != std::string::npos) job_.model = stem.substr(dash + 1);
-    for (;;) {
-      auto record = records_.Next();
-      if (!record) return Propagate(record);
-      if (!*record) break;
-      if (auto done = ReadFlow(**record); !done) return Propagate(done);
-    }
+    auto read = records_.ForEach([this](auto fields) { return ReadFlow(fields); });
+    if (!read) return Propagate(read);
     return Finish();
   }
 
@@ -129,7 +122,7 @@ class Reader {
   }
 
   Result<void> AddToRing(std::span<const Field> fields, Ring::Flow flow) {
-    auto bytes = records_.ReadInteger(fields[kBytes], "flow_size", 1, kMaxBytes);
+    auto bytes = records_.ReadInteger(fields[kBytes], "flow_size", 1, kMaxFlowBytes);
     if (!bytes) return Propagate(bytes);
     auto stage = records_.ReadInteger(fields[kStage], "stage_index", 0, kMaxNumber);
     if (!stage) return Propagate(stage);
@@ -191,4 +184,4 @@ Result<Job> ParseFloodnsJob(std::string_view text, std::string_view file_name,
   return Reader(text, file_name, topology).Read();
 }
 
-}  // namespace espalier::files
+}  // namespace espalier::offline

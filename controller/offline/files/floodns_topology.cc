@@ -15,7 +15,7 @@
 
 #include "common/base/units.h"
 
-namespace espalier::files {
+namespace espalier::offline {
 namespace {
 
 using fabric::Link;
@@ -340,4 +340,4 @@ Result<TopologySpec> ParseFloodnsTopology(std::string_view text, std::string_vie
   return Reader(text, file_name).Read();
 }
 
-}  // namespace espalier::files
+}  // namespace espalier::offline

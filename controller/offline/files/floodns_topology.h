@@ -5,7 +5,7 @@
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 
-namespace espalier::files {
+namespace espalier::offline {
 
 // A topology file of floodns (topology.properties): lines KEY=VALUE for num_nodes,
 // num_undirected_edges, switches, switches_which_are_tors, servers, undirected_edges,
@@ -18,4 +18,4 @@ namespace espalier::files {
 Result<fabric::TopologySpec> ParseFloodnsTopology(std::string_view text,
                                                   std::string_view file_name);
 
-}  // namespace espalier::files
+}  // namespace espalier::offline

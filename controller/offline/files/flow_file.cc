@@ -10,7 +10,7 @@
 
 #include "controller/offline/files/record_reader.h"
 
-namespace espalier::files {
+namespace espalier::offline {
 namespace {
 
 using fabric::NodeId;
@@ -18,7 +18,6 @@ using fabric::Topology;
 
 enum Column { kFlow, kJob, kSource, kDestination, kBytes };
 constexpr std::array<std::string_view, 5> kHeader = {"flow", "job", "src", "dst", "bytes"};
-constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
 
 class Reader {
  public:
@@ -39,12 +38,9 @@ class Reader {
                               file_));
     }
     if (auto done = CheckHeader(**header); !done) return Propagate(done);
-    for (;;) {
-      auto record = records_.Next();
-      if (!record) return Propagate(record);
-      if (!*record) return std::move(set_);
-      if (auto done = ReadFlow(**record); !done) return Propagate(done);
-    }
+    auto read = records_.ForEach([this](auto fields) { return ReadFlow(fields); });
+    if (!read) return Propagate(read);
+    return std::move(set_);
   }
 
  private:
@@ -97,7 +93,7 @@ class Reader {
     flow.source = *source;
     flow.destination = *destination;
     if (!fields[kBytes].text.empty()) {
-      auto bytes = records_.ReadInteger(fields[kBytes], "bytes", 0, kMaxBytes);
+      auto bytes = records_.ReadInteger(fields[kBytes], "bytes", 0, kMaxFlowBytes);
       if (!bytes) return Propagate(bytes);
       flow.bytes = *bytes;
     }
@@ -143,4 +139,4 @@ Result<FlowSet> ParseFlows(std::string_view text, std::string_view file_name,
   return Reader(text, file_name, topology, paths).Read();
 }
 
-}  // namespace espalier::files
+}  // namespace espalier::offline

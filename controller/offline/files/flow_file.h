@@ -9,11 +9,9 @@
 #include "common/base/result.h"
 #include "common/fabric/paths.h"
 #include "common/fabric/topology.h"
+#include "controller/offline/files/limits.h"
 
-namespace espalier::files {
-
-// The limit of a flow file.
-inline constexpr std::size_t kMaxFlows = 1'000'000;
+namespace espalier::offline {
 
 // A flow that wants a path, from NIC to NIC.
 struct FlowRecord {
@@ -36,4 +34,4 @@ struct FlowSet {
 Result<FlowSet> ParseFlows(std::string_view text, std::string_view file_name,
                            const fabric::Topology& topology, const fabric::PathTable& paths);
 
-}  // namespace espalier::files
+}  // namespace espalier::offline

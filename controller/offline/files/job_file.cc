@@ -13,16 +13,13 @@
 #include "common/fabric/paths.h"
 #include "common/files/json.h"
 
-namespace espalier::files {
+namespace espalier::offline {
 namespace {
 
-using controller::Job;
-using controller::Ring;
 using fabric::NodeId;
 using fabric::Topology;
 
 constexpr std::int64_t kMaxSeconds = 8'000'000;
-constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
 constexpr std::int64_t kMaxEpochs = 1'000'000;
 constexpr std::size_t kNanosecondDigits = 9;
 
@@ -96,7 +93,7 @@ class Reader {
   Result<Ring> ReadRing(const io::JsonValue& item) {
     io::JsonFields fields(item, file_);
     const auto& hosts = fields.RequiredArray("hosts");
-    const std::int64_t bytes = fields.Integer("bytes", 0, 1, kMaxBytes);
+    const std::int64_t bytes = fields.Integer("bytes", 0, 1, kMaxFlowBytes);
     if (!fields.Has("bytes")) fields.AddError("bytes", "field \"bytes\" is missing");
     if (hosts.size() < 2) fields.AddError("hosts", "a ring needs two hosts or more");
     flows_ += hosts.size();
@@ -203,4 +200,4 @@ Result<std::vector<Job>> ReadJobs(const std::string& path, const Topology& topol
   return jobs;
 }
 
-}  // namespace espalier::files
+}  // namespace espalier::offline

@@ -13,7 +13,7 @@
 #include "common/base/units.h"
 #include "common/files/json.h"
 
-namespace espalier::files {
+namespace espalier::offline {
 
 using controller::Load;
 using fabric::DirectedLink;
@@ -179,4 +179,4 @@ Result<PreviousPlan> ParsePlan(std::string_view text, std::string_view file_name
   return Reader(file_name).Read(*document);
 }
 
-}  // namespace espalier::files
+}  // namespace espalier::offline

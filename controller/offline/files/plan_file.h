@@ -11,7 +11,7 @@
 #include "controller/offline/files/flow_file.h"
 #include "controller/routing/assignment.h"
 
-namespace espalier::files {
+namespace espalier::offline {
 
 // LOCAL: both NICs are on one switch, no path is chosen. UNROUTABLE: no usable path.
 enum class FlowState { kRouted, kLocal, kUnroutable };
@@ -65,4 +65,4 @@ using PreviousPlan = std::unordered_map<std::string, std::vector<PreviousPath>>;
 // Errors: kInvalidArgument "FILE:LINE:COL: what (remedy)".
 Result<PreviousPlan> ParsePlan(std::string_view text, std::string_view file_name);
 
-}  // namespace espalier::files
+}  // namespace espalier::offline

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-namespace espalier::files {
+namespace espalier::offline {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
@@ -124,4 +124,4 @@ Result<std::int64_t> RecordReader::ReadInteger(const Field& field, std::string_v
   return value;
 }
 
-}  // namespace espalier::files
+}  // namespace espalier::offline

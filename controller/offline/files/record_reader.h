@@ -11,7 +11,7 @@
 
 #include "common/base/result.h"
 
-namespace espalier::files {
+namespace espalier::offline {
 
 // A field of a line of a text table, with where it stood.
 struct Field {
@@ -33,6 +33,17 @@ class RecordReader {
   // Errors: kInvalidArgument "FILE:LINE:COL: what" for bad quotes, control characters, a field
   // of more than kMaxFieldBytes.
   Result<std::optional<std::span<const Field>>> Next();
+
+  // Calls read(fields) -> Result<void> for the records that are left, until one fails.
+  template <typename Read>
+  Result<void> ForEach(const Read& read) {
+    for (;;) {
+      auto record = Next();
+      if (!record) return Propagate(record);
+      if (!*record) return {};
+      if (auto done = read(**record); !done) return done;
+    }
+  }
 
   // An error about a field of the present record.
   tl::unexpected<Error> FailAt(const Field& field, std::string_view what) const;
@@ -59,4 +70,4 @@ class RecordReader {
   std::deque<std::string> unquoted_;  // texts of fields whose quotes had to be undone
 };
 
-}  // namespace espalier::files
+}  // namespace espalier::offline

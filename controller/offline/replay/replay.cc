@@ -8,19 +8,18 @@
 #include <tuple>
 #include <utility>
 
-#include "common/base/metrics.h"
-#include "common/base/random.h"
-#include "controller/offline/simulation/fluid_network.h"
+#include "controller/offline/replay/iterations.h"
+#include "controller/offline/replay/senders.h"
+#include "controller/offline/replay/steered_flows.h"
 #include "controller/offline/simulation/simulator.h"
-#include "controller/placement/load_summary.h"
-#include "controller/placement/placement.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 namespace {
 
-constexpr std::int64_t kMillisecond = 1'000'000;
+using controller::FlowSlot;
+
 constexpr std::int64_t kReportNs = 200'000;  // until the controller knows, and its word is followed
-constexpr std::int64_t kProgressNs = 50 * kMillisecond;
+constexpr std::int64_t kProgressNs = 50'000'000;
 constexpr std::int64_t kPlanPauseNs = 50'000;
 constexpr std::int64_t kPlanFlowNs = 8'000;
 constexpr double kNanosecond = 1e-9;
@@ -42,29 +41,6 @@ struct Event {
   }
 };
 
-// One sending of a flow of the workload.
-struct Sending {
-  std::uint64_t serial = 0;  // its flow id; 0: it does not send
-  std::optional<FlowSlot> slot;
-  FluidNetwork::Transfer transfer = 0;
-  std::int32_t path = kNoPath;
-  std::int64_t began = 0;
-  double bits = 0;
-  bool is_sent = false;
-  std::optional<TimePoint> forecast;
-};
-
-// What chance decides.
-enum class Purpose : std::uint8_t { kOffset, kCompute, kLater, kLateness, kStraggles, kBy, kPath };
-
-std::vector<double> Capacities(const fabric::Topology& topology) {
-  std::vector<double> capacities;
-  for (const fabric::Link& link : topology.links()) {
-    capacities.insert(capacities.end(), 2, static_cast<double>(link.rate.value) / 1e9);
-  }
-  return capacities;
-}
-
 std::vector<Job> TurnedRound(std::vector<Job> jobs) {
   for (Job& job : jobs) {
     for (Ring& ring : job.rings) {
@@ -74,25 +50,20 @@ std::vector<Job> TurnedRound(std::vector<Job> jobs) {
   return jobs;
 }
 
+// Keeps the time: has flows start and end, the controller hear of it, and its paths followed.
 class Player {
  public:
   Player(const fabric::Topology& topology, const Workload& workload, const Workload& turned,
          const ReplayOptions& options)
       : workload_(workload),
-        turned_(turned),
         options_(options),
-        controller_options_{.plan_ahead = options.plan_ahead},
-        state_(topology),
-        learner_(state_.topology, state_.paths, state_.path_map, {}, metrics_),
-        foresight_(state_, learner_, controller_options_, metrics_),
-        placement_(state_, learner_, controller_options_),
-        assigner_(state_.view),
-        rates_(state_.view),
-        network_(Capacities(topology)),
-        sendings_(workload.flows().size()),
-        jobs_(workload.jobs().size()),
-        plan_pause_(kPlanPauseNs + kPlanFlowNs * static_cast<std::int64_t>(workload.flows().size() /
-                                                                           jobs_.size())) {
+        iterations_(workload, turned, options),
+        steered_(topology, options.plan_ahead),
+        senders_(topology, steered_.paths(), workload.flows().size()),
+        known_(workload.flows().size()),
+        running_(workload.jobs().size()),
+        plan_pause_(kPlanPauseNs +
+                    kPlanFlowNs * static_cast<std::int64_t>(workload.flows().size() / running_)) {
     const auto counted = std::max(1, options.iterations - options.learning);
     const auto starts = workload.flows().size() * static_cast<std::size_t>(counted);
     check_every_ = std::max<std::int64_t>(
@@ -100,26 +71,22 @@ class Player {
   }
 
   Result<ReplayOutcome> Run() {
-    for (std::uint32_t j = 0; j < jobs_.size(); ++j) {
-      // (Jobs do not begin in step.)
-      const Job& job = workload_.jobs()[j];
-      const double offset = Draw(j, Purpose::kOffset) * static_cast<double>(job.compute_ns);
-      Push(job.start_ns + static_cast<std::int64_t>(offset), Event::Kind::kIterate, j);
-      jobs_[j].compute_ns = static_cast<double>(workload_.jobs()[j].compute_ns);
+    for (std::uint32_t j = 0; j < running_; ++j) {
+      Push(iterations_.FirstStart(j), Event::Kind::kIterate, j);
     }
     Push(kProgressNs, Event::Kind::kProgress, 0);
     while (running_ > 0) {
-      const auto end = network_.NextEnd();
+      const auto end = senders_.NextEnd();
       const bool ends_first = end && *end <= events_.top().time;
       now_ = ends_first ? *end : events_.top().time;
       if (ends_first) {
-        for (const auto transfer : network_.TakeEnded(now_)) EndSending(flow_of_[transfer]);
+        for (const std::uint32_t flow : senders_.TakeEnded(now_)) EndSending(flow);
       } else {
         const Event event = events_.top();
         events_.pop();
         Handle(event);
       }
-      network_.Settle(now_);
+      senders_.Settle(now_);
       if (options_.is_cancelled()) return Fail(ErrorCode::kResourceExhausted, "interrupted");
     }
     outcome_.allreduce_seconds = total_seconds_ / static_cast<double>(counted_allreduces_);
@@ -127,39 +94,15 @@ class Player {
   }
 
  private:
-  struct JobRun {
-    int iteration = 0;
-    double compute_ns = 0;
-    std::int64_t began = 0;
-    std::size_t open_flows = 0;
-    bool is_announced = false;  // the controller has heard of a flow of this iteration
+  // What the controller knows of a flow's present sending.
+  struct Known {
+    std::optional<FlowSlot> slot;
+    std::optional<TimePoint> forecast;  // of its end
   };
 
   void Push(std::int64_t time, Event::Kind kind, std::uint64_t subject, std::uint32_t flow = 0) {
     events_.push({time, kind, subject, flow});
   }
-  // Uniform below 1. What is drawn for an iteration is the same whatever is decided before.
-  double Draw(std::uint32_t job, Purpose purpose, std::uint32_t subject = 0) const {
-    std::uint64_t value = options_.seed;
-    for (const std::uint64_t part :
-         {std::uint64_t{job}, static_cast<std::uint64_t>(jobs_[job].iteration),
-          static_cast<std::uint64_t>(purpose), std::uint64_t{subject}}) {
-      value = Random(value ^ part).Next();
-    }
-    return static_cast<double>(value >> 11U) * 0x1p-53;
-  }
-  std::int64_t Vary(double ns, std::uint32_t job, Purpose purpose) const {
-    const double part = 2 * Draw(job, purpose) - 1;
-    return static_cast<std::int64_t>(ns * (1 + options_.disturbance.jitter * part));
-  }
-  bool IsTurned(const JobRun& job) const {
-    return options_.disturbance.changes_phase && job.iteration > options_.iterations / 2;
-  }
-  const SimulatedFlow& FlowAt(std::uint32_t f) const {
-    const std::uint32_t job = workload_.flows()[f].job;
-    return (IsTurned(jobs_[job]) ? turned_ : workload_).flows()[f];
-  }
-  bool Counts(std::uint32_t job) const { return jobs_[job].iteration > options_.learning; }
 
   void Handle(const Event& event) {
     switch (event.kind) {
@@ -170,9 +113,10 @@ class Player {
       case Event::Kind::kStartReport:
         return HandleStart(event.flow, event.subject);
       case Event::Kind::kEndReport:
-        return HandleEnd(FlowSlot(static_cast<std::uint32_t>(event.subject)));
+        steered_.Close(FlowSlot(static_cast<std::uint32_t>(event.subject)), At(now_));
+        return RequestPlans();
       case Event::Kind::kPlan:
-        is_planning_ = foresight_.PlanNext(At(now_));
+        is_planning_ = steered_.PlanNext(At(now_));
         if (is_planning_) Push(now_ + plan_pause_, Event::Kind::kPlan, 0);
         return;
       case Event::Kind::kProgress:
@@ -180,141 +124,66 @@ class Player {
     }
   }
 
-  void Iterate(std::uint32_t j) {
-    JobRun& job = jobs_[j];
-    const Job& spec = workload_.jobs()[j];
-    if (++job.iteration > options_.iterations) {
+  void Iterate(std::uint32_t job) {
+    const auto starts = iterations_.Begin(job, now_);
+    if (!starts) {
       --running_;
       return;
     }
-    job.began = now_;
-    job.is_announced = false;
-    const std::int64_t later =
-        Vary(static_cast<double>(options_.later_collective_ns), j, Purpose::kLater);
-    for (std::uint32_t r = 0; r < spec.rings.size(); ++r) {
-      const bool is_later = 2 * r >= spec.rings.size();
-      for (std::uint32_t i = 0; i < spec.rings[r].flows.size(); ++i) {
-        const std::uint32_t f = workload_.FirstFlow(j, r) + i;
-        double late = kMillisecond * Draw(j, Purpose::kLateness, f);
-        if (Draw(j, Purpose::kStraggles, f) < options_.disturbance.stragglers) {
-          late += static_cast<double>(spec.compute_ns) / 3 * Draw(j, Purpose::kBy, f);
-        }
-        ++job.open_flows;
-        const std::int64_t start = now_ + static_cast<std::int64_t>(late) + (is_later ? later : 0);
-        Push(start, Event::Kind::kStart, next_serial_++, f);
-      }
+    for (const auto& start : *starts) {
+      Push(start.time, Event::Kind::kStart, next_serial_++, start.flow);
     }
   }
 
   void Start(std::uint32_t f) {
-    const SimulatedFlow& flow = FlowAt(f);
+    const SimulatedFlow& flow = iterations_.FlowAt(f);
     const Ring& ring = workload_.jobs()[flow.job].rings[flow.ring];
-    Sending& sending = sendings_[f];
-    sending = {.serial = next_serial_++,
-               .began = now_,
-               .bits = 8.0 * static_cast<double>(ring.round_bytes) * ring.Rounds()};
-    const auto paths = static_cast<double>(PathsOf(flow).size());
-    sending.path =
-        paths > 0 ? static_cast<std::int32_t>(paths * Draw(flow.job, Purpose::kPath, f)) : kNoPath;
-    Send(f, sending.bits);
-    Push(now_ + kReportNs, Event::Kind::kStartReport, sending.serial, f);
-  }
-
-  std::span<const fabric::Path> PathsOf(const SimulatedFlow& flow) {
-    if (flow.source_attachment.leaf == flow.destination_attachment.leaf) return {};
-    return state_.paths.Between(flow.source_attachment.leaf, flow.destination_attachment.leaf);
-  }
-
-  void Send(std::uint32_t f, double bits) {
-    const SimulatedFlow& flow = FlowAt(f);
-    Sending& sending = sendings_[f];
-    fabric::DirectedLink downlink = flow.destination_attachment.uplink;
-    downlink.forward = !downlink.forward;
-    std::vector<std::uint32_t> links{
-        static_cast<std::uint32_t>(flow.source_attachment.uplink.Index()),
-        static_cast<std::uint32_t>(downlink.Index())};
-    if (sending.path != kNoPath) {
-      for (const auto hop : PathsOf(flow)[static_cast<std::size_t>(sending.path)].hops) {
-        links.push_back(static_cast<std::uint32_t>(hop.Index()));
-      }
-    }
-    sending.transfer = network_.Add(links, 1, bits);
-    if (flow_of_.size() <= sending.transfer) flow_of_.resize(sending.transfer + 1);
-    flow_of_[sending.transfer] = f;
+    known_[f] = {};
+    senders_.Start(f, flow, next_serial_,
+                   8.0 * static_cast<double>(ring.round_bytes) * ring.Rounds(),
+                   iterations_.DrawPath(f, senders_.PathsOf(flow).size()));
+    Push(now_ + kReportNs, Event::Kind::kStartReport, next_serial_++, f);
   }
 
   void EndSending(std::uint32_t f) {
-    Sending& sending = sendings_[f];
-    sending.is_sent = true;
     const std::uint32_t j = workload_.flows()[f].job;
-    JobRun& job = jobs_[j];
-    if (sending.forecast && Counts(j)) {
-      outcome_.end_error_seconds.push_back(SecondsBetween(*sending.forecast, At(now_)));
+    const auto& [slot, forecast] = known_[f];
+    if (forecast && iterations_.Counts(j)) {
+      outcome_.end_error_seconds.push_back(SecondsBetween(*forecast, At(now_)));
     }
-    if (sending.slot) Push(now_ + kReportNs, Event::Kind::kEndReport, sending.slot->value());
-    if (--job.open_flows > 0) return;
-    if (Counts(j)) {
-      total_seconds_ += static_cast<double>(now_ - job.began) * kNanosecond;
+    if (slot) Push(now_ + kReportNs, Event::Kind::kEndReport, slot->value());
+    const auto end = iterations_.EndFlow(j, now_);
+    if (!end) return;
+    if (end->counts) {
+      total_seconds_ += static_cast<double>(end->took) * kNanosecond;
       ++counted_allreduces_;
     }
-    job.compute_ns *= 1 + options_.disturbance.drift;
-    Push(now_ + kMillisecond + Vary(job.compute_ns, j, Purpose::kCompute), Event::Kind::kIterate,
-         j);
+    Push(end->next, Event::Kind::kIterate, j);
   }
 
   void HandleStart(std::uint32_t f, std::uint64_t serial) {
-    const SimulatedFlow& flow = FlowAt(f);
-    NoteFirst(flow.job);
-    const FlowSlot slot = Open(flow, serial);
-    Sending& sending = sendings_[f];
-    if (sending.is_sent || sending.serial != serial) {
-      Push(now_, Event::Kind::kEndReport, slot.value());  // short: it has ended before it was known
-    } else {
-      sending.slot = slot;
+    const SimulatedFlow& flow = iterations_.FlowAt(f);
+    const bool counts = iterations_.Counts(flow.job);
+    const std::string& job = workload_.jobs()[flow.job].id;
+    if (iterations_.Announce(flow.job) && options_.plan_ahead && counts) {
+      const auto expected = steered_.NextStartOf(job);
+      if (expected) outcome_.start_error_seconds.push_back(SecondsBetween(*expected, At(now_)));
     }
-    owner_.resize(std::max<std::size_t>(owner_.size(), slot.Index() + 1));
-    owner_[slot.Index()] = f;
-    const std::vector<FlowSlot> opened{slot};
-    foresight_.HandleStarts(opened, At(now_));
-    const auto placed = placement_.PlaceNew(foresight_, controller_options_.moves_per_start);
+    const SteeredFlows::Opened opened = steered_.Open(flow, job, serial, At(now_));
+    if (senders_.At(f).is_sent || senders_.At(f).serial != serial) {
+      // Short: it has ended before it was known.
+      Push(now_, Event::Kind::kEndReport, opened.slot.value());
+    } else {
+      known_[f].slot = opened.slot;
+    }
+    owner_.resize(std::max<std::size_t>(owner_.size(), opened.slot.Index() + 1));
+    owner_[opened.slot.Index()] = f;
     Follow();
     RequestPlans();
-    if (state_.flows.At(slot).ways.empty() || !Counts(flow.job)) return;
+    if (!opened.has_way || !counts) return;
     ++outcome_.starts;
-    outcome_.planned += static_cast<std::int64_t>(placed.planned);
-    if (outcome_.starts % check_every_ == 0) Compare(placed.planned > 0);
-  }
-
-  // The first flow of an iteration that the controller hears of.
-  void NoteFirst(std::uint32_t j) {
-    if (std::exchange(jobs_[j].is_announced, true) || !options_.plan_ahead || !Counts(j)) return;
-    for (const Foresight::JobView& view : foresight_.Jobs()) {
-      if (view.job != workload_.jobs()[j].id || !view.next_start) continue;
-      outcome_.start_error_seconds.push_back(SecondsBetween(*view.next_start, At(now_)));
-    }
-  }
-
-  FlowSlot Open(const SimulatedFlow& simulated, std::uint64_t serial) {
-    const fabric::Topology& topology = state_.topology;
-    const fabric::Node& source = topology.node(simulated.source);
-    Flow flow;
-    flow.agent = state_.agents.Intern(fabric::HostOf(source));
-    flow.local = wire::LocalFlowId(serial);
-    flow.job = state_.flows.JobIndex(workload_.jobs()[simulated.job].id, flow.agent);
-    flow.source_address = source.addresses.front();
-    flow.destination_address = topology.node(simulated.destination).addresses.front();
-    flow.protocol = wire::kProtocolUdp;
-    flow.key.destination_port = wire::kRoceV2Port;
-    const FlowSlot slot = state_.flows.Open(std::move(flow));
-    placement_.Admit(slot, {});
-    return slot;
-  }
-
-  void HandleEnd(FlowSlot slot) {
-    foresight_.HandleEnd(slot, At(now_));
-    placement_.Release(slot);
-    state_.flows.Close(slot);
-    RequestPlans();
+    outcome_.planned += static_cast<std::int64_t>(opened.planned);
+    if (outcome_.starts % check_every_ == 0) Compare(opened.planned > 0);
   }
 
   void RequestPlans() {
@@ -322,77 +191,56 @@ class Player {
     Push(now_ + plan_pause_, Event::Kind::kPlan, 0);
   }
 
+  // The slot is of a flow that still sends.
+  bool Sends(FlowSlot slot) const {
+    const std::uint32_t f = owner_[slot.Index()];
+    return known_[f].slot == slot && !senders_.At(f).is_sent;
+  }
+
   // Flows whose path has changed go on over it.
   void Follow() {
-    for (const FlowSlot slot : state_.flows.All()) {
-      const Flow& flow = state_.flows.At(slot);
-      Sending& sending = sendings_[owner_[slot.Index()]];
-      if (sending.slot != slot || sending.is_sent || flow.ways.empty()) continue;
-      const auto path = state_.flow_paths.PathOf(flow.ways.front());
-      if (!path || path->value() == sending.path) continue;
-      const double left = network_.Remove(sending.transfer, now_);
-      sending.path = path->value();
-      Send(owner_[slot.Index()], std::max(left, 1e-3));
+    for (const FlowSlot slot : steered_.All()) {
+      if (!Sends(slot)) continue;
+      const std::uint32_t f = owner_[slot.Index()];
+      const auto path = steered_.PathOf(slot);
+      if (path && *path != senders_.At(f).path) {
+        senders_.Reroute(f, iterations_.FlowAt(f), *path, now_);
+      }
     }
   }
 
   void TellProgress() {
     Push(now_ + kProgressNs, Event::Kind::kProgress, 0);
-    foresight_.PassTime(At(now_));
-    for (const FlowSlot slot : state_.flows.All()) {
-      Sending& sending = sendings_[owner_[slot.Index()]];
-      if (sending.slot != slot || sending.is_sent) continue;
-      const double left = network_.Left(sending.transfer, now_);
-      const Flow& flow = state_.flows.At(slot);
-      const std::vector<wire::FlowProgress> progress{
-          {.id = flow.local, .remaining_bytes = static_cast<std::uint64_t>(left / 8)}};
-      foresight_.HandleProgress(state_.flows.TakeProgress(flow.agent, progress, At(now_)).due,
-                                At(now_));
-      if (sending.forecast || 2 * left > sending.bits) continue;
-      if (const auto forecast = foresight_.EndOf(slot)) sending.forecast = forecast->expected;
+    steered_.PassTime(At(now_));
+    for (const FlowSlot slot : steered_.All()) {
+      if (!Sends(slot)) continue;
+      const std::uint32_t f = owner_[slot.Index()];
+      const double left = senders_.Left(f, now_);
+      steered_.TakeProgress(slot, static_cast<std::uint64_t>(left / 8), At(now_));
+      auto& forecast = known_[f].forecast;
+      if (!forecast && 2 * left <= senders_.At(f).bits) forecast = steered_.EndOf(slot);
     }
     RequestPlans();
   }
 
-  // Is what is there as good as all flows assigned anew?
+  // Is what is there as good as all flows assigned from scratch?
   void Compare(bool is_planned) {
-    std::vector<FlowSlot> slots = state_.flows.All();
-    std::erase_if(slots, [&](FlowSlot slot) { return !state_.HasPaths(state_.flows.At(slot)); });
-    const Elephants elephants = DescribeElephants(state_, slots);
-    const Assignment present = CurrentPaths(state_, elephants);
-    const Assignment& fresh = assigner_.Optimal(elephants.commodities);
-    const auto score = [&](const Assignment& assignment) {
-      Score of = ComputeScore(elephants.commodities,
-                              rates_.Predict(elephants.commodities, assignment), {}, false);
-      of.total_rate = 0;
-      return of;
-    };
     ++outcome_.checks;
     outcome_.checked_planned += is_planned ? 1 : 0;
     if (options_.plan_ahead && !is_planned) return;
-    if (fresh.max_load < present.max_load) return;
-    ++outcome_.least_load;
-    const Score of_present = score(present);
-    if (!IsBetter(score(fresh), of_present)) ++outcome_.as_good;
+    const auto comparison = steered_.CompareWithFresh();
+    outcome_.least_load += comparison.least_load ? 1 : 0;
+    outcome_.as_good += comparison.as_good ? 1 : 0;
   }
 
   const Workload& workload_;
-  const Workload& turned_;
   const ReplayOptions& options_;
-  Metrics metrics_;
-  const ControllerOptions controller_options_;
-  State state_;
-  PathLearner learner_;
-  Foresight foresight_;
-  Placement placement_;
-  Assigner assigner_;
-  RatePredictor rates_;
-  FluidNetwork network_;
-  std::vector<Sending> sendings_;  // by flow of the workload
-  std::vector<JobRun> jobs_;
-  std::size_t running_ = jobs_.size();
-  std::vector<std::uint32_t> flow_of_;  // by transfer
-  std::vector<std::uint32_t> owner_;    // flow of the workload, by slot
+  Iterations iterations_;
+  SteeredFlows steered_;
+  Senders senders_;
+  std::vector<Known> known_;          // by flow of the workload
+  std::vector<std::uint32_t> owner_;  // flow of the workload, by slot
+  std::size_t running_;               // jobs
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::int64_t now_ = 0;
   const std::int64_t plan_pause_;
@@ -420,4 +268,4 @@ Result<ReplayOutcome> Replay(const fabric::Topology& topology, std::vector<Job> 
   return Player(topology, *workload, *turned, options).Run();
 }
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

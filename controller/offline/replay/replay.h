@@ -8,7 +8,7 @@
 #include "common/fabric/topology.h"
 #include "controller/offline/simulation/job.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 
 // How jobs differ from clockwork. All of it is drawn from a seed.
 struct Disturbance {
@@ -54,4 +54,4 @@ struct ReplayOutcome {
 Result<ReplayOutcome> Replay(const fabric::Topology& topology, std::vector<Job> jobs,
                              const ReplayOptions& options);
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

@@ -5,7 +5,12 @@
 
 #include "common/base/check.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
+
+using controller::Assignment;
+using controller::Commodity;
+using controller::FabricView;
+using controller::kNoPath;
 
 AssignmentRouter::AssignmentRouter(const Workload& workload, FabricView& view, std::uint32_t ways,
                                    Assign assign)
@@ -60,4 +65,4 @@ std::vector<PathShare> AssignmentRouter::PathsOf(const Commodity& commodity,
   return shares;
 }
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

@@ -7,9 +7,9 @@
 
 #include "controller/offline/simulation/simulator.h"
 #include "controller/routing/assignment.h"
-#include "controller/routing/fabric_view.h"
+#include "controller/routing/fabric/fabric_view.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 
 // An assigner of paths as a simulation's router: every live flow is a commodity that is split
 // over `ways` paths.
@@ -17,20 +17,21 @@ namespace espalier::controller {
 class AssignmentRouter : public Router {
  public:
   // Assigns paths to commodities; flows[i] is the number of commodity i's flow in the workload.
-  using Assign = std::function<Assignment(std::span<const Commodity> commodities,
-                                          std::span<const std::uint32_t> flows)>;
+  using Assign = std::function<controller::Assignment(
+      std::span<const controller::Commodity> commodities, std::span<const std::uint32_t> flows)>;
 
-  AssignmentRouter(const Workload& workload, FabricView& view, std::uint32_t ways, Assign assign);
+  AssignmentRouter(const Workload& workload, controller::FabricView& view, std::uint32_t ways,
+                   Assign assign);
 
   std::vector<std::vector<PathShare>> Route(std::span<const std::uint32_t> live) override;
 
  private:
-  std::vector<PathShare> PathsOf(const Commodity& commodity,
+  std::vector<PathShare> PathsOf(const controller::Commodity& commodity,
                                  std::span<const std::int32_t> paths) const;
 
-  FabricView& view_;
+  controller::FabricView& view_;
   Assign assign_;
-  std::vector<Commodity> commodities_;  // by flow
+  std::vector<controller::Commodity> commodities_;  // by flow
 };
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

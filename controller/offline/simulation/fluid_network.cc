@@ -6,7 +6,7 @@
 
 #include "common/base/check.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 namespace {
 
 // Rates that differ by less are one rate.
@@ -192,4 +192,4 @@ std::vector<FluidNetwork::Transfer> FluidNetwork::TakeEnded(std::int64_t now) {
   return ended;
 }
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace espalier::controller {
+namespace espalier::offline {
 
 // Transfers of bytes over links as fluids whose rates are weighted max-min fair at every moment:
 // no transfer's rate over its weight can grow without that of one no faster becoming smaller.
@@ -95,4 +95,4 @@ class FluidNetwork {
   std::vector<Transfer> part_transfers_;
 };
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

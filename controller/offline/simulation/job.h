@@ -6,7 +6,7 @@
 
 #include "common/fabric/topology.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 
 // A data-parallel group: NICs in ring order, each sending to the next (a stage of floodns).
 struct Ring {
@@ -33,4 +33,4 @@ struct Job {
   std::vector<Ring> rings;
 };
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

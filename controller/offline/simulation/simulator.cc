@@ -9,7 +9,7 @@
 
 #include "controller/offline/simulation/fluid_network.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 namespace {
 
 constexpr std::int64_t kGapNs = 1;  // between rounds, and before the first
@@ -309,4 +309,4 @@ Result<SimulationOutcome> Simulate(const Workload& workload, Router& router,
   return Simulation(workload, router, options).Run();
 }
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

@@ -11,7 +11,7 @@
 #include "common/fabric/topology.h"
 #include "controller/offline/simulation/job.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 
 // A flow of a ring as routing sees it: its number counts the flows of all rings of all jobs in
 // the order of the jobs.
@@ -112,4 +112,4 @@ class Workload {
 Result<SimulationOutcome> Simulate(const Workload& workload, Router& router,
                                    const SimulationOptions& options);
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

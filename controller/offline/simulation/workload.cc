@@ -4,7 +4,7 @@
 
 #include "controller/offline/simulation/simulator.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 namespace {
 
 Result<void> Check(const Job& job) {
@@ -50,4 +50,4 @@ Result<Workload> Workload::Build(const fabric::Topology& topology, std::vector<J
   return workload;
 }
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

@@ -8,8 +8,8 @@
 #include <thread>
 #include <utility>
 
-#include "collective/runtime/algorithm_choice.h"
-#include "collective/runtime/shared_way.h"
+#include "collective/runtime/choice/algorithm_choice.h"
+#include "collective/runtime/shared/shared_way.h"
 
 namespace espalier::runtime {
 namespace {

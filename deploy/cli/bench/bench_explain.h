@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "collective/runtime/cost_model.h"
-#include "collective/runtime/cost_table.h"
+#include "collective/runtime/choice/cost_model.h"
+#include "collective/runtime/choice/cost_table.h"
 #include "common/base/result.h"
 #include "deploy/cli/bench/bench_run.h"
 

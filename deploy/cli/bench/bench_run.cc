@@ -16,6 +16,8 @@
 #include <memory>
 #include <utility>
 
+#include "collective/transport/stores/file_store.h"
+
 namespace espalier::runtime {
 namespace {
 

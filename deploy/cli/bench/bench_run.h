@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collective/program/program.h"
-#include "collective/runtime/communicator.h"
+#include "collective/runtime/group/communicator.h"
 #include "common/base/result.h"
 
 namespace espalier::runtime {

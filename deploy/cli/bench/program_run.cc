@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "collective/program/files/program_file.h"
-#include "collective/runtime/plan.h"
+#include "collective/runtime/program/planned_program.h"
 #include "common/files/command_result.h"
 #include "common/files/json.h"
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string>
 
-#include "collective/runtime/medium.h"
+#include "collective/runtime/calls/medium.h"
 #include "common/base/result.h"
 #include "deploy/cli/bench/bench_run.h"
 

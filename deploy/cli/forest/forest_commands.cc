@@ -16,7 +16,8 @@
 #include "collective/forest/files/forest_json.h"
 #include "collective/forest/files/forest_summary.h"
 #include "collective/forest/in_network/in_network.h"
-#include "collective/forest/planner.h"
+#include "collective/forest/planner/planner.h"
+#include "collective/forest/problem/build_problem.h"
 #include "common/files/command_result.h"
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
@@ -278,7 +279,7 @@ int Make(const MakeRequest& request, const LinearSolver& solver) {
   const auto previous = ReadPrevious(request, *topology);
   if (!previous) return io::Complain({ErrorCode::kInvalidArgument, previous.error().message});
   std::optional<Reuse> reuse;
-  if (*previous) options->previous = Previous{&(*previous)->plan, &(*previous)->topology};
+  if (*previous) options->previous = PreviousPlan{&(*previous)->plan, &(*previous)->topology};
 
   const auto forest = MakeForest(request, *topology, *options, solver);
   if (!forest) {

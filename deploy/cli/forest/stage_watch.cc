@@ -1,11 +1,10 @@
 #include "deploy/cli/forest/stage_watch.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
+#include <string>
 
 namespace espalier::forest {
 namespace {
@@ -17,7 +16,7 @@ void OnSignal(int /*signal*/) { interrupted = 1; }
 
 }  // namespace
 
-StageWatch::StageWatch() : on_terminal_(::isatty(STDERR_FILENO) == 1) {
+StageWatch::StageWatch() : line_(std::chrono::milliseconds(100), std::chrono::seconds(1)) {
   interrupted = 0;
   std::signal(SIGINT, OnSignal);
   std::signal(SIGTERM, OnSignal);
@@ -39,24 +38,16 @@ void StageWatch::Enter(std::string_view stage, double fraction) {
     CloseStage();
     stage_ = stage;
   }
-  const auto now = Clock::now();
-  const auto pause = on_terminal_ ? std::chrono::milliseconds(100) : std::chrono::seconds(1);
-  if (now - begin_ < std::chrono::seconds(1) || now - shown_ < pause) return;
-  shown_ = now;
-  Show(fraction);
+  if (line_.IsDue()) Show(fraction);
 }
 
 void StageWatch::Show(double fraction) {
   const double percent = 100 * std::clamp(fraction, 0.0, 1.0);
-  if (!on_terminal_) {
-    fmt::print(stderr, "espalier: {} {:.0f} %\n", stage_, percent);
-    return;
-  }
+  if (!line_.is_on_terminal())
+    return line_.Show(fmt::format("espalier: {} {:.0f} %", stage_, percent));
   constexpr int kWidth = 30;
   const auto done = static_cast<std::size_t>(percent * kWidth / 100);
-  fmt::print(stderr, "\r{:<16} [{:<30}] {:3.0f} %", stage_, std::string(done, '#'), percent);
-  std::fflush(stderr);
-  line_open_ = true;
+  line_.Show(fmt::format("{:<16} [{:<30}] {:3.0f} %", stage_, std::string(done, '#'), percent));
 }
 
 void StageWatch::CloseStage() {
@@ -73,8 +64,7 @@ void StageWatch::CloseStage() {
 StageSeconds StageWatch::Finish() {
   CloseStage();
   stage_.clear();
-  if (line_open_) fmt::print(stderr, "\r{:<60}\r", "");
-  line_open_ = false;
+  line_.Clear();
   return seconds_;
 }
 

@@ -4,8 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "collective/forest/control.h"
 #include "collective/forest/files/forest_json.h"
+#include "collective/forest/model/control.h"
+#include "common/terminal/progress.h"
 
 namespace espalier::forest {
 
@@ -31,13 +32,10 @@ class StageWatch {
   void Show(double fraction);
   void CloseStage();
 
-  Clock::time_point begin_ = Clock::now();
-  Clock::time_point stage_begin_ = begin_;
-  Clock::time_point shown_ = begin_;
+  Clock::time_point stage_begin_ = Clock::now();
   std::string stage_;
   StageSeconds seconds_;
-  bool on_terminal_ = false;
-  bool line_open_ = false;
+  cli::ProgressLine line_;
 };
 
 }  // namespace espalier::forest

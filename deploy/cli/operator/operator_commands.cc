@@ -332,11 +332,8 @@ void AddEvents(CLI::App& app, const SessionPtr& session) {
   });
 }
 
-}  // namespace
-
-void AddOperatorCommands(CLI::App& app, int& exit_code) {
-  const auto session = std::make_shared<Session>(exit_code);
-  AddStatus(app, session);
+// What is so now.
+void AddViews(CLI::App& app, const std::shared_ptr<Session>& session) {
   AddList(app, session, Length::kLong, "flows", "Every elephant flow, its path and its port",
           {{"FLOW", "flow"},
            {"JOB", "job"},
@@ -382,18 +379,10 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
            {"FLOWS", "next_flows"},
            {"PLANNED", "planned"},
            {"HIT RATE", "hit_rate"}});
-  AddExplain(app, session);
-  AddEvents(app, session);
-  AddAction(app, session, "fail", "Take it as failed: its flows move at once", true);
-  AddAction(app, session, "restore", "It works again: new flows may use it", false);
-  AddAction(app, session, "drain", "Move its flows away at their next message", true);
-  AddAction(app, session, "undrain", "Use it again", false);
-  AddRecompute(app, session);
-  AddWeight(app, session);
-  AddPolicies(app, session);
-  AddJobs(app, session);
-  AddRollBack(app, session);
-  AddReload(app, session);
+}
+
+// What operators have said and done.
+void AddRecords(CLI::App& app, const std::shared_ptr<Session>& session) {
   AddList(app, session, Length::kShort, "intents", "What operators have said and is in force",
           {{"WHAT", "what"},
            {"ID", "id"},
@@ -412,6 +401,27 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
            {"REVISION", "revision"},
            {"REASON", "reason"},
            {"DETAIL", "detail"}});
+}
+
+}  // namespace
+
+void AddOperatorCommands(CLI::App& app, int& exit_code) {
+  const auto session = std::make_shared<Session>(exit_code);
+  AddStatus(app, session);
+  AddViews(app, session);
+  AddExplain(app, session);
+  AddEvents(app, session);
+  AddAction(app, session, "fail", "Take it as failed: its flows move at once", true);
+  AddAction(app, session, "restore", "It works again: new flows may use it", false);
+  AddAction(app, session, "drain", "Move its flows away at their next message", true);
+  AddAction(app, session, "undrain", "Use it again", false);
+  AddRecompute(app, session);
+  AddWeight(app, session);
+  AddPolicies(app, session);
+  AddJobs(app, session);
+  AddRollBack(app, session);
+  AddReload(app, session);
+  AddRecords(app, session);
 }
 
 }  // namespace espalier::cli

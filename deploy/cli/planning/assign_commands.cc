@@ -20,10 +20,14 @@ namespace espalier::cli {
 namespace {
 
 using controller::Load;
-using files::FlowSet;
-using files::FlowState;
-using files::Plan;
-using files::PlannedFlow;
+using offline::Algorithm;
+using offline::AlgorithmName;
+using offline::FlowPlanner;
+using offline::FlowSet;
+using offline::FlowState;
+using offline::ParseAlgorithms;
+using offline::Plan;
+using offline::PlannedFlow;
 
 struct Request {
   std::string topology;
@@ -38,10 +42,10 @@ struct Request {
 
 std::string ViaText(const PlannedFlow& flow, const fabric::Topology& topology) {
   std::string text;
-  for (const files::PlannedPath& path : flow.paths) {
+  for (const offline::PlannedPath& path : flow.paths) {
     if (!text.empty()) text += ", ";
-    text += fmt::format("{}", fmt::join(files::ViaOf(path, topology), " "));
-    if (flow.ways > 1) text += " " + files::ShareOf(path, flow);
+    text += fmt::format("{}", fmt::join(offline::ViaOf(path, topology), " "));
+    if (flow.ways > 1) text += " " + offline::ShareOf(path, flow);
   }
   return text;
 }
@@ -57,13 +61,13 @@ std::string LoadText(const Plan& plan) {
 
 void PrintFlows(const Plan& plan, const FlowSet& flows, const fabric::Topology& topology) {
   std::size_t width = 4;
-  for (const files::FlowRecord& flow : flows.flows) width = std::max(width, flow.id.size());
+  for (const offline::FlowRecord& flow : flows.flows) width = std::max(width, flow.id.size());
   std::string text = fmt::format("{:{}}  {:10}  VIA\n", "FLOW", width, "STATE");
   for (std::size_t i = 0; i < plan.flows.size(); ++i) {
     const PlannedFlow& flow = plan.flows[i];
     const std::string via = ViaText(flow, topology);
     fmt::format_to(std::back_inserter(text), "{:{}}  {:10}  {}\n", flows.flows[i].id, width,
-                   files::FlowStateName(flow.state), via.empty() ? "-" : via);
+                   offline::FlowStateName(flow.state), via.empty() ? "-" : via);
   }
   std::fputs(text.c_str(), stdout);
 }
@@ -73,7 +77,7 @@ void PrintSummary(const Plan& plan, const FlowSet& flows) {
   for (const std::string& job : flows.jobs) width = std::max(width, job.size());
   fmt::print("\n{:{}}  SLOWEST_FLOW_GBPS\n", "JOB", width);
   for (std::size_t job = 0; job < flows.jobs.size(); ++job) {
-    fmt::print("{:{}}  {}\n", flows.jobs[job], width, files::RateText(plan.job_rates_bps[job]));
+    fmt::print("{:{}}  {}\n", flows.jobs[job], width, offline::RateText(plan.job_rates_bps[job]));
   }
   fmt::print(
       "\n{}: {} flows ({} routed, {} local, {} unroutable), {} moved, in {:.1f} us\n"
@@ -99,7 +103,7 @@ Result<Plan> MakePlan(const Request& request, Algorithm algorithm, FlowPlanner& 
   if (request.previous.empty()) return planner.Assign(algorithm, request.seed);
   const auto text = io::ReadFile(request.previous);
   if (!text) return tl::unexpected<Error>(text.error());
-  const auto previous = files::ParsePlan(*text, request.previous);
+  const auto previous = offline::ParsePlan(*text, request.previous);
   if (!previous) return tl::unexpected<Error>(previous.error());
   Plan plan = planner.Repair(*previous, request.budget);
   plan.algorithm = AlgorithmName(algorithm);
@@ -114,14 +118,14 @@ int RunAssign(const Request& request) {
   const auto text = io::ReadFile(request.flows);
   if (!text) return io::Complain(text.error());
   fabric::PathTable paths(*topology);
-  const auto flows = files::ParseFlows(*text, request.flows, *topology, paths);
+  const auto flows = offline::ParseFlows(*text, request.flows, *topology, paths);
   if (!flows) return io::Complain(flows.error());
 
   FlowPlanner planner(*topology, paths, *flows, request.split);
   const auto plan = MakePlan(request, algorithms->front(), planner);
   if (!plan) return io::Complain(plan.error());
   if (request.json) {
-    fmt::print("{}\n", files::FormatPlan(*plan, *flows, *topology));
+    fmt::print("{}\n", offline::FormatPlan(*plan, *flows, *topology));
   } else {
     PrintFlows(*plan, *flows, *topology);
     PrintSummary(*plan, *flows);

@@ -23,11 +23,14 @@
 namespace espalier::cli {
 namespace {
 
-using controller::Disturbance;
-using controller::Job;
-using controller::ReplayOptions;
-using controller::ReplayOutcome;
 using fabric::Topology;
+using offline::BuildPaperFabric;
+using offline::Disturbance;
+using offline::FindPaperScenarios;
+using offline::Job;
+using offline::PaperScenario;
+using offline::ReplayOptions;
+using offline::ReplayOutcome;
 
 struct Request {
   std::string jobs;
@@ -108,7 +111,7 @@ std::vector<Job> GenerateJobs(const Topology& topology, int count, std::uint64_t
     job.id = fmt::format("job{}", j);
     job.compute_ns = 600'000'000;
     for (int r = 0; r < 4; ++r) {
-      controller::Ring& ring = job.rings.emplace_back();
+      offline::Ring& ring = job.rings.emplace_back();
       ring.round_bytes = 416'666'667;
       for (std::size_t i = 0; i < 4; ++i) {
         ring.flows.push_back({hosts[next + i], hosts[next + (i + 1) % 4]});
@@ -141,7 +144,7 @@ Result<Row> Run(const Scenario& scenario, std::uint64_t seed, const Request& req
   if (is_generated) {
     jobs = GenerateJobs(*topology, scenario.jobs, seed);
   } else {
-    auto read = files::ReadJobs(scenario.folder, *topology);
+    auto read = offline::ReadJobs(scenario.folder, *topology);
     if (!read) return Propagate(read);
     jobs = std::move(*read);
   }
@@ -150,10 +153,10 @@ Result<Row> Run(const Scenario& scenario, std::uint64_t seed, const Request& req
                         .later_collective_ns = is_generated ? 100'000'000 : 0,
                         .seed = seed,
                         .is_cancelled = is_cancelled};
-  auto with = controller::Replay(*topology, jobs, options);
+  auto with = offline::Replay(*topology, jobs, options);
   if (!with) return Propagate(with);
   options.plan_ahead = false;
-  auto without = controller::Replay(*topology, std::move(jobs), options);
+  auto without = offline::Replay(*topology, std::move(jobs), options);
   if (!without) return Propagate(without);
   return Row{scenario.name, 1, std::move(*with), std::move(*without)};
 }

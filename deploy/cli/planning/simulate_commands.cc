@@ -17,6 +17,7 @@
 #include "common/terminal/progress.h"
 #include "common/terminal/table.h"
 #include "controller/offline/evaluation/paper_evaluation.h"
+#include "controller/offline/evaluation/run_json.h"
 #include "controller/offline/evaluation/schemes.h"
 #include "controller/offline/evaluation/solver.h"
 #include "controller/offline/files/job_file.h"
@@ -25,8 +26,22 @@
 namespace espalier::cli {
 namespace {
 
-using controller::JobOutcome;
-using controller::Workload;
+using offline::Algorithm;
+using offline::AlgorithmName;
+using offline::DrawFigures;
+using offline::EvaluatePaper;
+using offline::FailLastSpines;
+using offline::JobOutcome;
+using offline::PaperRequest;
+using offline::ParseAlgorithms;
+using offline::RunDetail;
+using offline::Scheme;
+using offline::SchemeRun;
+using offline::SchemeRunner;
+using offline::SolveWithCbc;
+using offline::TypicalMicroseconds;
+using offline::Workload;
+using offline::WriteRun;
 
 constexpr std::uint64_t kMaxSeeds = 1000;
 
@@ -52,40 +67,13 @@ std::vector<Scheme> ListSchemes(const std::vector<Algorithm>& algorithms, const 
   return schemes;
 }
 
-void WriteJob(io::JsonWriter& json, const controller::Job& job, const JobOutcome& outcome) {
-  json.BeginObject().Key("job").String(job.id).Key("model").String(job.model);
-  json.Key("allreduce_seconds").Double(outcome.allreduce_seconds);
-  json.Key("mean_flow_completion_seconds").Double(outcome.mean_completion_seconds);
-  json.Key("mean_throughput_gbps").Double(outcome.mean_throughput_gbps);
-  json.Key("flows").Integer(outcome.flows);
-  json.Key("epoch_seconds").BeginArray();
-  for (const double seconds : outcome.epoch_seconds) json.Double(seconds);
-  json.EndArray().EndObject();
-}
-
 std::string FormatRuns(const Workload& workload, const Request& request,
                        const std::vector<SchemeRun>& runs) {
   io::JsonWriter json;
   json.BeginObject().Key("topology").String(request.topology);
   json.Key("failed_spines").Integer(request.failed_spines);
   json.Key("runs").BeginArray();
-  for (const SchemeRun& run : runs) {
-    json.BeginObject().Key("algorithm").String(AlgorithmName(run.scheme.algorithm));
-    json.Key("split").Integer(run.scheme.split);
-    json.Key("seed").Integer(static_cast<std::int64_t>(run.scheme.seed));
-    json.Key("max_link_load").Double(run.outcome.max_link_load);
-    json.Key("assignments").Integer(run.outcome.assignments);
-    json.Key("assigned_flows").Integer(run.outcome.assigned_flows);
-    json.Key("microseconds_per_assignment").Double(TypicalMicroseconds(run.assignment_seconds));
-    json.Key("simulated_seconds").Double(run.outcome.end_seconds);
-    json.Key("events").Integer(run.outcome.events);
-    json.Key("wall_seconds").Double(run.wall_seconds);
-    json.Key("jobs").BeginArray();
-    for (std::size_t j = 0; j < run.outcome.jobs.size(); ++j) {
-      WriteJob(json, workload.jobs()[j], run.outcome.jobs[j]);
-    }
-    json.EndArray().EndObject();
-  }
+  for (const SchemeRun& run : runs) WriteRun(json, run, workload.jobs(), RunDetail::kAll);
   json.EndArray().EndObject();
   return json.Text();
 }
@@ -102,8 +90,8 @@ io::JsonValue MakeRow(const std::vector<std::pair<std::string, std::string>>& ce
   return row;
 }
 
-io::JsonValue MakeJobRow(const std::string& scheme, const SchemeRun& run,
-                         const controller::Job& job, const JobOutcome& outcome) {
+io::JsonValue MakeJobRow(const std::string& scheme, const SchemeRun& run, const offline::Job& job,
+                         const JobOutcome& outcome) {
   return MakeRow({{"scheme", scheme},
                   {"split", fmt::format("{}", run.scheme.split)},
                   {"job", job.id},
@@ -172,15 +160,15 @@ int RunSimulate(const Request& request) {
   if (auto failed = FailLastSpines(*topology, request.failed_spines); !failed) {
     return io::Complain(failed.error());
   }
-  auto jobs = files::ReadJobs(request.jobs, *topology);
+  auto jobs = offline::ReadJobs(request.jobs, *topology);
   if (!jobs) return io::Complain(jobs.error());
   const auto workload = Workload::Build(*topology, std::move(*jobs));
   if (!workload) return io::Complain(workload.error());
 
   const Interrupt interrupt;
-  controller::SimulationOptions options;
+  offline::SimulationOptions options;
   options.is_cancelled = [&interrupt] { return interrupt.IsRequested(); };
-  if (request.live_flows == "unfinished") options.live_flows = controller::LiveFlows::kUnfinished;
+  if (request.live_flows == "unfinished") options.live_flows = offline::LiveFlows::kUnfinished;
   SchemeRunner runner(*topology, *workload, SolveWithCbc);
   const std::vector<Scheme> schemes = ListSchemes(*algorithms, request);
   std::vector<SchemeRun> runs;
@@ -222,6 +210,10 @@ void AddPaper(CLI::App& group, int& exit_code) {
     const Interrupt interrupt;
     const auto done = EvaluatePaper(*request, [&interrupt] { return interrupt.IsRequested(); });
     exit_code = done ? 0 : io::Complain(done.error());
+    if (!done) return;
+    // All that they show is written: to lack what draws is no failure.
+    const auto drawn = DrawFigures(request->output);
+    if (!drawn) fmt::print(stderr, "espalier: {}\n", drawn.error().message);
   });
 }
 

@@ -292,7 +292,7 @@ void AddCheck(CLI::App& group, int& exit_code) {
 int ImportFloodns(const std::string& file, const std::string& output) {
   const auto text = io::ReadFile(file);
   if (!text) return io::Complain(text.error());
-  return WriteTopology(files::ParseFloodnsTopology(*text, file), output);
+  return WriteTopology(offline::ParseFloodnsTopology(*text, file), output);
 }
 
 void AddImport(CLI::App& group, int& exit_code) {

@@ -8,7 +8,8 @@
 #include <string>
 #include <tuple>
 
-#include "collective/forest/planner.h"
+#include "collective/forest/planner/planner.h"
+#include "collective/forest/problem/build_problem.h"
 #include "collective/program/verifier/verifier.h"
 #include "common/fabric/accelerator_builders.h"
 #include "common/fabric/builders.h"

@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "collective/forest/problem.h"
+#include "collective/forest/model/problem.h"
 #include "common/fabric/topology.h"
 
 namespace espalier::forest {

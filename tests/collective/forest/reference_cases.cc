@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 
+#include "collective/forest/problem/build_problem.h"
 #include "common/base/check.h"
 #include "common/fabric/accelerator_builders.h"
 #include "common/fabric/builders.h"

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collective/forest/problem.h"
+#include "collective/forest/model/problem.h"
 #include "common/fabric/topology.h"
 
 namespace espalier::forest {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "collective/program/lower.h"
+#include "collective/program/passes/lower.h"
 
 namespace espalier::program {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "collective/program/builder.h"
-#include "collective/program/lower.h"
+#include "collective/program/passes/lower.h"
 
 namespace espalier::program {
 namespace {

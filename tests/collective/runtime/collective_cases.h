@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "collective/runtime/communicator.h"
+#include "collective/runtime/group/communicator.h"
 #include "common/base/result.h"
 
 namespace espalier::runtime {

@@ -10,7 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "collective/runtime/communicator.h"
+#include "collective/runtime/group/communicator.h"
+#include "collective/transport/stores/file_store.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier::runtime {

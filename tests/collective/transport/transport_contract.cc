@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <latch>
 #include <random>
 
 namespace espalier::transport {
@@ -135,12 +136,14 @@ TEST_P(TransportContract, TimesOutWhereNothingComes) {
 }
 
 TEST_P(TransportContract, TellsEveryRankWhyOneGaveUp) {
-  RunRanks(3, [](Transport& transport) {
+  std::latch all_connected(3);
+  RunRanks(3, [&](Transport& transport) {
     std::vector<Endpoint> endpoints;
     for (int peer = 0; peer < 3; ++peer) {
       if (peer != transport.rank()) endpoints.push_back({peer, 0});
     }
     ExpectDone(transport.Connect(endpoints, InAWhile()));
+    all_connected.arrive_and_wait();
     if (transport.rank() == 1) {
       transport.Abort({ErrorCode::kUnavailable, "rank 1 ran out of patience"});
       return;

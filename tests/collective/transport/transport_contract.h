@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "collective/transport/store.h"
-#include "collective/transport/transport.h"
+#include "collective/transport/base/transport.h"
+#include "collective/transport/stores/file_store.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier::transport {

@@ -90,7 +90,7 @@ double FractionalBound(Fabric& fabric, const Commodities& flows) {
     fmt::format_to(std::back_inserter(program), " l{}:{} - {:.12g} t <= 0\n", link, sum,
                    static_cast<double>(RateOf(fabric, link)) / unit);
   }
-  const auto solution = cli::SolveWithCbc(program + "End\n");
+  const auto solution = offline::SolveWithCbc(program + "End\n");
   ESPALIER_CHECK(solution.has_value(), "{}", solution.error().message);
   return ObjectiveOf(*solution);
 }

@@ -82,8 +82,8 @@ TEST(Optimality, BoundHoldsOnFabricsOfUnequalRatesAndOfThreeTiers) {
     ExpectValid(fabric, flows, result);
     const double fraction = FractionalBound(fabric, flows);
     EXPECT_GE(result.max_load.Value(), fraction - 1e-6);
-    const IlpProgram program(fabric.view, flows);
-    const auto solution = cli::SolveWithCbc(program.text());
+    const offline::IlpProgram program(fabric.view, flows);
+    const auto solution = offline::SolveWithCbc(program.text());
     ASSERT_TRUE(solution.has_value());
     const auto best = program.ReadSolution(*solution);
     ASSERT_TRUE(best.has_value()) << best.error().message;

@@ -100,7 +100,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for name, words in commands(folder):
             done = subprocess.run([espalier, *words], capture_output=True, stdin=subprocess.DEVNULL)
-            text = done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
+            # What goes well may tell of its progress on standard error, where it takes long.
+            text = done.stdout.decode(errors="replace")
+            if done.returncode != 0:
+                text += done.stderr.decode(errors="replace")
             if name.endswith(".json"):
                 pathlib.Path(folder, name).write_bytes(done.stdout)
             text = without_times(text.replace(folder, "."))

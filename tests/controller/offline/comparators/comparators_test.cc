@@ -14,8 +14,17 @@
 #include "controller/offline/evaluation/solver.h"
 #include "tests/controller/routing/load_oracle.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 namespace {
+
+using controller::Assignment;
+using controller::BruteForce;
+using controller::Commodities;
+using controller::Fabric;
+using controller::kMaxWays;
+using controller::Load;
+using controller::PaperOrder;
+using controller::RandomFlows;
 
 // Small leaf-spine fabrics; every third has links of unequal rates, every second some that fail.
 std::unique_ptr<Fabric> SmallFabric(std::mt19937& random, int round) {
@@ -34,7 +43,7 @@ Assignment SolveIlp(Fabric& fabric, const Commodities& flows) {
   const IlpProgram program(fabric.view, flows);
   std::string solution;
   if (!program.text().empty()) {
-    const auto solved = cli::SolveWithCbc(program.text());
+    const auto solved = SolveWithCbc(program.text());
     EXPECT_TRUE(solved.has_value()) << solved.error().message;
     solution = solved.value_or("");
   }
@@ -161,4 +170,4 @@ TEST(PaperOrder, TakesBigGroupsFirstThenByLeaves) {
 }
 
 }  // namespace
-}  // namespace espalier::controller
+}  // namespace espalier::offline

@@ -11,10 +11,9 @@
 #include "common/files/json.h"
 #include "tests/temporary_folder.h"
 
-namespace espalier::files {
+namespace espalier::offline {
 namespace {
 
-using controller::Job;
 using fabric::Topology;
 using testing::StartsWith;
 
@@ -23,7 +22,7 @@ Topology MakeFabric() {
   return *Topology::Build(*fabric::BuildLeafSpine({.spines = 2, .leaves = 3, .hosts_per_leaf = 2}));
 }
 
-std::string RingOf(const Topology& topology, const controller::Ring& ring) {
+std::string RingOf(const Topology& topology, const Ring& ring) {
   std::string text;
   for (const auto& flow : ring.flows) {
     text += topology.node(flow.source).id + ">" + topology.node(flow.destination).id + " ";
@@ -84,6 +83,43 @@ TEST(FloodnsJob, NamesThePlaceOfEveryError) {
     EXPECT_EQ(job.error().code, ErrorCode::kInvalidArgument);
     EXPECT_THAT(job.error().message, StartsWith(std::string("j.txt:") + expected));
   }
+}
+
+TEST(FloodnsJob, TakesValuesUpToTheirLimits) {
+  const Topology topology = MakeFabric();
+  const auto parse = [&](const std::string& start, const std::string& size,
+                         const std::string& stage) {
+    const std::string end = " " + start + " " + size + " 0 " + stage + "\n";
+    return ParseFloodnsJob("5 7 0 1" + end + "7 5 1 0" + end, "job", topology);
+  };
+  const auto job = parse("9007199254740992", "1125899906842624", "2147483647");
+  ASSERT_TRUE(job.has_value()) << job.error().message;
+  EXPECT_EQ(job->id, "job");
+  EXPECT_EQ(job->model, "");
+  EXPECT_EQ(job->start_ns, std::int64_t{1} << 53);
+  EXPECT_EQ(job->rings.at(0).round_bytes, kMaxFlowBytes);
+  EXPECT_FALSE(parse("9007199254740993", "1", "0").has_value());
+  EXPECT_FALSE(parse("0", "1125899906842625", "0").has_value());
+  EXPECT_FALSE(parse("0", "1", "2147483648").has_value());
+}
+
+TEST(JobFile, TakesValuesUpToTheirLimits) {
+  const Topology topology = MakeFabric();
+  const auto parse = [&](const std::string& start, const std::string& epochs,
+                         const std::string& bytes) {
+    return ParseJobs(R"({"jobs": [{"id": "A", "start_seconds": )" + start + R"(, "epochs": )" +
+                         epochs + R"(, "rings": [{"hosts": ["h0", "h2"], "bytes": )" + bytes +
+                         "}]}]}",
+                     "j.json", topology);
+  };
+  const auto jobs = parse("8000000.999999999", "1000000", "1125899906842624");
+  ASSERT_TRUE(jobs.has_value()) << jobs.error().message;
+  EXPECT_EQ(jobs->at(0).start_ns, 8'000'000'999'999'999);
+  EXPECT_EQ(jobs->at(0).epochs, 1'000'000);
+  EXPECT_EQ(jobs->at(0).rings.at(0).round_bytes, kMaxFlowBytes / 2);
+  EXPECT_FALSE(parse("8000001", "1", "1").has_value());
+  EXPECT_FALSE(parse("0", "1000001", "1").has_value());
+  EXPECT_FALSE(parse("0", "1", "1125899906842625").has_value());
 }
 
 TEST(JobFile, ReadsJobsWithExactTimes) {
@@ -167,4 +203,4 @@ TEST(JobFile, ReadsAFolderByName) {
 }
 
 }  // namespace
-}  // namespace espalier::files
+}  // namespace espalier::offline

@@ -8,7 +8,7 @@
 
 #include "common/fabric/builders.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 namespace {
 
 // 8 leaves with 8 hosts each; jobs of 16 hosts of their own in rings of 4.
@@ -118,4 +118,4 @@ TEST_F(ReplayTest, RefusesTooFewIterationsAndEndsWhereCancelled) {
 }
 
 }  // namespace
-}  // namespace espalier::controller
+}  // namespace espalier::offline

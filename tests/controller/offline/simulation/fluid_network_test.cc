@@ -8,7 +8,7 @@
 
 #include "common/graph/max_min.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 namespace {
 
 using Transfer = FluidNetwork::Transfer;
@@ -148,4 +148,4 @@ TEST(FluidNetwork, CarriesEveryBitOnce) {
 }
 
 }  // namespace
-}  // namespace espalier::controller
+}  // namespace espalier::offline

@@ -9,8 +9,14 @@
 #include "controller/offline/simulation/simulator.h"
 #include "controller/routing/assigner.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 namespace {
+
+using controller::Assigner;
+using controller::Assignment;
+using controller::Commodity;
+using controller::FabricView;
+using controller::PaperOrder;
 
 using fabric::Topology;
 
@@ -46,7 +52,7 @@ SimulationOutcome Replay(int jobs, int ring_size, int failed_spines, By by,
   const Topology topology = MakePaperFabric(failed_spines);
   const std::string folder =
       fmt::format("{}/concurrent_jobs_{}/ring_size_{}", ESPALIER_FLOODNS_DATA, jobs, ring_size);
-  auto read = files::ReadJobs(folder, topology);
+  auto read = ReadJobs(folder, topology);
   EXPECT_TRUE(read.has_value()) << read.error().message;
   const auto workload = Workload::Build(topology, std::move(*read));
   EXPECT_TRUE(workload.has_value()) << workload.error().message;
@@ -131,4 +137,4 @@ TEST(Replay, SplittingWinsBackWhatALostSpineTakes) {
 }
 
 }  // namespace
-}  // namespace espalier::controller
+}  // namespace espalier::offline

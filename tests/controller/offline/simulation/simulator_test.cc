@@ -7,8 +7,13 @@
 #include "controller/offline/simulation/assignment_router.h"
 #include "controller/routing/assigner.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 namespace {
+
+using controller::Assigner;
+using controller::Assignment;
+using controller::Commodity;
+using controller::FabricView;
 
 using fabric::NodeId;
 using fabric::Topology;
@@ -220,4 +225,4 @@ TEST(Simulator, StopsAtItsLimitAndWhenCancelled) {
 }
 
 }  // namespace
-}  // namespace espalier::controller
+}  // namespace espalier::offline

@@ -34,7 +34,7 @@ class ForestCommands : public testing::Test {
   Outcome Run(const std::string& arguments) const {
     CLI::App app;
     Outcome outcome;
-    AddForestCommands(app, outcome.code, cli::SolveWithCbc);
+    AddForestCommands(app, outcome.code, offline::SolveWithCbc);
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
     try {

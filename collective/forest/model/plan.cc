@@ -1,0 +1,67 @@
+#include "collective/forest/model/plan.h"
+
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace espalier::forest {
+namespace {
+
+constexpr std::array<std::pair<Collective, std::string_view>, 5> kNames = {
+    {{Collective::kAllgather, "allgather"},
+     {Collective::kReduceScatter, "reduce-scatter"},
+     {Collective::kAllreduce, "allreduce"},
+     {Collective::kBroadcast, "broadcast"},
+     {Collective::kReduce, "reduce"}}};
+
+}  // namespace
+
+std::string_view CollectiveName(Collective collective) {
+  for (const auto& [value, name] : kNames) {
+    if (value == collective) return name;
+  }
+  return "";
+}
+
+std::optional<Collective> FindCollective(std::string_view name) {
+  for (const auto& [value, known] : kNames) {
+    if (known == name) return value;
+  }
+  return std::nullopt;
+}
+
+bool GoesUp(Collective collective) {
+  return collective == Collective::kReduceScatter || collective == Collective::kReduce ||
+         collective == Collective::kAllreduce;
+}
+
+bool GoesDown(Collective collective) {
+  return !GoesUp(collective) || collective == Collective::kAllreduce;
+}
+
+bool HasRoot(Collective collective) {
+  return collective == Collective::kBroadcast || collective == Collective::kReduce;
+}
+
+std::int64_t Plan::TotalWeight() const {
+  return std::accumulate(weights.begin(), weights.end(), std::int64_t{0});
+}
+
+Rational Plan::AlgorithmGbps(const Rational& of_inverse_rate) const {
+  const Rational data(TotalWeight(), collective == Collective::kAllreduce ? 2 : 1);
+  const std::optional<Rational> rate = Rational::Quotient(data, of_inverse_rate);
+  ESPALIER_CHECK(rate.has_value(), "weight={} inverse_rate={}", TotalWeight(),
+                 of_inverse_rate.ToString());
+  return *rate;
+}
+
+Rational Plan::FractionOfBound() const {
+  const std::optional<Rational> fraction = Rational::Quotient(bound_inverse_rate, inverse_rate);
+  ESPALIER_CHECK(fraction.has_value(), "bound={} attained={}", bound_inverse_rate.ToString(),
+                 inverse_rate.ToString());
+  return *fraction;
+}
+
+}  // namespace espalier::forest

@@ -1,0 +1,307 @@
+#include "collective/forest/planner/planner.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "collective/forest/bound/optimality.h"
+#include "collective/forest/ecmp/ecmp_forest.h"
+#include "collective/forest/general/shallow_forest.h"
+#include "collective/forest/structures/hierarchical.h"
+#include "collective/forest/structures/label_trees.h"
+#include "collective/forest/structures/star_forest.h"
+#include "common/base/check.h"
+
+namespace espalier::forest {
+namespace {
+
+using fabric::NodeId;
+using fabric::Topology;
+
+// The most trees a unit of weight that are of use, by the edges of them all.
+constexpr std::int64_t kMostEcmpEdges = 16'384;
+constexpr std::int64_t kMostEcmpTrees = 8;
+
+std::int64_t CountEcmpTrees(const Problem& problem, const PlanOptions& options) {
+  if (options.trees_per_weight != 0) return options.trees_per_weight;
+  const std::int64_t most =
+      options.max_trees_per_weight != 0 ? options.max_trees_per_weight : kMostEcmpTrees;
+  const std::int64_t edges = problem.TotalWeight() * (problem.rank_count - 1);
+  return std::clamp<std::int64_t>(kMostEcmpEdges / edges, 1, most);
+}
+
+Result<ProblemOptions> MakeProblemOptions(const Topology& topology, const PlanOptions& options) {
+  if (options.ecmp_only && options.previous) {
+    return Fail(ErrorCode::kInvalidArgument, "a forest for ECMP keeps no earlier trees");
+  }
+  if (options.trees_per_weight != 0 && options.max_trees_per_weight != 0) {
+    return Fail(ErrorCode::kInvalidArgument, "the number of trees is either fixed or limited");
+  }
+  ProblemOptions made = options.problem;
+  if (!HasRoot(options.collective)) {
+    if (!options.root) return made;
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} has no root", CollectiveName(options.collective)));
+  }
+  if (!options.root || !made.weights.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{} needs a root and takes no weights",
+                                                         CollectiveName(options.collective)));
+  }
+  if (made.ranks.empty()) {
+    for (std::size_t i = 0; i < topology.nodes().size(); ++i) {
+      if (topology.nodes()[i].kind != fabric::NodeKind::kCompute) continue;
+      made.ranks.emplace_back(static_cast<std::int32_t>(i));
+    }
+  }
+  bool found = false;
+  for (const NodeId rank : made.ranks) {
+    found = found || rank == *options.root;
+    made.weights.push_back(rank == *options.root ? 1 : 0);
+  }
+  if (found) return made;
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("the root {} is no rank", topology.node(*options.root).id));
+}
+
+// For each of the problems, which have the same optimality; all of the same k.
+Result<std::vector<TreeCount>> ChooseTreeCounts(std::span<const Problem> problems,
+                                                const Optimality& optimality,
+                                                const PlanOptions& options,
+                                                const Control& control) {
+  if (options.max_trees_per_weight != 0) {
+    return CountTreesAtMost(problems, optimality, options.max_trees_per_weight, control);
+  }
+  std::vector<TreeCount> counts;
+  for (const Problem& problem : problems) {
+    auto count = options.trees_per_weight == 0
+                     ? CountTrees(problem, optimality)
+                     : CountTreesFixed(problem, optimality, options.trees_per_weight, control);
+    if (!count) return Propagate(count);
+    counts.push_back(std::move(*count));
+  }
+  return counts;
+}
+
+Result<Forest> BuildForest(const Problem& problem, const TreeCount& count,
+                           const PlanOptions& options, const Control& control) {
+  if (options.use_structure) {
+    auto labels = BuildLabelTrees(problem, count, control);
+    if (!labels) return Propagate(labels);
+    if (labels->has_value()) return std::move(**labels);
+    if (auto star = BuildStar(problem, count)) return std::move(*star);
+    auto boxes = BuildHierarchical(problem, count, options.height_steps, control);
+    if (!boxes) return Propagate(boxes);
+    if (boxes->has_value()) return std::move(**boxes);
+  }
+  return BuildShallowForest(problem, count, options.height_steps, control);
+}
+
+Phase MakePhase(const Problem& problem, std::size_t forest, bool reversed) {
+  Phase phase;
+  phase.forest = forest;
+  phase.reversed = reversed;
+  phase.channels.reserve(problem.arcs.size());
+  for (const Arc& arc : problem.arcs) {
+    const NodeId tail = problem.topology_node[static_cast<std::size_t>(arc.tail)];
+    const NodeId head = problem.topology_node[static_cast<std::size_t>(arc.head)];
+    phase.channels.push_back(reversed ? Channel{head, tail} : Channel{tail, head});
+  }
+  return phase;
+}
+
+class Planner {
+ public:
+  Planner(const Topology& topology, const PlanOptions& options, const Control& control)
+      : topology_(topology), options_(options), control_(control) {}
+
+  Result<MadePlan> Run() {
+    auto problem_options = MakeProblemOptions(topology_, options_);
+    if (!problem_options) return Propagate(problem_options);
+    if (options_.ecmp_only) problem_options->balanced = false;  // it asks for no theorem
+    auto problem = BuildProblem(topology_, *problem_options);
+    if (!problem) return Propagate(problem);
+    if (auto fits = CheckMemory(*problem); !fits) return Propagate(fits);
+
+    MadePlan made;
+    Plan& plan = made.plan;
+    plan.collective = options_.collective;
+    plan.on_share = !problem_options->available.empty();
+    plan.weights = problem->weight;
+    plan.ranks.assign(problem->topology_node.begin(),
+                      problem->topology_node.begin() + problem->rank_count);
+    if (auto done = AddBound(*problem, *problem_options, plan); !done) return Propagate(done);
+    if (auto done = AddForests(*problem, plan); !done) return Propagate(done);
+
+    control_.Report("verify", 0);
+    auto findings = VerifyPlan(topology_, plan, problem_options->available, control_.threads);
+    if (!findings) {
+      return Fail(ErrorCode::kInternal,
+                  fmt::format("the forest made is not sound, please report this: {}",
+                              findings.error().message));
+    }
+    made.findings = std::move(*findings);
+    made.reuse = reuse_;
+    for (const Forest& forest : plan.forests) {
+      for (const TreeClass& tree : forest.classes) made.reuse.all += tree.count;
+    }
+    return made;
+  }
+
+ private:
+  Result<void> CheckMemory(const Problem& problem) const {
+    const std::int64_t bytes = EstimatePlanBytes(problem);
+    if (bytes <= options_.memory_limit_bytes) return {};
+    return Fail(ErrorCode::kResourceExhausted,
+                fmt::format("a forest over {} ranks needs about {} MiB of memory, and {} MiB are "
+                            "there (take fewer ranks, or a larger machine)",
+                            problem.rank_count, bytes >> 20, options_.memory_limit_bytes >> 20));
+  }
+
+  // The bound of the links as they are. Where all nodes are balanced the problem's own says the
+  // same for both directions: as much enters any set of nodes as leaves it.
+  Result<void> AddBound(const Problem& problem, const ProblemOptions& made, Plan& plan) {
+    control_.Report("bound", 0);
+    auto optimality = ComputeOptimality(problem, control_);
+    if (!optimality) return Propagate(optimality);
+    optimality_ = std::move(*optimality);
+    if (!plan.on_share && !options_.ecmp_only) return RaiseBound(problem, optimality_, plan);
+    ProblemOptions as_they_are = made;
+    as_they_are.balanced = false;
+    const auto whole = BuildProblem(topology_, as_they_are);
+    if (!whole) return tl::unexpected<Error>(whole.error());
+    for (const bool up : {true, false}) {
+      if (up ? !GoesUp(options_.collective) : !GoesDown(options_.collective)) continue;
+      const Problem turned = up ? Transpose(*whole) : *whole;
+      const auto bound = ComputeOptimality(turned, control_);
+      if (!bound) return tl::unexpected<Error>(bound.error());
+      if (auto done = RaiseBound(turned, *bound, plan); !done) return done;
+    }
+    return {};
+  }
+
+  static Result<void> RaiseBound(const Problem& problem, const Optimality& optimality, Plan& plan) {
+    const auto bound = problem.PerGbps(optimality.inverse_rate);
+    if (!bound) return Overflow();
+    if (*bound <= plan.bound_inverse_rate) return {};
+    plan.bound_inverse_rate = *bound;
+    plan.cut.clear();
+    for (const std::int32_t node : optimality.cut) {
+      plan.cut.push_back(problem.topology_node[static_cast<std::size_t>(node)]);
+    }
+    return {};
+  }
+
+  // All forests of a plan have the same number of trees, so all keep earlier trees or none does.
+  Result<void> AddForests(const Problem& problem, Plan& plan) {
+    if (!options_.previous) return AddPhases(problem, plan);
+    keeps_trees_ = true;
+    if (auto done = AddPhases(problem, plan); !done) return done;
+    if (keeps_trees_ || reuse_.kept == 0) return {};
+    plan.forests.clear();
+    plan.phases.clear();
+    reuse_ = {};
+    return AddPhases(problem, plan);
+  }
+
+  Result<void> AddPhases(const Problem& problem, Plan& plan) {
+    // In-trees are out-trees on the links turned round.
+    std::vector<Problem> problems;
+    if (GoesUp(options_.collective)) problems.push_back(Transpose(problem));
+    const bool is_same_twice =
+        !problems.empty() && GoesDown(options_.collective) && problems.front().arcs == problem.arcs;
+    if (GoesDown(options_.collective) && !is_same_twice) problems.push_back(problem);
+
+    std::vector<TreeCount> counts(problems.size());  // for ECMP: it has its own
+    if (!options_.ecmp_only) {
+      auto chosen = ChooseTreeCounts(problems, optimality_, options_, control_);
+      if (!chosen) return Propagate(chosen);
+      counts = std::move(*chosen);
+    }
+    bool reversed = GoesUp(options_.collective);
+    for (std::size_t p = 0; p < problems.size(); ++p, reversed = false) {
+      if (auto done = AddForest(problems[p], counts[p], reversed, plan); !done) return done;
+    }
+    if (is_same_twice) plan.phases.push_back(MakePhase(problem, 0, false));
+    return {};
+  }
+
+  Result<Forest> BuildAny(const Problem& problem, const TreeCount& count, bool reversed) {
+    if (!options_.ecmp_only) return KeepOrBuild(problem, count, reversed);
+    const EcmpForestOptions options{.trees_per_weight = CountEcmpTrees(problem, options_),
+                                    .reversed = reversed};
+    return BuildEcmpForest(topology_, problem, options, control_);
+  }
+
+  Result<void> AddForest(const Problem& problem, const TreeCount& count, bool reversed,
+                         Plan& plan) {
+    auto forest = BuildAny(problem, count, reversed);
+    if (!forest) return Propagate(forest);
+    // All trees of a plan have one rate: that of its slowest forest.
+    if (!plan.forests.empty()) {
+      Forest& before = plan.forests.front();
+      Forest& slower = forest->scale < before.scale ? before : *forest;
+      before.scale = forest->scale = Rational(slower.scale);
+      before.inverse_rate = forest->inverse_rate = Rational(slower.inverse_rate);
+    }
+    if (!options_.ecmp_only && forest->inverse_rate < optimality_.inverse_rate) {
+      return Fail(ErrorCode::kInternal, "a forest is faster than the bound");
+    }
+    const auto inverse_rate = problem.PerGbps(forest->inverse_rate);
+    const auto tree_rate = Rational::Quotient(Rational(1, 1), forest->scale);
+    const auto tree_gbps = tree_rate ? problem.Gbps(*tree_rate) : std::nullopt;
+    if (!inverse_rate || !tree_gbps) return Overflow();
+    plan.inverse_rate = *inverse_rate;
+    plan.tree_gbps = *tree_gbps;
+    plan.trees_per_weight = forest->trees_per_weight;
+    plan.phases.push_back(MakePhase(problem, plan.forests.size(), reversed));
+    plan.forests.push_back(std::move(*forest));
+    return {};
+  }
+
+  // Of earlier trees, while that works out; keeps_trees_ says if it did.
+  Result<Forest> KeepOrBuild(const Problem& problem, const TreeCount& count, bool reversed) {
+    if (keeps_trees_) {
+      const bool two_forests =
+          options_.collective == Collective::kAllreduce && Transpose(problem).arcs != problem.arcs;
+      const ReuseOptions options{
+          .reversed = reversed,
+          .any_tree_count = options_.trees_per_weight == 0 && options_.max_trees_per_weight == 0,
+          .previous_tree_count = !two_forests,
+          .use_structure = options_.use_structure,
+          .height_steps = options_.height_steps};
+      auto reused =
+          ReuseTrees(topology_, problem, count, *options_.previous, options, control_, reuse_);
+      if (!reused) return Propagate(reused);
+      if (reused->has_value()) return std::move(**reused);
+      keeps_trees_ = false;
+    }
+    return BuildForest(problem, count, options_, control_);
+  }
+
+  static tl::unexpected<Error> Overflow() {
+    return Fail(ErrorCode::kResourceExhausted,
+                "the exact rates are past 127 bits (give bandwidths with fewer digits)");
+  }
+
+  const Topology& topology_;
+  const PlanOptions& options_;
+  const Control& control_;
+  Optimality optimality_;  // of the balanced problem
+  bool keeps_trees_ = false;
+  Reuse reuse_;
+};
+
+}  // namespace
+
+Result<MadePlan> MakePlan(const Topology& topology, const PlanOptions& options,
+                          const Control& control) {
+  return Planner(topology, options, control).Run();
+}
+
+std::int64_t EstimatePlanBytes(const Problem& problem) {
+  // About 4 classes a root at 2 bytes a parent, held twice where trees are made lower; routes.
+  const std::int64_t ranks = problem.rank_count;
+  return 16 * ranks * ranks + 512 * static_cast<std::int64_t>(problem.arcs.size());
+}
+
+}  // namespace espalier::forest

@@ -1,0 +1,330 @@
+#include "collective/runtime/group/communicator.h"
+
+#include <fmt/format.h>
+#include <time.h>
+
+#include <algorithm>
+#include <limits>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#include "collective/runtime/calls/operands.h"
+#include "collective/runtime/choice/cost_table.h"
+#include "collective/runtime/program/program_collectives.h"
+#include "collective/runtime/shared/shared_collectives.h"
+#include "collective/transport/shm/shared_group.h"
+#include "collective/transport/tcp/tcp_transport.h"
+#include "collective/transport/verbs/verbs_transport.h"
+
+namespace espalier::runtime {
+namespace {
+
+using program::CollectiveKind;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+tl::unexpected<Error> Refuse(std::string message) {
+  return Fail(ErrorCode::kInvalidArgument, std::move(message));
+}
+
+Operands Between(const void* input, void* output, std::size_t count, reduce::DataType type,
+                 reduce::ReduceOp op = reduce::ReduceOp::kSum) {
+  return {.input = static_cast<const std::byte*>(input),
+          .output = static_cast<std::byte*>(output),
+          .elements = count,
+          .type = type,
+          .op = op};
+}
+
+bool IsAlgorithm(Medium medium, const std::string& name, int ranks) {
+  if (medium == Medium::kShared) return FindSharedWay(name).has_value();
+  for (int kind = 0; kind <= static_cast<int>(CollectiveKind::kBarrier); ++kind) {
+    const auto candidates = CandidatesOf(static_cast<CollectiveKind>(kind), ranks);
+    if (std::find(candidates.begin(), candidates.end(), name) != candidates.end()) return true;
+  }
+  return false;
+}
+
+Result<std::unique_ptr<transport::Transport>> JoinTransport(transport::Store& store,
+                                                            const std::string& name, int rank,
+                                                            int size,
+                                                            const CommunicatorOptions& options) {
+  if (options.medium == Medium::kVerbs) {
+    return transport::JoinVerbs(store, name, rank, size,
+                                {.address = options.address, .members = options.members});
+  }
+  return transport::JoinTcp(
+      store, name, rank, size,
+      {.address = options.address, .members = options.members, .memory = options.memory});
+}
+
+Result<std::unique_ptr<Backend>> MakeBackend(transport::Store& store, const std::string& name,
+                                             int rank, int size,
+                                             const CommunicatorOptions& options) {
+  const auto deadline = steady_clock::now() + options.timeout;
+  if (options.medium == Medium::kShared) {
+    auto group = transport::SharedGroup::Join(store, name, rank, size,
+                                              SharedCollectives::MemoryOf(size), deadline);
+    if (!group) return Propagate(group);
+    auto costs =
+        AgreeOnCosts(store, name, rank, size, options.medium, options.costs_file, deadline);
+    if (!costs) return Propagate(costs);
+    return std::make_unique<SharedCollectives>(std::move(*group), *costs,
+                                               FindSharedWay(options.algorithm));
+  }
+  auto transport = JoinTransport(store, name, rank, size, options);
+  if (!transport) return Propagate(transport);
+  auto costs = AgreeOnCosts(store, name, rank, size, options.medium, options.costs_file, deadline);
+  if (!costs) return Propagate(costs);
+  return std::make_unique<ProgramCollectives>(std::move(*transport), options.connections, *costs,
+                                              options.algorithm, options.memory);
+}
+
+// A call that needs more memory than there is fails; the process goes on.
+template <typename Work>
+Result<void> WithinMemory(int rank, const Work& work) {
+  const auto fail = [rank] {
+    return Fail(
+        ErrorCode::kResourceExhausted,
+        fmt::format("rank {} has not enough memory for the call (make smaller calls, or give "
+                    "the process that makes them more memory)",
+                    rank));
+  };
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return fail();
+  } catch (const std::length_error&) {
+    return fail();
+  }
+}
+
+// A rank that does not get into its group leaves the reason in the store, as others then find it
+// gone; what it finds there may be its own reason.
+Error TellWhy(transport::Store& store, const std::string& name, int rank, Error error) {
+  constexpr milliseconds kPatience{50};
+  const std::string key = name + "/failed";
+  const auto before = store.Get(key, steady_clock::now() + kPatience);
+  if (before) {
+    error.message += fmt::format("; before that {}", *before);
+  } else {
+    // As well as it can.
+    static_cast<void>(store.Set(key, fmt::format("rank {}: {}", rank, error.message)));
+  }
+  return error;
+}
+
+}  // namespace
+
+Communicator::Communicator(transport::Store& store, std::string name,
+                           std::unique_ptr<Backend> backend, int rank, int size,
+                           const CommunicatorOptions& options)
+    : store_(store),
+      name_(std::move(name)),
+      backend_(std::move(backend)),
+      rank_(rank),
+      size_(size),
+      options_(options) {}
+
+Result<std::unique_ptr<Communicator>> Communicator::Join(transport::Store& store,
+                                                         const std::string& name, int rank,
+                                                         int size,
+                                                         const CommunicatorOptions& options) {
+  if (options.timeout <= milliseconds(0)) return Refuse("a timeout of nothing");
+  if (options.connections < 1) return Refuse("a group needs at least one connection to each peer");
+  if (!options.algorithm.empty() && !IsAlgorithm(options.medium, options.algorithm, size)) {
+    return Refuse(fmt::format("\"{}\" is nothing to choose over {}", options.algorithm,
+                              MediumName(options.medium)));
+  }
+  auto backend = MakeBackend(store, name, rank, size, options);
+  if (!backend) return tl::unexpected(TellWhy(store, name, rank, std::move(backend.error())));
+  std::unique_ptr<Communicator> made(
+      new Communicator(store, name, std::move(*backend), rank, size, options));
+  // All have come, or an error says who has not.
+  auto met = made->Barrier();
+  if (!met) return tl::unexpected(TellWhy(store, name, rank, std::move(met.error())));
+  return made;
+}
+
+Result<void> Communicator::Call(CollectiveKind kind, const Operands& operands, int root) {
+  if (failure_) return tl::unexpected(*failure_);
+  if (is_interrupted_) return tl::unexpected(GiveUp({}));
+  auto checked = CheckOperands(kind, operands, root, rank_, size_);
+  if (!checked) return checked;
+  const CallSignature call = {
+      .sequence = calls_,
+      .kind = kind,
+      .type = operands.type,
+      .op = operands.op,
+      .root = root,
+      .count = operands.elements,
+      .bounds = operands.HasUnequalParts() ? FingerprintOfBounds(operands.bounds) : 0};
+  PlannedProgram* const plan = operands.HasUnequalParts() ? nullptr : FindPlan(call);
+  const bool needs_plan = kind == CollectiveKind::kCustom || kind == CollectiveKind::kAllToNext;
+  if (needs_plan && plan == nullptr) {
+    return Refuse(fmt::format("no plan for a {} of that size", program::CollectiveKindName(kind)));
+  }
+  ++calls_;
+  const transport::Patience patience = OfOneCall();
+  auto done = WithinMemory(rank_, [&] {
+    return plan != nullptr ? plan->Run(operands, call, patience)
+                           : backend_->Run(operands, call, patience);
+  });
+  if (!done) return tl::unexpected(GiveUp(std::move(done.error())));
+  return done;
+}
+
+// By a clock that is some milliseconds late, and read in no time.
+transport::Patience Communicator::OfOneCall() const {
+  timespec now = {};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  const std::chrono::nanoseconds since_boot =
+      std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+  return {steady_clock::time_point(since_boot) + options_.timeout, &is_interrupted_};
+}
+
+Result<void> Communicator::CheckWait() {
+  if (is_interrupted_) return Fail(ErrorCode::kUnavailable, "interrupted");
+  return backend_->Check();
+}
+
+void Communicator::Interrupt(const Error& cause) {
+  const std::lock_guard lock(interruption_mutex_);
+  if (!interruption_) interruption_ = cause;
+  is_interrupted_ = true;
+}
+
+// Ranks that are in another call hear of it too.
+// An interruption is the cause of all that fails after it.
+Error Communicator::GiveUp(Error error) {
+  if (is_interrupted_) {
+    const std::lock_guard lock(interruption_mutex_);
+    error = *interruption_;
+  }
+  failure_ = error;
+  backend_->Abort(error);
+  return error;
+}
+
+PlannedProgram* Communicator::FindPlan(const CallSignature& call) const {
+  const Shares shares = SharesOf(call.kind, size_);
+  const std::size_t bytes =
+      call.count * reduce::SizeOf(call.type) * std::max(shares.input, shares.output);
+  const auto found = std::find_if(plans_.begin(), plans_.end(),
+                                  [&](const auto& plan) { return plan->Serves(call, bytes); });
+  return found == plans_.end() ? nullptr : found->get();
+}
+
+Result<void> Communicator::Use(Plan plan) {
+  if (failure_) return tl::unexpected(*failure_);
+  auto checked = CheckPlan(std::move(plan), size_, options_.verification_budget);
+  if (!checked) return Propagate(checked);
+  auto prepared = WithinMemory(rank_, [&] { return Prepare(std::move(*checked)); });
+  // The ranks that wait for this one's connections learn it when they next ask.
+  if (prepared) prepared = Barrier();
+  if (!prepared && !failure_) return tl::unexpected(GiveUp(std::move(prepared.error())));
+  return prepared;
+}
+
+Result<void> Communicator::Prepare(Plan plan) {
+  // The one before has done its last call; its ports may be wanted again.
+  const CollectiveKind kind = plan.program->collective.kind;
+  plans_.erase(
+      std::remove_if(plans_.begin(), plans_.end(),
+                     [&](const auto& old) { return old->plan().program->collective.kind == kind; }),
+      plans_.end());
+  if (options_.medium == Medium::kTcp && plan_listener_ == nullptr) {
+    auto listener = transport::ListenOn(options_.address, options_.plan_port);
+    if (!listener) return Propagate(listener);
+    plan_listener_ = std::move(*listener);
+  }
+  auto prepared = PlannedProgram::Prepare(std::move(plan),
+                                          {.store = store_,
+                                           .group = fmt::format("{}/use.{}", name_, uses_++),
+                                           .rank = rank_,
+                                           .size = size_,
+                                           .medium = options_.medium,
+                                           .address = options_.address,
+                                           .members = options_.members,
+                                           .listener = plan_listener_,
+                                           .memory = options_.memory,
+                                           .check = [this] { return CheckWait(); }},
+                                          steady_clock::now() + options_.timeout);
+  if (!prepared) return Propagate(prepared);
+  plans_.push_back(std::move(*prepared));
+  return {};
+}
+
+std::uint64_t Communicator::GenerationOf(CollectiveKind kind) const {
+  for (const auto& plan : plans_) {
+    if (plan->plan().program->collective.kind == kind) return plan->plan().generation;
+  }
+  return 0;
+}
+
+Result<void> Communicator::Run(CollectiveKind kind, const void* input, void* output,
+                               std::size_t count, reduce::DataType type, reduce::ReduceOp op,
+                               int root) {
+  void* const own_output = kind == CollectiveKind::kReduce && rank_ != root ? nullptr : output;
+  return Call(kind, Between(input, own_output, count, type, op), root);
+}
+
+Result<void> Communicator::RunUnequal(CollectiveKind kind, const void* input, void* output,
+                                      std::span<const std::size_t> counts, reduce::DataType type,
+                                      reduce::ReduceOp op) {
+  auto bounds = BoundsOf(kind, counts, size_);
+  if (!bounds) return Propagate(bounds);
+  Operands operands = Between(input, output, bounds->back(), type, op);
+  operands.bounds = *bounds;
+  return Call(kind, operands, program::kNoRoot);
+}
+
+Result<void> Communicator::AllReduce(const void* input, void* output, std::size_t count,
+                                     reduce::DataType type, reduce::ReduceOp op) {
+  return Call(CollectiveKind::kAllReduce, Between(input, output, count, type, op),
+              program::kNoRoot);
+}
+
+Result<void> Communicator::Reduce(const void* input, void* output, std::size_t count,
+                                  reduce::DataType type, reduce::ReduceOp op, int root) {
+  void* const own_output = rank_ == root ? output : nullptr;
+  return Call(CollectiveKind::kReduce, Between(input, own_output, count, type, op), root);
+}
+
+Result<void> Communicator::Broadcast(void* buffer, std::size_t count, reduce::DataType type,
+                                     int root) {
+  return Call(CollectiveKind::kBroadcast, Between(buffer, buffer, count, type), root);
+}
+
+Result<void> Communicator::AllGather(const void* input, void* output, std::size_t count,
+                                     reduce::DataType type) {
+  return Call(CollectiveKind::kAllGather, Between(input, output, count, type), program::kNoRoot);
+}
+
+Result<void> Communicator::ReduceScatter(const void* input, void* output, std::size_t count,
+                                         reduce::DataType type, reduce::ReduceOp op) {
+  return Call(CollectiveKind::kReduceScatter, Between(input, output, count, type, op),
+              program::kNoRoot);
+}
+
+Result<void> Communicator::AllToAll(const void* input, void* output, std::size_t count,
+                                    reduce::DataType type) {
+  return Call(CollectiveKind::kAllToAll, Between(input, output, count, type), program::kNoRoot);
+}
+
+Result<void> Communicator::Barrier() {
+  return Call(CollectiveKind::kBarrier, {}, program::kNoRoot);
+}
+
+Result<void*> Communicator::Allocate(std::size_t bytes) {
+  auto memory = backend_->Allocate(bytes);
+  if (!memory) return Propagate(memory);
+  return *memory;
+}
+
+Result<void> Communicator::Release(void* memory) {
+  return backend_->Release(static_cast<std::byte*>(memory));
+}
+
+}  // namespace espalier::runtime

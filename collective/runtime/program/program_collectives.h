@@ -1,0 +1,53 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <memory_resource>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "collective/runtime/calls/backend.h"
+#include "collective/runtime/choice/algorithm_choice.h"
+#include "collective/runtime/program/interpreter.h"
+#include "collective/transport/base/transport.h"
+
+namespace espalier::runtime {
+
+// Collectives as programs over any transport: the algorithm of the call is chosen by its size,
+// made, verified and prepared when it is first needed, and kept. Unequal parts go around a ring,
+// over one connection to each peer.
+class ProgramCollectives : public Backend {
+ public:
+  // Large data moves over `connections` connections to each peer at the same time. `algorithm` is
+  // used for its collective whatever the size; empty: none. `memory`: for what calls need.
+  ProgramCollectives(std::unique_ptr<transport::Transport> transport, int connections,
+                     const Costs& costs, std::string algorithm,
+                     std::pmr::memory_resource* memory = std::pmr::get_default_resource())
+      : transport_(std::move(transport)),
+        connections_(connections),
+        choice_(costs, transport_->size(), transport_->slots(), transport_->message_bytes()),
+        algorithm_(std::move(algorithm)),
+        memory_(memory) {}
+
+  Result<void> Run(const Operands& operands, const CallSignature& call,
+                   const transport::Patience& patience) override;
+  Result<void> Check() override { return transport_->Check(); }
+  void Abort(const Error& cause) override { transport_->Abort(cause); }
+  Result<std::byte*> Allocate(std::size_t bytes) override;
+  Result<void> Release(std::byte* memory) override;
+
+ private:
+  Result<Interpreter*> Find(std::string_view algorithm, int root, int instances,
+                            transport::Deadline deadline);
+  Result<std::string_view> Choose(program::CollectiveKind kind, const Operands& operands);
+
+  std::unique_ptr<transport::Transport> transport_;
+  int connections_;
+  AlgorithmChoice choice_;
+  std::string algorithm_;
+  std::pmr::memory_resource* memory_;
+  std::map<std::pair<std::string, int>, std::unique_ptr<Interpreter>> interpreters_;
+};
+
+}  // namespace espalier::runtime

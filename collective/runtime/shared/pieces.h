@@ -1,0 +1,34 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "collective/reduce/data_type.h"
+#include "collective/runtime/calls/operands.h"
+
+namespace espalier::runtime {
+
+// A vector of `count` elements of `element` bytes, cut into pieces of at most `length` elements;
+// pieces after its last have nothing in them.
+struct Pieces {
+  std::size_t count;
+  std::size_t length;
+  std::size_t element;
+
+  std::size_t size() const { return (count + length - 1) / length; }
+  std::size_t Offset(std::size_t piece) const { return piece * length * element; }
+  std::size_t Elements(std::size_t piece) const {
+    return std::min(length, count - std::min(count, piece * length));
+  }
+  std::size_t Bytes(std::size_t piece) const { return Elements(piece) * element; }
+};
+
+// The longest of the ranks' parts of a call, in pieces of at most so many bytes.
+inline Pieces LongestPart(const Operands& operands, int ranks, std::size_t piece_bytes) {
+  const std::size_t element = reduce::SizeOf(operands.type);
+  std::size_t longest = 0;
+  for (int rank = 0; rank < ranks; ++rank) longest = std::max(longest, operands.PartOf(rank));
+  return {longest, piece_bytes / element, element};
+}
+
+}  // namespace espalier::runtime

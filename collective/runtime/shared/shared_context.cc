@@ -1,0 +1,97 @@
+#include "collective/runtime/shared/shared_context.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <utility>
+
+namespace espalier::runtime {
+namespace {
+
+using reduce::Stores;
+
+// What the ranks of a core only copy streams from here on: below, it stays in the shared cache.
+constexpr std::size_t kStreamCopiesFrom = 16 << 20;
+
+std::size_t Level2Bytes() {
+  constexpr std::size_t kUsual = 1 << 20;
+  const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return bytes > 0 ? static_cast<std::size_t>(bytes) : kUsual;
+}
+
+}  // namespace
+
+SharedContext::SharedContext(std::unique_ptr<transport::SharedGroup> group)
+    : group_(std::move(group)),
+      areas_(reinterpret_cast<RankArea*>(group_->memory())),
+      rank_(group_->rank()),
+      size_(group_->size()),
+      inputs_(static_cast<std::size_t>(size_)) {
+  area(rank_).owner = memories_.owner();
+  area(rank_).level2_bytes = Level2Bytes();
+}
+
+void SharedContext::Begin(const Operands& operands, const CallSignature& call,
+                          const transport::Patience& patience) {
+  patience_ = patience;
+  call_ = call;
+  reduction_ = {.type = operands.type,
+                .op = operands.op,
+                .divisor = operands.op == reduce::ReduceOp::kAvg ? size_ : 1};
+  ++calls_;
+}
+
+// A line may be written again when this rank has seen all others in the call after: they have then
+// read it.
+Result<void> SharedContext::AwaitArrivals() {
+  const SharedCall& mine = call_of(rank_);
+  for (int step = 1; step < size_; ++step) {
+    const int peer = (rank_ + step) % size_;
+    SharedCall& theirs = call_of(peer);
+    auto arrived = AwaitPeer(theirs.arrived, calls_, peer);
+    if (!arrived) return arrived;
+    if (theirs.tag != mine.tag) {
+      return tl::unexpected(MismatchError(peer, FromTag(theirs.tag), rank_, call_));
+    }
+  }
+  if (calls_ == 1) MeetMemories();
+  return {};
+}
+
+void SharedContext::MeetMemories() {
+  std::vector<MemoryOwner> owners;
+  for (int peer = 0; peer < size_; ++peer) owners.push_back(area(peer).owner);
+  memories_.Meet(std::move(owners));
+  level2_bytes_ = area(0).level2_bytes;
+}
+
+Result<void> SharedContext::AwaitPeer(transport::Counter& counter, std::uint32_t value, int peer) {
+  while (true) {
+    const std::uint32_t seen = counter.value.load(std::memory_order_acquire);
+    if (static_cast<std::int32_t>(seen - value) >= 0) return {};
+    if (group_->Spin(counter, seen)) continue;
+    auto changed = transport::WaitInNaps(
+        patience_, [&](transport::Deadline nap) { return group_->Await(counter, seen, nap); });
+    if (changed) continue;
+    return Fail(changed.error().code,
+                fmt::format("{} (rank {} waited for rank {} in {})", changed.error().message, rank_,
+                            peer, Describe(call_)));
+  }
+}
+
+Result<void> SharedContext::Meet() {
+  area(rank_).met.Set(++meetings_);
+  for (int peer = 0; peer < size_; ++peer) {
+    auto met = AwaitPeer(area(peer).met, meetings_, peer);
+    if (!met) return met;
+  }
+  return {};
+}
+
+Stores SharedContext::CopyStores(std::size_t part_bytes) const {
+  const auto ranks = static_cast<std::size_t>(group_->ranks_a_core());
+  return part_bytes * inputs_.size() * ranks >= kStreamCopiesFrom ? Stores::kStreaming
+                                                                  : Stores::kCached;
+}
+
+}  // namespace espalier::runtime

@@ -1,0 +1,64 @@
+#include "collective/transport/stores/file_store.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <thread>
+
+namespace espalier::transport {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kLongestPause{10};
+
+std::string FileName(const std::string& key) {
+  std::string name = key;
+  std::replace(name.begin(), name.end(), '/', '.');
+  return name;
+}
+
+}  // namespace
+
+Result<void> FileStore::Set(const std::string& key, const std::string& value) {
+  std::error_code code;
+  fs::create_directories(folder_, code);
+  const fs::path path = folder_ / FileName(key);
+  const fs::path fresh = fmt::format("{}.{}.{}", path.string(), ::getpid(), ::gettid());
+  std::ofstream stream(fresh, std::ios::binary);
+  stream << value;
+  stream.close();
+  if (!stream) {
+    return Fail(ErrorCode::kUnavailable,
+                fmt::format("{}: cannot write: {}", fresh.string(), std::strerror(errno)));
+  }
+  fs::rename(fresh, path, code);
+  if (code) {
+    return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", path.string(), code.message()));
+  }
+  return {};
+}
+
+Result<std::string> FileStore::Get(const std::string& key, Deadline deadline) {
+  const fs::path path = folder_ / FileName(key);
+  milliseconds pause{1};
+  while (true) {
+    std::ifstream stream(path, std::ios::binary);
+    if (stream) return std::string(std::istreambuf_iterator<char>(stream), {});
+    if (steady_clock::now() >= deadline) {
+      return Fail(ErrorCode::kUnavailable, fmt::format("{} has not come in time", path.string()));
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLongestPause);
+  }
+}
+
+}  // namespace espalier::transport

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "collective/transport/base/store.h"
+#include "common/base/result.h"
+
+namespace espalier::transport {
+
+// A folder that all ranks see, one file a key; each group needs a fresh one. A value appears whole
+// or not at all. Get looks every few milliseconds.
+// Errors: kUnavailable, with the file and the system's reason.
+class FileStore : public Store {
+ public:
+  explicit FileStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  Result<void> Set(const std::string& key, const std::string& value) override;
+  Result<std::string> Get(const std::string& key, Deadline deadline) override;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace espalier::transport

@@ -1,0 +1,438 @@
+#include "collective/transport/stores/tcp_store.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <map>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "collective/transport/base/fork_guard.h"
+#include "collective/transport/meeting/handshake.h"
+#include "collective/transport/stores/file_store.h"
+
+namespace espalier::transport {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr std::uint32_t kMagic = 0x32535345;
+constexpr std::uint32_t kMostKeyBytes = 1024;
+constexpr std::uint32_t kMostValueBytes = 64 << 10;
+constexpr std::size_t kMostKeys = 65'536;
+// Of all keys and values: a thousand ranks say where they are, for hundreds of groups.
+constexpr std::size_t kMostStoredBytes = 16 << 20;
+constexpr std::size_t kMostClients = 4096;
+// Of those, who have not asked: they may be anybody, and each may make the server keep a request.
+constexpr std::size_t kMostSilent = 512;
+// New ones in one go, so that those who came before are heard before they have to give way.
+constexpr std::size_t kMostAtOnce = kMostSilent / 4;
+// A client asks at once when it has connected. Who waits for a key may wait on.
+constexpr milliseconds kLongestSilence{10'000};
+constexpr milliseconds kRetryPause{5};
+constexpr char kSet = 's';
+constexpr char kGet = 'g';
+constexpr std::string_view kScheme = "tcp://";
+
+constexpr std::string_view kAsks = "espalier store 2 ask";
+constexpr std::string_view kAnswers = "espalier store 2 answer";
+
+// What the server says to whoever connects.
+struct Greeting {
+  std::uint32_t magic = kMagic;
+  std::uint32_t is_keyed = 0;
+  Nonce nonce = {};
+};
+// A request is this, the key and, to set it, the value; an answer this and the value. Its code is
+// HMAC(key, purpose, the server's nonce, the client's nonce, all of the request or answer but the
+// code); an answer repeats the nonce of its request.
+struct Frame {
+  std::uint32_t magic = kMagic;
+  std::uint32_t kind = 0;
+  std::uint32_t key_bytes = 0;
+  std::uint32_t value_bytes = 0;
+  Nonce nonce = {};
+  Mac code = {};
+};
+
+Mac CodeOf(const std::optional<JobKey>& secret, std::string_view purpose, const Nonce& server,
+           Frame frame, std::string_view key, std::string_view value) {
+  if (!secret) return {};
+  frame.code = {};
+  return secret->Sign(purpose,
+                      {std::as_bytes(std::span(server)), std::as_bytes(std::span(&frame, 1)),
+                       std::as_bytes(std::span(key)), std::as_bytes(std::span(value))});
+}
+
+std::string ToBytes(const Frame& frame, std::string_view key, std::string_view value) {
+  std::string bytes(reinterpret_cast<const char*>(&frame), sizeof(frame));
+  bytes += key;
+  bytes += value;
+  return bytes;
+}
+
+class Server : public TcpStoreServer {
+ public:
+  Server(UniqueFd listener, UniqueFd stop, std::uint16_t port, const std::optional<JobKey>& key)
+      : listener_(std::move(listener)),
+        guard_(listener_.get()),
+        stop_(std::move(stop)),
+        port_(port),
+        key_(key),
+        thread_([this] { Serve(); }) {}
+  ~Server() override {
+    ::eventfd_write(stop_.get(), 1);
+    thread_.join();
+  }
+
+  std::uint16_t port() const override { return port_; }
+
+ private:
+  struct Client {
+    Client(UniqueFd of, const Nonce& greeted)
+        : socket(std::move(of)), guard(socket.get()), nonce(greeted) {}
+    // It has not asked, and may be anybody.
+    bool IsSilent() const { return !has_asked; }
+
+    UniqueFd socket;
+    const ForkGuard guard;
+    const Nonce nonce;  // the server's, for this client
+    std::string received;
+    std::string to_send;
+    bool has_asked = false;
+    Nonce asked_with{};   // the client's
+    std::string awaited;  // key
+    steady_clock::time_point since = steady_clock::now();
+  };
+
+  void Serve();
+  void TakeCallers();
+  void DropSilent();
+  bool HasRoom();
+  int Patience() const;
+  bool Read(Client& client);
+  bool Answer(Client& client);
+  void Say(Client& client, char kind, const std::string& value) const;
+  bool Store(const std::string& key, std::string value);
+  static bool Write(Client& client);
+
+  UniqueFd listener_;
+  const ForkGuard guard_;
+  UniqueFd stop_;
+  std::uint16_t port_;
+  const std::optional<JobKey> key_;
+  std::map<std::string, std::string> values_;
+  std::size_t stored_bytes_ = 0;
+  std::vector<std::unique_ptr<Client>> clients_;
+  std::thread thread_;  // the last: it uses the others
+};
+
+void Server::Serve() {
+  std::vector<pollfd> polled;
+  while (true) {
+    polled.assign({{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}});
+    for (const auto& client : clients_) {
+      const int events = POLLIN | (client->to_send.empty() ? 0 : POLLOUT);
+      polled.push_back({client->socket.get(), static_cast<short>(events), 0});
+    }
+    if (::poll(polled.data(), polled.size(), Patience()) < 0) continue;
+    if (polled[0].revents != 0) return;
+    for (std::size_t i = 0; i + 2 < polled.size(); ++i) {
+      const bool is_well = (polled[i + 2].revents & ~POLLOUT) == 0 || Read(*clients_[i]);
+      if (!is_well || !Write(*clients_[i])) clients_[i].reset();
+    }
+    clients_.erase(std::remove(clients_.begin(), clients_.end(), nullptr), clients_.end());
+    DropSilent();
+    if (polled[1].revents != 0) TakeCallers();
+  }
+}
+
+void Server::DropSilent() {
+  const auto now = steady_clock::now();
+  std::erase_if(clients_, [&](const auto& client) {
+    return client->IsSilent() && now - client->since >= kLongestSilence;
+  });
+}
+
+// The oldest of those who have not asked gives way where there are too many.
+bool Server::HasRoom() {
+  const auto is_silent = [](const auto& client) { return client->IsSilent(); };
+  const auto silent = static_cast<std::size_t>(std::ranges::count_if(clients_, is_silent));
+  if (silent >= kMostSilent || (silent > 0 && clients_.size() >= kMostClients)) {
+    clients_.erase(std::ranges::find_if(clients_, is_silent));
+  }
+  return clients_.size() < kMostClients;
+}
+
+// Until the next one has been silent for too long, where somebody is.
+int Server::Patience() const {
+  const bool some_are_silent =
+      std::ranges::any_of(clients_, [](const auto& client) { return client->IsSilent(); });
+  constexpr int kLookMilliseconds = 1'000;
+  return some_are_silent ? kLookMilliseconds : -1;
+}
+
+void Server::TakeCallers() {
+  for (std::size_t i = 0; i < kMostAtOnce; ++i) {
+    UniqueFd socket = Accept(listener_.get());
+    if (!socket) return;
+    if (!HasRoom()) continue;
+    const Greeting greeting = {.is_keyed = key_ ? 1U : 0U, .nonce = DrawNonce()};
+    if (!SendAtOnce(socket.get(), greeting)) continue;
+    clients_.push_back(std::make_unique<Client>(std::move(socket), greeting.nonce));
+  }
+}
+
+// False where the client is to be cut off.
+bool Server::Read(Client& client) {
+  char part[4096];
+  while (true) {
+    const ssize_t received = ::recv(client.socket.get(), part, sizeof(part), MSG_DONTWAIT);
+    if (received < 0) return errno == EAGAIN || errno == EINTR ? Answer(client) : false;
+    if (received == 0) return false;
+    client.received.append(part, static_cast<std::size_t>(received));
+    if (client.received.size() > sizeof(Frame) + kMostKeyBytes + kMostValueBytes) return false;
+  }
+}
+
+bool Server::Answer(Client& client) {
+  if (client.has_asked) return client.received.empty();
+  if (client.received.size() < sizeof(Frame)) return true;
+  Frame frame;
+  std::memcpy(&frame, client.received.data(), sizeof(frame));
+  const bool is_set = frame.kind == static_cast<std::uint32_t>(kSet);
+  const bool is_known = is_set || frame.kind == static_cast<std::uint32_t>(kGet);
+  if (frame.magic != kMagic || !is_known || frame.key_bytes > kMostKeyBytes ||
+      frame.value_bytes > kMostValueBytes) {
+    return false;
+  }
+  const std::size_t whole = sizeof(frame) + frame.key_bytes + frame.value_bytes;
+  if (client.received.size() < whole) return true;
+  const std::string key = client.received.substr(sizeof(frame), frame.key_bytes);
+  std::string value = client.received.substr(sizeof(frame) + frame.key_bytes, frame.value_bytes);
+  client.received.erase(0, whole);
+  if (!client.received.empty()) return false;
+  if (!IsSame(frame.code, CodeOf(key_, kAsks, client.nonce, frame, key, value))) return false;
+  client.has_asked = true;
+  client.asked_with = frame.nonce;
+  if (is_set) {
+    if (!Store(key, std::move(value))) return false;
+    Say(client, kSet, {});
+    return true;
+  }
+  const auto found = values_.find(key);
+  if (found == values_.end()) {
+    client.awaited = key;
+  } else {
+    Say(client, kGet, found->second);
+  }
+  return true;
+}
+
+void Server::Say(Client& client, char kind, const std::string& value) const {
+  Frame frame = {.kind = static_cast<std::uint32_t>(kind),
+                 .value_bytes = static_cast<std::uint32_t>(value.size()),
+                 .nonce = client.asked_with};
+  frame.code = CodeOf(key_, kAnswers, client.nonce, frame, {}, value);
+  client.to_send += ToBytes(frame, {}, value);
+}
+
+bool Server::Store(const std::string& key, std::string value) {
+  if (values_.size() >= kMostKeys && !values_.contains(key)) return false;
+  const auto known = values_.find(key);
+  const std::size_t before = known == values_.end() ? 0 : key.size() + known->second.size();
+  const std::size_t after = key.size() + value.size();
+  if (stored_bytes_ - before > kMostStoredBytes - after) return false;
+  stored_bytes_ += after - before;
+  const std::string& stored = values_[key] = std::move(value);
+  for (const auto& client : clients_) {
+    if (client == nullptr || client->awaited != key) continue;
+    client->awaited.clear();
+    Say(*client, kGet, stored);
+    // What the socket does not take now goes when it can.
+    Write(*client);
+  }
+  return true;
+}
+
+bool Server::Write(Client& client) {
+  while (!client.to_send.empty()) {
+    const ssize_t sent = ::send(client.socket.get(), client.to_send.data(), client.to_send.size(),
+                                MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0) return errno == EAGAIN || errno == EINTR;
+    client.to_send.erase(0, static_cast<std::size_t>(sent));
+  }
+  return true;
+}
+
+struct Place {
+  std::string address;
+  std::uint16_t port = 0;
+};
+
+Result<Place> ParsePlace(const std::string& place) {
+  std::string_view rest = std::string_view(place).substr(kScheme.size());
+  const std::size_t colon = rest.rfind(':');
+  Place parsed;
+  bool is_right = colon != std::string_view::npos;
+  if (is_right) {
+    const std::string_view digits = rest.substr(colon + 1);
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), parsed.port);
+    is_right =
+        read.ec == std::errc() && read.ptr == digits.data() + digits.size() && parsed.port != 0;
+    rest = rest.substr(0, colon);
+    if (rest.size() > 2 && rest.front() == '[' && rest.back() == ']') {
+      rest = rest.substr(1, rest.size() - 2);
+    }
+    parsed.address = rest;
+  }
+  if (is_right) return parsed;
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("\"{}\" is no store (write tcp://ADDRESS:PORT, or a folder)", place));
+}
+
+Result<void> CheckMeetsAt(const std::string& digits, const Membership& members) {
+  const auto address = IpAddress::Parse(digits);
+  if (!address) return tl::unexpected(address.error());
+  return members.CheckMeetsAt(*address);
+}
+
+class ServedStore : public Store {
+ public:
+  ServedStore(std::unique_ptr<TcpStoreServer> server, std::unique_ptr<Store> store)
+      : server_(std::move(server)), store_(std::move(store)) {}
+  Result<void> Set(const std::string& key, const std::string& value) override {
+    return store_->Set(key, value);
+  }
+  Result<std::string> Get(const std::string& key, Deadline deadline) override {
+    return store_->Get(key, deadline);
+  }
+
+ private:
+  std::unique_ptr<TcpStoreServer> server_;
+  std::unique_ptr<Store> store_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Listen(const std::string& address,
+                                                               std::uint16_t port,
+                                                               const Membership& members) {
+  if (auto allowed = CheckMeetsAt(address, members); !allowed) return Propagate(allowed);
+  const auto place = ParseAddress(address, port);
+  if (!place) return tl::unexpected(place.error());
+  auto listener = transport::Listen(*place);
+  if (!listener) return Propagate(listener);
+  const auto own_port = LocalPort(listener->get());
+  if (!own_port) return tl::unexpected(own_port.error());
+  UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
+  if (!stop) return Fail(ErrorCode::kUnavailable, "no event for the store's server");
+  return std::make_unique<Server>(std::move(*listener), std::move(stop), *own_port, members.key);
+}
+
+Result<std::unique_ptr<TcpStore>> TcpStore::At(const std::string& address, std::uint16_t port,
+                                               milliseconds patience, const Membership& members) {
+  if (auto allowed = CheckMeetsAt(address, members); !allowed) return Propagate(allowed);
+  const auto server = ParseAddress(address, port);
+  if (!server) return tl::unexpected(server.error());
+  return std::unique_ptr<TcpStore>(
+      new TcpStore(*server, fmt::format("{}:{}", address, port), patience, members.key));
+}
+
+Result<std::string> TcpStore::Ask(char kind, const std::string& key, const std::string& value,
+                                  Deadline deadline) {
+  if (key.empty() || key.size() > kMostKeyBytes || value.size() > kMostValueBytes) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("\"{}\" is no key of a store", key));
+  }
+  SocketAddress any = server_;
+  std::memset(&any.storage, 0, sizeof(any.storage));
+  any.storage.ss_family = server_.storage.ss_family;
+  while (true) {
+    auto socket = Dial(any, server_, deadline);
+    if (!socket && steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(kRetryPause);
+      continue;
+    }
+    if (!socket) socket.error().message += "; who serves it has not come, or has left";
+    auto answer = socket ? AskOn(socket->get(), kind, key, value, deadline) : Propagate(socket);
+    if (answer) return answer;
+    return Fail(answer.error().code,
+                fmt::format("the store at {}: {} (key {})", name_, answer.error().message, key));
+  }
+}
+
+Result<std::string> TcpStore::AskOn(int socket, char kind, const std::string& key,
+                                    const std::string& value, Deadline deadline) {
+  Greeting greeting;
+  auto done = ReceiveWhole(socket, &greeting, sizeof(greeting), deadline);
+  if (!done) return Propagate(done);
+  const auto not_ours = [] {
+    return Fail(ErrorCode::kUnavailable, "something else than a store answers");
+  };
+  if (greeting.magic != kMagic) return not_ours();
+  if ((greeting.is_keyed != 0) != key_.has_value()) {
+    return Fail(ErrorCode::kPermissionDenied,
+                key_
+                    ? "it has no job key, and this rank has one (give it to all ranks)"
+                    : "it has a job key, and this rank has none (ESPALIER_JOB_KEY_FILE gives one)");
+  }
+  Frame request = {.kind = static_cast<std::uint32_t>(kind),
+                   .key_bytes = static_cast<std::uint32_t>(key.size()),
+                   .value_bytes = static_cast<std::uint32_t>(value.size()),
+                   .nonce = DrawNonce()};
+  request.code = CodeOf(key_, kAsks, greeting.nonce, request, key, value);
+  const std::string bytes = ToBytes(request, key, value);
+  done = SendWhole(socket, bytes.data(), bytes.size(), deadline);
+  if (!done) return Propagate(done);
+  Frame answer;
+  done = ReceiveWhole(socket, &answer, sizeof(answer), deadline);
+  if (!done) {
+    if (steady_clock::now() < deadline && key_) {
+      done.error().message += " (it may have another job key than this rank, or no room left)";
+    }
+    return Propagate(done);
+  }
+  if (answer.magic != kMagic || answer.value_bytes > kMostValueBytes) return not_ours();
+  std::string text(answer.value_bytes, '\0');
+  done = ReceiveWhole(socket, text.data(), text.size(), deadline);
+  if (!done) return Propagate(done);
+  const bool is_right =
+      answer.kind == request.kind && answer.nonce == request.nonce && answer.key_bytes == 0 &&
+      IsSame(answer.code, CodeOf(key_, kAnswers, greeting.nonce, answer, {}, text));
+  if (is_right) return text;
+  return Fail(ErrorCode::kPermissionDenied, "who answers there does not have this job's key");
+}
+
+Result<void> TcpStore::Set(const std::string& key, const std::string& value) {
+  auto answer = Ask(kSet, key, value, steady_clock::now() + patience_);
+  if (!answer) return Propagate(answer);
+  return {};
+}
+
+Result<std::string> TcpStore::Get(const std::string& key, Deadline deadline) {
+  return Ask(kGet, key, {}, deadline);
+}
+
+Result<std::unique_ptr<Store>> OpenStore(const std::string& place, int rank, milliseconds patience,
+                                         const Membership& members) {
+  if (!place.starts_with(kScheme)) return std::make_unique<FileStore>(place);
+  auto parsed = ParsePlace(place);
+  if (!parsed) return Propagate(parsed);
+  auto store = TcpStore::At(parsed->address, parsed->port, patience, members);
+  if (!store) return Propagate(store);
+  if (rank != 0) return std::move(*store);
+  auto server = TcpStoreServer::Listen(parsed->address, parsed->port, members);
+  if (!server) return Propagate(server);
+  return std::make_unique<ServedStore>(std::move(*server), std::move(*store));
+}
+
+}  // namespace espalier::transport

@@ -1,0 +1,403 @@
+#include "collective/transport/tcp/tcp_transport.h"
+
+#include <fmt/format.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "collective/transport/meeting/handshake.h"
+#include "collective/transport/meeting/reception.h"
+#include "collective/transport/meeting/rendezvous.h"
+#include "collective/transport/meeting/tcp_socket.h"
+#include "collective/transport/tcp/tcp_connection.h"
+#include "common/base/check.h"
+
+namespace espalier::transport {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr int kMaxSlots = 64;
+constexpr std::uint32_t kMagic = 0x45535448;
+constexpr std::uint32_t kVersion = 4;
+// A rank that waits for so long tells its peers what it is doing.
+constexpr std::chrono::milliseconds kLongWait{100};
+constexpr std::chrono::microseconds kGivesWay{50};
+// Which way messages go on a connection, seen from the rank that has it.
+enum class Direction : std::uint8_t { kBoth, kOut, kIn };
+
+class TcpTransport : public Transport {
+ public:
+  TcpTransport(Store& store, std::string name, int rank, int size, TcpOptions options)
+      : options_(std::move(options)),
+        rendezvous_(store, std::move(name), rank, size,
+                    {.medium = "tcp",
+                     .magic = kMagic,
+                     .version = kVersion,
+                     .form = options_.planned ? 1U : 0U,
+                     .slots = options_.slots,
+                     .slot_bytes = options_.slot_bytes},
+                    options_.members),
+        pool_(options_.slot_bytes, options_.memory) {}
+
+  ~TcpTransport() override;
+
+  Result<void> Start() {
+    const auto address = IpAddress::Parse(options_.address);
+    if (!address) return tl::unexpected<Error>(address.error());
+    auto allowed = options_.members.CheckMeetsAt(*address);
+    if (!allowed) return allowed;
+    if (options_.listener == nullptr) {
+      auto listener = ListenOn(options_.address, 0);
+      if (!listener) return Propagate(listener);
+      options_.listener = std::move(*listener);
+    }
+    reception_.emplace(options_.listener, options_.members.key);
+    const auto port = LocalPort(options_.listener->get());
+    if (!port) return tl::unexpected<Error>(port.error());
+    return rendezvous_.Publish(*address, *port);
+  }
+
+  int rank() const override { return rendezvous_.rank(); }
+  int size() const override { return rendezvous_.size(); }
+  std::size_t slot_bytes() const override { return options_.slot_bytes; }
+  std::size_t message_bytes() const override {
+    return std::min(options_.message_bytes, options_.slot_bytes);
+  }
+  int slots() const override { return options_.slots; }
+
+  void Enter(const MessageTag& call, const CallCheck& check) override {
+    call_ = call;
+    call_check_ = check;
+    told_.clear();
+    tells_from_ = steady_clock::now() + kLongWait;
+  }
+  Result<void> Connect(std::span<const Endpoint> endpoints, Deadline deadline) override;
+  Outbox& outbox(Endpoint endpoint) override {
+    return Find({endpoint, options_.planned ? Direction::kOut : Direction::kBoth}).sender();
+  }
+  Inbox& inbox(Endpoint endpoint) override {
+    return Find({endpoint, options_.planned ? Direction::kIn : Direction::kBoth}).receiver();
+  }
+  Result<void> Wait(Deadline deadline) override;
+  Result<void> Flush(Deadline deadline) override;
+  Result<void> Check() override;
+  void Abort(const Error& cause) override {
+    for (auto& [key, connection] : connections_) connection->sender().SendAbort(cause.message);
+  }
+
+ private:
+  struct Key {
+    Endpoint endpoint;
+    Direction direction = Direction::kBoth;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  bool Dials(const Key& key) const;
+  Result<void> Reach(const Key& key, Deadline deadline);
+  Result<void> AwaitPeers(std::span<const Key> keys, Deadline deadline);
+  void AwaitWords(Deadline deadline);
+  Result<void> ServeCalls();
+  bool IsExpected(const Hello& hello) const;
+  Result<void> CheckWait(int peer);
+  Result<void> Move();
+  Result<void> CheckConnections();
+  Result<void> CheckNotice(TcpConnection& connection, int peer);
+  void TellPeers();
+  bool Poll(int milliseconds);
+  bool RanksShareCores() const;
+
+  TcpConnection& Find(const Key& key) {
+    const auto found = connections_.find(key);
+    ESPALIER_CHECK(found != connections_.end(), "peer={} channel={}", key.endpoint.peer,
+                   key.endpoint.channel);
+    return *found->second;
+  }
+  void Add(const Key& key, UniqueFd socket) {
+    connections_.emplace(key, std::make_unique<TcpConnection>(std::move(socket), key.endpoint.peer,
+                                                              options_.slots, pool_, turn_));
+  }
+
+  TcpOptions options_;
+  Rendezvous rendezvous_;
+  std::optional<Reception> reception_;
+  SlotPool pool_;
+  LendingTurn turn_;
+  std::map<Key, std::unique_ptr<TcpConnection>> connections_;
+  std::map<Key, Call> calls_;  // of this rank, that have not been answered
+  std::vector<pollfd> polled_;
+  std::vector<TcpConnection*> ready_;  // of them
+  MessageTag call_ = {};
+  CallCheck call_check_;
+  std::set<int> told_;  // peers, of the call
+  steady_clock::time_point tells_from_;
+};
+
+// What is planned may be opened again from the same ports: a connection that all messages have
+// left, or that leads nowhere, is reset instead of closed, and nobody remembers it.
+TcpTransport::~TcpTransport() {
+  for (const auto& [key, connection] : connections_) {
+    if (key.direction != Direction::kOut) continue;
+    const int socket = connection->socket();
+    int unsent = 0;
+    const bool is_empty = ::ioctl(socket, SIOCOUTQ, &unsent) == 0 && unsent == 0;
+    if (!is_empty && !IsStuck(socket)) continue;
+    const linger at_once = {.l_onoff = 1, .l_linger = 0};
+    ::setsockopt(socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+  }
+}
+
+bool TcpTransport::Dials(const Key& key) const {
+  return key.direction == Direction::kBoth ? key.endpoint.peer < rank()
+                                           : key.direction == Direction::kOut;
+}
+
+Result<void> TcpTransport::Connect(std::span<const Endpoint> endpoints, Deadline deadline) {
+  std::vector<Key> keys;
+  for (const Endpoint& endpoint : endpoints) {
+    auto checked = rendezvous_.CheckEndpoint(endpoint);
+    if (!checked) return checked;
+    if (!options_.planned) {
+      keys.push_back({endpoint, Direction::kBoth});
+      continue;
+    }
+    if (options_.planned->sends.contains(endpoint)) keys.push_back({endpoint, Direction::kOut});
+    if (options_.planned->receives.contains(endpoint)) keys.push_back({endpoint, Direction::kIn});
+  }
+  // The listener takes callers before anybody accepts them: no order can lock up.
+  for (const Key& key : keys) {
+    if (!Dials(key) || connections_.contains(key) || calls_.contains(key)) continue;
+    auto reached = Reach(key, deadline);
+    if (!reached) return reached;
+  }
+  auto met = AwaitPeers(keys, deadline);
+  turn_.is_kept = RanksShareCores();
+  return met;
+}
+
+bool TcpTransport::RanksShareCores() const {
+  std::set<int> ranks{rank()};
+  for (const auto& [key, connection] : connections_) {
+    if (IsWithinHost(connection->socket())) ranks.insert(key.endpoint.peer);
+  }
+  const long cores = options_.cores > 0 ? options_.cores : ::sysconf(_SC_NPROCESSORS_ONLN);
+  return static_cast<long>(ranks.size()) > cores;
+}
+
+Result<void> TcpTransport::Reach(const Key& key, Deadline deadline) {
+  const Endpoint endpoint = key.endpoint;
+  const auto place =
+      rendezvous_.FindPeer(endpoint.peer, deadline, [&] { return CheckWait(endpoint.peer); });
+  if (!place) return FailAt(endpoint, place.error());
+  const bool is_planned = key.direction == Direction::kOut;
+  const auto to = ParseAddress(place->address.ToString(), place->port);
+  const auto from =
+      ParseAddress(options_.address, is_planned ? options_.planned->sends.at(endpoint) : 0);
+  if (!to || !from) return FailAt(endpoint, to ? from.error() : to.error());
+  auto socket = Dial(*from, *to, deadline, [&] { return CheckWait(endpoint.peer); });
+  if (!socket) return FailAt(endpoint, socket.error());
+  calls_.insert_or_assign(key, Call(std::move(*socket), rendezvous_.HelloTo(endpoint, place->group),
+                                    options_.members.key));
+  return {};
+}
+
+bool TcpTransport::IsExpected(const Hello& hello) const {
+  const Key key = {{hello.from, hello.channel},
+                   options_.planned ? Direction::kIn : Direction::kBoth};
+  return rendezvous_.IsExpected(hello) && !Dials(key);
+}
+
+Result<void> TcpTransport::AwaitPeers(std::span<const Key> keys, Deadline deadline) {
+  while (true) {
+    auto served = ServeCalls();
+    if (!served) return served;
+    const auto missing = std::find_if(keys.begin(), keys.end(),
+                                      [&](const Key& key) { return !connections_.contains(key); });
+    if (missing == keys.end()) return {};
+    auto well = CheckWait(missing->endpoint.peer);
+    if (!well) return well;
+    if (steady_clock::now() >= deadline) {
+      return Fail(ErrorCode::kUnavailable,
+                  fmt::format("rank {} has not come in time (channel {})", missing->endpoint.peer,
+                              missing->endpoint.channel));
+    }
+    AwaitWords(deadline);
+  }
+}
+
+// Until somebody calls, says something or goes, or a nap is over.
+void TcpTransport::AwaitWords(Deadline deadline) {
+  constexpr std::chrono::milliseconds kNap{50};
+  polled_.clear();
+  reception_->AddTo(polled_);
+  for (const auto& [key, call] : calls_) polled_.push_back({call.socket(), POLLIN, 0});
+  ::poll(polled_.data(), polled_.size(),
+         MillisecondsUntil(std::min(deadline, steady_clock::now() + kNap)));
+}
+
+// Calls of others, and answers to this rank's own.
+Result<void> TcpTransport::ServeCalls() {
+  reception_->Serve(
+      [this](const Hello& hello) { return IsExpected(hello); },
+      [this](const Hello& hello, UniqueFd socket) {
+        Add({{hello.from, hello.channel}, options_.planned ? Direction::kIn : Direction::kBoth},
+            std::move(socket));
+      });
+  for (auto call = calls_.begin(); call != calls_.end();) {
+    const Progress progress = call->second.Move();
+    if (progress == Progress::kOtherKey || progress == Progress::kHungUp) {
+      return FailAt(call->first.endpoint, WhyNot(progress));
+    }
+    if (progress == Progress::kDone) Add(call->first, call->second.TakeSocket());
+    call = progress == Progress::kDone ? calls_.erase(call) : std::next(call);
+  }
+  return {};
+}
+
+// A peer that is waited for may give up or go meanwhile.
+Result<void> TcpTransport::CheckWait(int peer) {
+  auto moved = Move();
+  if (!moved) return moved;
+  TellPeers();
+  for (const auto& [key, connection] : connections_) {
+    if (key.endpoint.peer != peer) continue;
+    if (auto ending = connection->Ending()) {
+      return Fail(ErrorCode::kUnavailable, std::move(*ending));
+    }
+  }
+  return options_.check ? options_.check() : Result<void>();
+}
+
+Result<void> TcpTransport::Check() {
+  auto moved = Move();
+  if (!moved) return moved;
+  for (const auto& [key, connection] : connections_) {
+    if (auto ending = connection->Ending()) {
+      return Fail(ErrorCode::kUnavailable, std::move(*ending));
+    }
+  }
+  return {};
+}
+
+Result<void> TcpTransport::CheckConnections() {
+  for (const auto& [key, connection] : connections_) {
+    if (connection->receiver().notice()) {
+      auto right = CheckNotice(*connection, key.endpoint.peer);
+      if (!right) return right;
+    }
+    if (auto failure = connection->Failure()) {
+      return Fail(ErrorCode::kUnavailable, std::move(*failure));
+    }
+  }
+  return {};
+}
+
+Result<void> TcpTransport::Move() {
+  Poll(0);
+  return CheckConnections();
+}
+
+Result<void> TcpTransport::CheckNotice(TcpConnection& connection, int peer) {
+  if (!call_check_) return {};
+  auto judged = call_check_(peer, *connection.receiver().notice());
+  if (!judged) return Propagate(judged);
+  if (*judged) connection.receiver().ForgetNotice();
+  return {};
+}
+
+void TcpTransport::TellPeers() {
+  if (!call_check_ || steady_clock::now() < tells_from_) return;
+  for (auto& [key, connection] : connections_) {
+    if (key.direction == Direction::kIn || told_.contains(key.endpoint.peer)) continue;
+    if (connection->sender().SendNotice(call_)) told_.insert(key.endpoint.peer);
+  }
+}
+
+// Whether a socket has become ready for what is wanted of it, and what that has moved.
+bool TcpTransport::Poll(int milliseconds) {
+  polled_.clear();
+  ready_.clear();
+  for (const auto& [key, connection] : connections_) {
+    if (connection->receiver().HasMore()) {
+      connection->receiver().Receive();
+      return true;
+    }
+    const short events = connection->PrepareToPoll();
+    if (events == 0) continue;
+    polled_.push_back({.fd = connection->socket(), .events = events});
+    ready_.push_back(connection.get());
+  }
+  if (::poll(polled_.data(), polled_.size(), milliseconds) <= 0) return false;
+  for (std::size_t i = 0; i < polled_.size(); ++i) {
+    if (polled_[i].revents == 0) continue;
+    ready_[i]->MarkReady(polled_[i].revents);
+    ready_[i]->sender().Send();
+    ready_[i]->receiver().Receive();
+  }
+  return true;
+}
+
+// Asking poll, and giving way, for a while is much faster than a sleep where the peer is about to
+// send; to ask the socket itself would keep its lock from what comes in.
+Result<void> TcpTransport::Wait(Deadline deadline) {
+  const auto gives_way_until = steady_clock::now() + kGivesWay;
+  while (true) {
+    const bool sleeps = steady_clock::now() >= gives_way_until;
+    auto well = CheckConnections();
+    if (!well || (sleeps && turn_.PassOn())) return well;
+    if (Poll(sleeps ? MillisecondsUntil(deadline) : 0)) return CheckConnections();
+    TellPeers();
+    if (!sleeps) {
+      ::sched_yield();
+    } else if (steady_clock::now() >= deadline) {
+      return Fail(ErrorCode::kUnavailable, "timed out");
+    }
+  }
+}
+
+Result<void> TcpTransport::Flush(Deadline deadline) {
+  while (std::any_of(connections_.begin(), connections_.end(),
+                     [](const auto& entry) { return entry.second->sender().WantsToSend(); })) {
+    auto moved = Wait(deadline);
+    if (!moved) return moved;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const UniqueFd>> ListenOn(const std::string& address, std::uint16_t port) {
+  auto place = ParseAddress(address, port);
+  if (!place) return Propagate(place);
+  auto socket = Listen(*place);
+  if (!socket) return Propagate(socket);
+  return std::make_shared<const UniqueFd>(std::move(*socket));
+}
+
+Result<std::unique_ptr<Transport>> JoinTcp(Store& store, const std::string& name, int rank,
+                                           int size, const TcpOptions& options) {
+  auto valid = Rendezvous::CheckRank(rank, size);
+  if (!valid) return Propagate(valid);
+  if (options.slots < 1 || options.slots > kMaxSlots || options.slot_bytes < 64) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} slots of {} bytes: 1 to {} of at least 64", options.slots,
+                            options.slot_bytes, kMaxSlots));
+  }
+  auto transport = std::make_unique<TcpTransport>(store, name, rank, size, options);
+  auto started = transport->Start();
+  if (!started) return Propagate(started);
+  return transport;
+}
+
+}  // namespace espalier::transport

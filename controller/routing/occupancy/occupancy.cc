@@ -1,0 +1,82 @@
+#include "controller/routing/occupancy/occupancy.h"
+
+#include <algorithm>
+
+namespace espalier::controller {
+namespace {
+
+__extension__ using Wide = __int128;
+
+}  // namespace
+
+void Occupancy::Clear() {
+  ways_.Clear();
+  links_.Clear();
+  chains_.Clear();
+  search_.Clear();
+}
+
+std::int32_t Occupancy::LeastLoadedPath(Way way) const {
+  const WayState& state = ways_[way];
+  const auto capacities = view_.capacities();
+  std::int32_t best = kNoPath;
+  std::int64_t best_load = 0;
+  std::int64_t best_capacity = 1;
+  const std::int32_t routes = ways_.RouteCount(state);
+  for (std::int32_t route = 0; route < routes; ++route) {
+    if (!ways_.IsUsable(state, route)) continue;
+    std::int64_t load = 0;
+    std::int64_t capacity = 1;
+    for (const std::uint32_t link : ways_.LinksOf(state, route)) {
+      const std::int64_t with = links_.LoadOf(link) + state.share;
+      if (Wide{with} * capacity <= Wide{load} * capacities[link]) continue;
+      load = with;
+      capacity = capacities[link];
+    }
+    if (best >= 0 && Wide{load} * best_capacity >= Wide{best_load} * capacity) continue;
+    best = route;
+    best_load = load;
+    best_capacity = capacity;
+  }
+  return ways_.ToPath(state, best);
+}
+
+std::span<const Occupancy::Move> Occupancy::Insert(Way way, const MoveBudget& budget,
+                                                   std::int64_t& steps) {
+  moves_.clear();
+  if (chains_.IsPossible()) {
+    const std::int32_t route = chains_.MakeRoom(way, budget, steps);
+    if (route >= 0) {
+      links_.MoveTo(way, route);
+      moves_.push_back({way, kNoPath, ways_.ToPath(ways_[way], route)});
+      Tell(chains_.moves());
+    }
+    if (route >= 0 || budget.moves == 0) return moves_;
+  }
+  Tell(search_.Insert(way, budget, steps));
+  return moves_;
+}
+
+std::span<const Occupancy::Move> Occupancy::Relieve(std::uint32_t link, const MoveBudget& budget,
+                                                    std::int64_t& steps) {
+  moves_.clear();
+  if (budget.moves == 0) return {};
+  if (chains_.IsPossible()) Tell(chains_.Relieve(link, budget, steps));
+  if (moves_.empty()) Tell(search_.Relieve(link, budget, steps));
+  return moves_;
+}
+
+std::span<const Occupancy::Move> Occupancy::InsertIdle(std::span<const Way> ways) {
+  if (ways.empty() || !chains_.IsPossible()) return {};
+  moves_.resize(std::max(moves_.size(), ways.size()));
+  return std::span(moves_).first(links_.PutOnIdle(ways, moves_.data()));
+}
+
+void Occupancy::Tell(std::span<const Move> moves) {
+  for (const Move& move : moves) {
+    const WayState& state = ways_[move.way];
+    moves_.push_back({move.way, ways_.ToPath(state, move.from), ways_.ToPath(state, move.to)});
+  }
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,271 @@
+#include "collective/forest/planner/reuse_trees.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collective/forest/planner/planner.h"
+#include "common/fabric/accelerator_builders.h"
+#include "common/fabric/builders.h"
+#include "tests/collective/forest/random_problem.h"
+#include "tests/collective/forest/reference_cases.h"
+
+namespace espalier::forest {
+namespace {
+
+using fabric::LinkState;
+using fabric::NodeId;
+using fabric::Topology;
+
+constexpr std::uint64_t kSeed = 11'072'026;
+
+// Every link of the node.
+Topology Without(const Topology& topology, const std::string& node) {
+  Topology damaged = topology;
+  const NodeId id = *topology.FindNode(node);
+  for (const fabric::DirectedLink link : topology.Outgoing(id)) {
+    damaged.SetLinkState(link.link, LinkState::kDown);
+  }
+  return damaged;
+}
+
+MadePlan PlanOrDie(const Topology& topology, const PlanOptions& options = {}) {
+  auto made = MakePlan(topology, options);
+  EXPECT_TRUE(made.has_value()) << made.error().message;
+  return std::move(*made);
+}
+
+PlanOptions After(const Plan& plan, const Topology& topology, PlanOptions options = {}) {
+  options.previous = PreviousPlan{&plan, &topology};
+  return options;
+}
+
+// Two-way links, so that any may fail and all nodes stay balanced.
+Topology MakeTwoWayGraph(std::mt19937_64& random) {
+  fabric::TopologySpec spec = MakeRandomGraph({.max_rate = 1'000}, random);
+  std::set<std::pair<NodeId, NodeId>> seen;
+  std::vector<fabric::Link> links;
+  for (fabric::Link& link : spec.links) {
+    link.directed = false;
+    if (seen.insert(std::minmax(link.a, link.b)).second) links.push_back(link);
+  }
+  spec.links = std::move(links);
+  return BuildTopology(std::move(spec));
+}
+
+TEST(Replanning, OfRandomGraphsIsAsFastAsPlanningAnew) {
+  std::mt19937_64 random(kSeed);
+  int damaged_graphs = 0;
+  int partly_kept = 0;
+  int fresh = 0;
+  for (int round = 0; round < 40; ++round) {
+    SCOPED_TRACE(testing::Message() << "seed " << kSeed << " round " << round);
+    const Topology topology = MakeTwoWayGraph(random);
+    const PlanOptions options{.collective =
+                                  round % 3 == 0 ? Collective::kAllreduce : Collective::kAllgather};
+    const auto before = MakePlan(topology, options);
+    if (!before) continue;  // not connected
+    const MadePlan same = PlanOrDie(topology, After(before->plan, topology, options));
+    EXPECT_EQ(same.reuse.kept, same.reuse.all);
+    EXPECT_EQ(same.plan.trees_per_weight, before->plan.trees_per_weight);
+
+    Topology damaged = topology;
+    damaged.SetLinkState(
+        fabric::LinkId(static_cast<std::int32_t>(random() % topology.links().size())),
+        LinkState::kDown);
+    const auto anew = MakePlan(damaged, options);
+    if (!anew) continue;
+    ++damaged_graphs;
+    const MadePlan replanned = PlanOrDie(damaged, After(before->plan, topology, options));
+    EXPECT_EQ(replanned.plan.inverse_rate, anew->plan.inverse_rate);
+    EXPECT_EQ(replanned.plan.bound_inverse_rate, anew->plan.bound_inverse_rate);
+    fresh += replanned.reuse.kept == 0;
+    partly_kept += replanned.reuse.kept > 0 && replanned.reuse.kept < replanned.reuse.all;
+
+    // And back: what was made for the damaged graph is of use for the repaired one.
+    const MadePlan repaired = PlanOrDie(topology, After(replanned.plan, damaged, options));
+    EXPECT_EQ(repaired.plan.inverse_rate, before->plan.inverse_rate);
+  }
+  EXPECT_GT(damaged_graphs, 15);
+  EXPECT_GT(partly_kept, 3);
+  EXPECT_GT(fresh, 0);
+}
+
+TEST(Replanning, OfOneWayLinksKeepsBothForestsOrNone) {
+  std::mt19937_64 random(kSeed + 1);
+  int kept = 0;
+  for (int round = 0; round < 100; ++round) {
+    SCOPED_TRACE(testing::Message() << "seed " << kSeed + 1 << " round " << round);
+    const Topology topology = BuildTopology(MakeRandomGraph({.max_rate = 100}, random));
+    PlanOptions options{.collective = Collective::kAllreduce, .height_steps = 1'000};
+    const auto before = MakePlan(topology, options);
+    if (!before || before->plan.ranks.size() < 3) continue;
+    // One rank weighs less; the links are as they were.
+    options.problem.weights.assign(before->plan.ranks.size(), 2);
+    options.problem.weights.back() = 1;
+    const auto anew = MakePlan(topology, options);
+    ASSERT_TRUE(anew.has_value());
+    const MadePlan replanned = PlanOrDie(topology, After(before->plan, topology, options));
+    EXPECT_EQ(replanned.plan.inverse_rate, anew->plan.inverse_rate);
+    kept += replanned.reuse.kept > 0;
+  }
+  EXPECT_GT(kept, 10);
+}
+
+TEST(Replanning, KeepsMostTreesWhereLittleIsBroken) {
+  const Topology boxes = BuildTopology(*fabric::BuildA100({4}));
+  const MadePlan before = PlanOrDie(boxes);
+  const Topology damaged = Without(boxes, "box0/nic0");
+  const MadePlan after = PlanOrDie(damaged, After(before.plan, boxes));
+  EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged).plan.inverse_rate);
+  // Four of 32 trees use the NIC.
+  EXPECT_EQ(8 * after.reuse.kept, 7 * after.reuse.all);
+
+  EXPECT_LE(after.findings.heights.max, 3);
+  EXPECT_EQ(after.plan.forests[0].unroutable_edges, 0);
+}
+
+// The parent arrays of a plan's one forest, each as often as it has trees, by root.
+std::multiset<std::vector<Rank>> LogicalTrees(const Plan& plan) {
+  std::multiset<std::vector<Rank>> trees;
+  const Forest& forest = plan.forests[0];
+  for (std::size_t c = 0; c < forest.classes.size(); ++c) {
+    const std::span<const Rank> parents = forest.Parents(c);
+    for (std::int64_t i = 0; i < forest.classes[c].count; ++i) {
+      trees.emplace(parents.begin(), parents.end());
+    }
+  }
+  return trees;
+}
+
+TEST(Replanning, LeadsEveryTreeAroundADeadSpine) {
+  const Topology clos =
+      BuildTopology(*fabric::BuildLeafSpine({.spines = 4, .leaves = 4, .hosts_per_leaf = 4}));
+  const MadePlan before = PlanOrDie(clos);
+  const Topology damaged = Without(clos, "spine3");
+  const MadePlan after = PlanOrDie(damaged, After(before.plan, clos));
+  EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged).plan.inverse_rate);
+  EXPECT_EQ(after.reuse.all, 16);
+  EXPECT_EQ(after.reuse.kept, 16);
+  EXPECT_EQ(after.reuse.rerouted, 4);  // one spine in four
+  EXPECT_EQ(LogicalTrees(after.plan), LogicalTrees(before.plan));
+  EXPECT_EQ(after.plan.forests[0].method, Method::kHierarchical);
+  EXPECT_EQ(after.plan.forests[0].unroutable_edges, 0);
+
+  // Back again: the paths over the other spines are as good as they were.
+  const MadePlan repaired = PlanOrDie(clos, After(after.plan, damaged));
+  EXPECT_EQ(repaired.reuse.kept, 16);
+  EXPECT_EQ(repaired.reuse.rerouted, 0);
+}
+
+TEST(Replanning, LeadsTreesAroundADeadSpineThatSlowsThemDown) {
+  fabric::LeafSpineOptions options{.spines = 3, .leaves = 4, .hosts_per_leaf = 4};
+  options.fabric_rate = BitsPerSecond{options.host_rate.value / 5};
+  const Topology clos = BuildTopology(*fabric::BuildLeafSpine(options));
+  const MadePlan before = PlanOrDie(clos);
+  const Topology damaged = Without(clos, "spine2");
+  const MadePlan after = PlanOrDie(damaged, After(before.plan, clos));
+  EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged).plan.inverse_rate);
+  EXPECT_GT(after.plan.inverse_rate, before.plan.inverse_rate);
+  EXPECT_GE(2 * after.reuse.kept, after.reuse.all);
+  EXPECT_GT(after.reuse.rerouted, 0);
+  EXPECT_EQ(after.plan.forests[0].unroutable_edges, 0);
+}
+
+TEST(Replanning, KeepsWhatHasNotLostItsRails) {
+  const Topology boxes = BuildTopology(*fabric::BuildA100({4}));
+  const MadePlan before = PlanOrDie(boxes);
+  const Topology damaged = Without(boxes, "ib1");
+  const MadePlan after = PlanOrDie(damaged, After(before.plan, boxes));
+  EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged).plan.inverse_rate);
+  // The odd GPUs have no way out of their boxes but through others: edges of other trees.
+  EXPECT_EQ(2 * after.reuse.kept, after.reuse.all);
+  EXPECT_EQ(after.reuse.rerouted, 0);
+  EXPECT_LE(after.findings.heights.max, 4);
+  EXPECT_EQ(after.plan.forests[0].unroutable_edges, 0);
+}
+
+TEST(Replanning, PlansAnewWhereEveryTreeIsBroken) {
+  const Topology clos =
+      BuildTopology(*fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 2}));
+  const MadePlan before = PlanOrDie(clos);
+  // The same hosts, in a ring without switches.
+  fabric::TopologySpec ring;
+  for (const NodeId rank : before.plan.ranks) ring.nodes.push_back(clos.node(rank));
+  for (int i = 0; i < 4; ++i) {
+    ring.links.push_back({.a = NodeId(i), .b = NodeId((i + 1) % 4), .rate = BitsPerSecond{1'000}});
+  }
+  const Topology other = BuildTopology(std::move(ring));
+  const MadePlan after = PlanOrDie(other, After(before.plan, clos));
+  EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(other).plan.inverse_rate);
+  EXPECT_EQ(after.reuse.kept, 0);
+  EXPECT_EQ(after.plan.forests[0].method, Method::kLabels);
+}
+
+TEST(Replanning, KeepsTheFormWhereAllLinksGetSlower) {
+  const MadePlan before = PlanOrDie(BuildTopology(*fabric::BuildA100({4})));
+  const Topology boxes = BuildTopology(*fabric::BuildA100({4}));
+  fabric::TopologySpec spec = boxes.Spec();
+  for (fabric::Link& link : spec.links) link.rate.value /= 2;
+  const MadePlan after = PlanOrDie(BuildTopology(spec), After(before.plan, boxes));
+  EXPECT_EQ(after.reuse.kept, after.reuse.all);
+  EXPECT_EQ(after.plan.forests[0].classes, before.plan.forests[0].classes);
+  EXPECT_EQ(after.plan.forests[0].parents, before.plan.forests[0].parents);
+}
+
+TEST(Replanning, CutsOffRanksThatTakeNoPart) {
+  const Topology boxes = BuildTopology(*fabric::BuildA100({4}));
+  const MadePlan before = PlanOrDie(boxes);
+  PlanOptions three;
+  for (const NodeId rank : before.plan.ranks) {
+    if (!boxes.node(rank).id.starts_with("box3/")) three.problem.ranks.push_back(rank);
+  }
+  const MadePlan after = PlanOrDie(boxes, After(before.plan, boxes, three));
+  EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(boxes, three).plan.inverse_rate);
+  EXPECT_EQ(after.reuse.kept, after.reuse.all);
+  EXPECT_EQ(after.plan.ranks.size(), 24U);
+}
+
+TEST(Replanning, KeepsToAFixedNumberOfTrees) {
+  const Topology clos =
+      BuildTopology(*fabric::BuildLeafSpine({.spines = 2, .leaves = 4, .hosts_per_leaf = 2}));
+  const MadePlan before = PlanOrDie(clos, {.trees_per_weight = 2});
+  const Topology damaged = Without(clos, "spine1");
+  const PlanOptions options{.trees_per_weight = 2};
+  const MadePlan after = PlanOrDie(damaged, After(before.plan, clos, options));
+  EXPECT_EQ(after.plan.trees_per_weight, 2);
+  EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged, options).plan.inverse_rate);
+}
+
+TEST(Replanning, RefusesAPreviousForestThatIsNone) {
+  const Topology boxes = BuildTopology(*fabric::BuildA100({2}));
+  const Plan good = PlanOrDie(boxes).plan;
+  const auto error = [&](const Plan& plan) {
+    const auto made = MakePlan(boxes, After(plan, boxes));
+    return made ? "(none)" : made.error().message;
+  };
+  Plan bad = good;
+  bad.forests[0].parents.pop_back();
+  EXPECT_NE(error(bad).find("sizes do not fit"), std::string::npos) << error(bad);
+  bad = good;
+  bad.forests[0].Parents(0)[(bad.forests[0].classes[0].root + 1U) % 16] = kNoRank;
+  EXPECT_NE(error(bad).find("does not span"), std::string::npos) << error(bad);
+  bad = good;
+  bad.forests[0].classes[0].count += 1'000'000;
+  EXPECT_NE(error(bad).find("routes for fewer"), std::string::npos) << error(bad);
+  bad = good;
+  bad.phases[0].channels.clear();
+  EXPECT_NE(error(bad).find("a hop that does not exist"), std::string::npos) << error(bad);
+  // Paths that lead elsewhere are paths that are no more.
+  bad = good;
+  std::swap(bad.phases[0].channels.front(), bad.phases[0].channels.back());
+  EXPECT_EQ(error(bad), "(none)");
+}
+
+}  // namespace
+}  // namespace espalier::forest

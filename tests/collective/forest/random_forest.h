@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <random>
+#include <string>
+
+#include "collective/forest/bound/optimality.h"
+#include "collective/forest/model/forest.h"
+#include "collective/forest/model/problem.h"
+
+namespace espalier::forest {
+
+// A problem, its optimal number of trees, and a forest of the general construction with its trees
+// as they were made, which are often high.
+struct RawForest {
+  Problem problem;
+  TreeCount count;
+  Forest forest;
+};
+
+// Of a small random graph. None where its ranks cannot be reached.
+std::optional<RawForest> MakeRandomRawForest(std::mt19937_64& random);
+
+// Of a reference case.
+RawForest MakeRawForest(const std::string& name);
+
+}  // namespace espalier::forest

@@ -1,0 +1,99 @@
+#include "collective/runtime/shared/way_choice.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/collective/runtime/shared/two_contexts.h"
+
+namespace espalier::runtime {
+namespace {
+
+using program::CollectiveKind;
+
+constexpr Costs kCosts = {.round = 1e-6, .byte = 1e-10, .reduced_byte = 1e-10};
+
+class WayChoiceTest : public TwoContexts {
+ protected:
+  static Operands Floats(std::size_t count) {
+    return {.elements = count, .type = reduce::DataType::kF32};
+  }
+  // The way of a call that both ranks have described alike, but for what `change` does.
+  SharedWay WayOf(CollectiveKind kind,
+                  const std::function<void(SharedCall&, SharedCall&)>& change) {
+    SharedContext& one = context(0);
+    one.Begin({}, {}, InAWhile());
+    for (int rank : {0, 1}) {
+      SharedCall& call = one.call_of(rank);
+      call.way = SharedWay::kRead;
+      call.readable = reinterpret_cast<const std::byte*>(&call);
+      call.reads_all = call.writes_all = 1;
+    }
+    change(one.call_of(0), one.call_of(1));
+    return WayChoice(one, kCosts, {}).WayOfAll({.kind = kind, .root = 0});
+  }
+  static void Nothing(SharedCall&, SharedCall&) {}
+};
+
+TEST_F(WayChoiceTest, TakesTheSmallWayWhereItCostsLess) {
+  const WayChoice choice(context(0), kCosts, {});
+  const CallSignature allreduce = {.kind = CollectiveKind::kAllReduce};
+  EXPECT_TRUE(choice.IsSmall(Floats(1), allreduce));
+  EXPECT_TRUE(choice.IsSmall(Floats(1000), allreduce));
+  EXPECT_FALSE(choice.IsSmall(Floats(kMostSmallBytes / 4 + 1), allreduce));
+  EXPECT_FALSE(choice.IsSmall(Floats(1), {.kind = CollectiveKind::kAllGather}));
+  // Where a round costs next to nothing, what crosses memory decides.
+  const WayChoice free_rounds(context(0), {.byte = 1e-10, .reduced_byte = 1e-8}, {});
+  EXPECT_TRUE(free_rounds.IsSmall(Floats(4), allreduce));  // is always
+  EXPECT_FALSE(free_rounds.IsSmall(Floats(1000), allreduce));
+}
+
+TEST_F(WayChoiceTest, TakesTheWayThatItIsTold) {
+  const CallSignature allreduce = {.kind = CollectiveKind::kAllReduce};
+  EXPECT_TRUE(WayChoice(context(0), kCosts, SharedWay::kSmall).IsSmall(Floats(60'000), allreduce));
+  WayChoice streamed(context(0), kCosts, SharedWay::kStreamed);
+  EXPECT_FALSE(streamed.IsSmall(Floats(1), allreduce));
+  EXPECT_EQ(streamed.Choose(Floats(1), allreduce), SharedWay::kStreamed);
+  EXPECT_FALSE(streamed.is_timed());
+}
+
+// Both ways of a long call are tried by the rank that all follow, and by no other.
+TEST_F(WayChoiceTest, TimesTwoWaysWhereThisRankChooses) {
+  const CallSignature reduce = {.kind = CollectiveKind::kReduce, .root = 1};
+  WayChoice chooser(context(1), kCosts, {});
+  WayChoice other(context(0), kCosts, {});
+  bool times = false;
+  bool streams = false;
+  for (int i = 0; i < 200; ++i) {
+    streams = streams || chooser.Choose(Floats(1 << 20), reduce) == SharedWay::kStreamed;
+    times = times || chooser.is_timed();
+    if (chooser.is_timed()) chooser.Record(1e-3);
+    EXPECT_EQ(other.Choose(Floats(1 << 20), reduce), SharedWay::kSlots);
+    EXPECT_FALSE(other.is_timed());
+    EXPECT_EQ(chooser.Choose(Floats(100), reduce), SharedWay::kSlots);
+  }
+  EXPECT_TRUE(times);
+  EXPECT_TRUE(streams);
+  EXPECT_EQ(chooser.ChooserOf(reduce), 1);
+  EXPECT_EQ(chooser.ChooserOf({.kind = CollectiveKind::kBroadcast, .root = 1}), 0);
+  EXPECT_EQ(chooser.ChooserOf({.kind = CollectiveKind::kAllGather}), 0);
+}
+
+TEST_F(WayChoiceTest, ReadsOnlyWhereAllRanksCan) {
+  using Kind = CollectiveKind;
+  EXPECT_EQ(WayOf(Kind::kAllGather, Nothing), SharedWay::kRead);
+  EXPECT_EQ(WayOf(Kind::kBroadcast, Nothing), SharedWay::kRead);
+  EXPECT_EQ(WayOf(Kind::kAllReduce, Nothing), SharedWay::kSlots);  // all reduce
+  const auto blind = [](SharedCall&, SharedCall& b) { b.reads_all = 0; };
+  EXPECT_EQ(WayOf(Kind::kAllGather, blind), SharedWay::kStreamed);
+  const auto hidden = [](SharedCall&, SharedCall& b) { b.readable = nullptr; };
+  EXPECT_EQ(WayOf(Kind::kAllToAll, hidden), SharedWay::kStreamed);
+  const auto reads_only = [](SharedCall& a, SharedCall&) { a.writes_all = 0; };
+  EXPECT_EQ(WayOf(Kind::kAllGather, reads_only), SharedWay::kRead);
+  EXPECT_EQ(WayOf(Kind::kReduce, reads_only), SharedWay::kStreamed);
+  // The others follow the one who chooses.
+  const auto slots = [](SharedCall& a, SharedCall&) { a.way = SharedWay::kSlots; };
+  EXPECT_EQ(WayOf(Kind::kAllGather, slots), SharedWay::kSlots);
+  EXPECT_EQ(WayOf(Kind::kBroadcast, slots), SharedWay::kRead);  // rank 1 chooses
+}
+
+}  // namespace
+}  // namespace espalier::runtime

@@ -1,0 +1,60 @@
+#include "collective/transport/stores/file_store.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+
+#include "tests/collective/transport/transport_contract.h"
+#include "tests/temporary_folder.h"
+
+namespace espalier::transport {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(FileStore, GivesWhatWasSetAndWaitsForTheRest) {
+  TemporaryFolder folder;
+  FileStore store(folder.path() + "/made/when needed");
+  const auto early = store.Get("a/b", In(milliseconds(20)));
+  ASSERT_FALSE(early);
+  EXPECT_EQ(early.error().code, ErrorCode::kUnavailable);
+  std::thread later([&] { ExpectDone(store.Set("a/b", std::string(100'000, 'v'))); });
+  const auto value = store.Get("a/b", InAWhile());
+  later.join();
+  ASSERT_TRUE(value);
+  EXPECT_EQ(*value, std::string(100'000, 'v'));
+}
+
+TEST(FileStore, KeepsKeysApartAndTheLastValueOfEach) {
+  TemporaryFolder folder;
+  FileStore store(folder.path());
+  ExpectDone(store.Set("g/1", "one"));
+  ExpectDone(store.Set("g/2", ""));
+  ExpectDone(store.Set("g/1", std::string("a\0b\n", 4)));
+  EXPECT_EQ(*store.Get("g/1", InAWhile()), std::string("a\0b\n", 4));
+  EXPECT_EQ(*store.Get("g/2", InAWhile()), "");
+  // Nothing is left of the files that the values were written to first.
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2);
+}
+
+TEST(FileStore, NamesTheFileThatItCannotWriteOrFind) {
+  TemporaryFolder folder;
+  const std::string file = folder.path() + "/file";
+  std::ofstream(file) << "no folder";
+  FileStore store(file);
+  const auto set = store.Set("a/b", "value");
+  ASSERT_FALSE(set);
+  EXPECT_EQ(set.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(set.error().message.find(file), std::string::npos) << set.error().message;
+  const auto got = store.Get("a/b", In(milliseconds(0)));
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().message, file + "/a.b has not come in time");
+}
+
+}  // namespace
+}  // namespace espalier::transport

@@ -1,0 +1,98 @@
+#include "collective/transport/stores/tcp_store.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "collective/transport/meeting/tcp_socket.h"
+#include "tests/collective/transport/transport_contract.h"
+
+namespace espalier::transport {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Another each time, below those that the kernel hands out by itself.
+std::uint16_t FreePort() {
+  static std::uint16_t last = 10'000;
+  return ++last;
+}
+
+TEST(TcpStore, GivesWhatWasSetAndWaitsForTheRest) {
+  auto server = TcpStoreServer::Listen("127.0.0.1", 0, {});
+  ASSERT_TRUE(server) << server.error().message;
+  auto store = TcpStore::At("127.0.0.1", (*server)->port(), seconds(60), {});
+  ASSERT_TRUE(store);
+  const auto early = (*store)->Get("a/b", In(milliseconds(20)));
+  ASSERT_FALSE(early);
+  EXPECT_EQ(early.error().code, ErrorCode::kUnavailable);
+  const std::string long_value(60'000, 'v');
+  std::vector<std::thread> waiters;
+  for (int i = 0; i < 3; ++i) {
+    waiters.emplace_back([&] {
+      const auto value = (*store)->Get("a/b", InAWhile());
+      ASSERT_TRUE(value) << value.error().message;
+      EXPECT_EQ(*value, long_value);
+    });
+  }
+  ExpectDone((*store)->Set("other", "1"));
+  ExpectDone((*store)->Set("a/b", long_value));
+  for (std::thread& waiter : waiters) waiter.join();
+  EXPECT_EQ(*(*store)->Get("other", InAWhile()), "1");
+}
+
+TEST(TcpStore, OutlivesCallersThatMakeNoSense) {
+  auto server = TcpStoreServer::Listen("127.0.0.1", 0, {});
+  ASSERT_TRUE(server);
+  const auto place = ParseAddress("127.0.0.1", (*server)->port());
+  for (const std::size_t bytes : {1U, 16U, 100'000U}) {
+    auto stranger = Dial(*ParseAddress("127.0.0.1", 0), *place, InAWhile());
+    ASSERT_TRUE(stranger);
+    const std::string nonsense(bytes, '\x7f');
+    // Where the server has cut it off already, the rest is not taken.
+    static_cast<void>(SendWhole(stranger->get(), nonsense.data(), bytes, In(milliseconds(100))));
+  }
+  auto store = TcpStore::At("127.0.0.1", (*server)->port(), seconds(60), {});
+  ASSERT_TRUE(store);
+  ExpectDone((*store)->Set("key", "value"));
+  EXPECT_EQ(*(*store)->Get("key", InAWhile()), "value");
+  for (const auto& [key, value] : {std::pair(std::string(2000, 'k'), std::string("v")),
+                                   std::pair(std::string("k"), std::string(70'000, 'v'))}) {
+    const auto refused = (*store)->Set(key, value);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  }
+}
+
+TEST(TcpStore, IsOpenedByItsName) {
+  for (const char* name : {"tcp://", "tcp://127.0.0.1", "tcp://127.0.0.1:", "tcp://127.0.0.1:0",
+                           "tcp://127.0.0.1:70000", "tcp://127.0.0.1:1x", "tcp://localhost:80"}) {
+    const auto opened = OpenStore(name, 0, seconds(1), {});
+    ASSERT_FALSE(opened) << name;
+    EXPECT_EQ(opened.error().code, ErrorCode::kInvalidArgument) << name;
+  }
+  const std::string port = std::to_string(FreePort());
+  // The one that waits comes before the one that serves.
+  std::thread other([&] {
+    auto store = OpenStore("tcp://[::1]:" + port, 1, seconds(60), {});
+    ASSERT_TRUE(store);
+    EXPECT_EQ(*(*store)->Get("key", InAWhile()), "value");
+    ExpectDone((*store)->Set("answer", "seen"));
+  });
+  auto store = OpenStore("tcp://[::1]:" + port, 0, seconds(60), {});
+  ASSERT_TRUE(store) << store.error().message;
+  const auto second = OpenStore("tcp://[::1]:" + port, 0, seconds(60), {});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kAlreadyExists);
+  ExpectDone((*store)->Set("key", "value"));
+  EXPECT_EQ(*(*store)->Get("answer", InAWhile()), "seen");
+  other.join();
+}
+
+}  // namespace
+}  // namespace espalier::transport

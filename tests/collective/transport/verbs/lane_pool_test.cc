@@ -1,0 +1,106 @@
+#include "collective/transport/verbs/lane_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace espalier::transport {
+namespace {
+
+// Lanes without queue pairs: only what is counted of them.
+constexpr Lane::Surroundings kNoDevice = {.receives = 1, .sends = 1};
+
+LanePool PoolOf(int count, const std::vector<std::uint16_t>& ports) {
+  return LanePool(kNoDevice, count, ports);
+}
+
+// The next so many lanes that messages take.
+std::vector<std::uint32_t> Turns(LanePool& pool, int messages) {
+  std::vector<std::uint32_t> turns;
+  for (int i = 0; i < messages; ++i) {
+    const Lane* const lane = pool.ChooseForMessage();
+    if (lane != nullptr) turns.push_back(lane->index());
+  }
+  return turns;
+}
+
+using Lanes = std::vector<std::uint32_t>;
+
+TEST(LanePool, GivesMessagesToTheLanesThatHavePortsInTurn) {
+  LanePool two = PoolOf(3, {50000, 50001});
+  EXPECT_EQ(Turns(two, 4), (Lanes{0, 1, 0, 1}));
+  EXPECT_EQ(two[1].port, 50001);
+  EXPECT_EQ(two[2].port, 0);
+  LanePool none = PoolOf(3, {});
+  EXPECT_EQ(Turns(none, 2), (Lanes{0, 0}));
+}
+
+TEST(LanePool, TakesSpareLanesWhereTheOthersHaveFailedMore) {
+  LanePool pool = PoolOf(4, {50000, 50001});
+  pool.MarkFailed(pool[1]);
+  EXPECT_EQ(Turns(pool, 2), (Lanes{0, 0}));
+  pool.MarkFailed(pool[0]);
+  EXPECT_EQ(Turns(pool, 3), (Lanes{2, 3, 2}));
+  pool.MarkFailed(pool[2]);
+  pool.MarkFailed(pool[3]);
+  EXPECT_EQ(Turns(pool, 3), (Lanes{0, 1, 0}));
+}
+
+// Messages wait for the lanes that are best, notices do not.
+TEST(LanePool, GivesANoticeToAnyLaneThatIsReady) {
+  LanePool pool = PoolOf(3, {50000});
+  pool[0].state = Lane::State::kConnected;
+  EXPECT_EQ(pool.ChooseForMessage(), nullptr);
+  ASSERT_NE(pool.ChooseForNotice(), nullptr);
+  EXPECT_EQ(pool.ChooseForNotice()->index(), 1U);
+  pool[0].state = Lane::State::kReady;
+  EXPECT_EQ(pool.ChooseForNotice()->index(), 0U);
+  for (std::size_t i = 0; i < pool.size(); ++i) pool[i].state = Lane::State::kClosing;
+  EXPECT_EQ(pool.ChooseForNotice(), nullptr);
+}
+
+TEST(LanePool, GivesALaneThatHasFailedAnotherPort) {
+  LanePool pool = PoolOf(2, {50000});
+  pool[0].port_in_use = 50000;
+  pool.MarkFailed(pool[0]);
+  EXPECT_TRUE(pool[0].has_failed);
+  EXPECT_EQ(pool[0].failures, 1);
+  EXPECT_NE(pool[0].port, 50000);
+  EXPECT_GE(pool[0].port, 49152);
+}
+
+TEST(LanePool, ForgetsFailuresOfLanesThatGetAPort) {
+  LanePool pool = PoolOf(3, {50000});
+  for (std::size_t i = 0; i < pool.size(); ++i) pool.MarkFailed(pool[i]);
+  const std::vector<std::uint16_t> ports = {50002, 50003};
+  pool.SetPorts(ports);
+  EXPECT_EQ(pool[0].port, 50002);
+  EXPECT_EQ(pool[1].port, 50003);
+  EXPECT_EQ(pool[1].failures, 0);
+  EXPECT_EQ(pool[2].failures, 1);
+  EXPECT_TRUE(pool[2].is_spare);
+  EXPECT_EQ(Turns(pool, 2), (Lanes{0, 1}));
+}
+
+TEST(Lane, ReceivesWhileItsQueuePairIsOpenAndTakesMessagesOnlyWhenReady) {
+  Lane lane(kNoDevice, 0);
+  for (const auto& [state, is_open, can_take] :
+       {std::tuple(Lane::State::kReady, true, true),
+        std::tuple(Lane::State::kEmptying, true, false),
+        std::tuple(Lane::State::kClosing, false, false),
+        std::tuple(Lane::State::kRenewed, false, false),
+        std::tuple(Lane::State::kConnected, true, false)}) {
+    lane.state = state;
+    EXPECT_EQ(lane.IsOpen(), is_open);
+    EXPECT_EQ(lane.CanTake(), can_take);
+  }
+}
+
+TEST(Lane, NamesTheLaneAndTheBufferOfACompletion) {
+  EXPECT_EQ(Lane::IndexOf((std::uint64_t{3} << 32) | 7), 3U);
+  EXPECT_EQ(Lane::BufferOf((std::uint64_t{3} << 32) | 7), 7U);
+  EXPECT_EQ(Lane::BufferOf((std::uint64_t{3} << 32) | Lane::kNoBuffer), Lane::kNoBuffer);
+}
+
+}  // namespace
+}  // namespace espalier::transport

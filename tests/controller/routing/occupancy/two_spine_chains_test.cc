@@ -1,0 +1,209 @@
+#include "controller/routing/occupancy/two_spine_chains.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+
+#include "tests/controller/routing/occupancy/test_tables.h"
+#include "tests/seeds.h"
+
+namespace espalier::controller {
+namespace {
+
+constexpr std::int64_t kManySteps = 1'000'000;
+constexpr std::uint32_t kSpines = 6;
+
+// How many ways the chain moves that begins with the way on `spine` at this leaf and alternates
+// with `other`, where links take one way each; none if a way of it may not move. Slowly, by a look
+// at all ways for each of its steps.
+std::optional<std::size_t> LengthOfChain(Tables& tables, std::uint32_t leaf, bool receives,
+                                         std::int32_t spine, std::int32_t other) {
+  for (std::size_t length = 0;; ++length) {
+    std::optional<WayId> on;
+    for (const WayId way : tables.all()) {
+      const WayState& state = tables.ways()[way];
+      if (state.route == spine && (receives ? state.destination : state.source) == leaf) on = way;
+    }
+    if (!on) return length;
+    const WayState& state = tables.ways()[*on];
+    if (state.pinned || !tables.ways().IsUsable(state, other)) return std::nullopt;
+    leaf = receives ? state.source : state.destination;
+    receives = !receives;
+    std::swap(spine, other);
+  }
+}
+
+// The moves of others that make room for a way, by the shortest chain of two spines (0: a spine is
+// idle at both its leaves).
+std::optional<std::size_t> ShortestByHand(Tables& tables, WayId way) {
+  const WayState& state = tables.ways()[way];
+  const auto is_idle = [&](std::uint32_t leaf, bool sends, std::int32_t spine) {
+    const ClosEnd end{leaf, static_cast<std::uint32_t>(spine), sends};
+    const std::uint32_t link = end.LinkIn(*tables.fabric().view.clos());
+    return tables.fabric().view.capacities()[link] > 0 && tables.links().WaysOn(link).empty();
+  };
+  std::optional<std::size_t> best;
+  const auto consider = [&](std::optional<std::size_t> length) {
+    if (length && (!best || *length < *best)) best = length;
+  };
+  for (std::int32_t a = 0; a < static_cast<std::int32_t>(kSpines); ++a) {
+    if (!is_idle(state.source, true, a)) continue;
+    if (is_idle(state.destination, false, a)) return 0;
+    for (std::int32_t b = 0; b < static_cast<std::int32_t>(kSpines); ++b) {
+      if (!is_idle(state.destination, false, b)) continue;
+      if (tables.ways().IsUsable(state, a)) {
+        consider(LengthOfChain(tables, state.destination, true, a, b));
+      }
+      if (tables.ways().IsUsable(state, b)) {
+        consider(LengthOfChain(tables, state.source, false, b, a));
+      }
+    }
+  }
+  return best;
+}
+
+// As many whole flows as fit, one a link; some links are down, some ways pinned or live.
+void Fill(Tables& tables, std::mt19937& random, std::size_t tries) {
+  tables.SetAllLimits(kLoadUnit);
+  for (std::size_t i = 0; i < tries; ++i) {
+    const auto [source, destination] = tables.RandomPair(random);
+    const WayId way = tables.Add(source, destination);
+    const auto route = static_cast<std::int32_t>(random() % kSpines);
+    if (!tables.links().HasRoomOn(tables.ways()[way], route)) {
+      tables.Remove(way);
+      continue;
+    }
+    tables.links().MoveTo(way, route);
+    tables.ways()[way].pinned = random() % 16 == 0;
+    tables.ways()[way].live = random() % 2 == 0;
+  }
+}
+
+TEST(TwoSpineChains, MakeRoomWhereverAChainOfTwoSpinesDoes) {
+  int with_chain = 0;
+  for (const std::uint64_t seed : SeedsToTry(1, 600)) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(static_cast<std::uint32_t>(seed));
+    Tables tables(Fabric::LeafSpine(kSpines, 5 + static_cast<int>(seed % 5)),
+                  [](WayId way) { return 10 + way % 5; });
+    if (seed % 3 == 0) tables.fabric().FailSome(random, 5);
+    TwoSpineChains chains(tables.fabric().view, tables.ways(), tables.links());
+    ASSERT_TRUE(chains.IsPossible());
+    Fill(tables, random, 300);
+    for (int i = 0; i < 4; ++i) {
+      const auto [source, destination] = tables.RandomPair(random);
+      const WayId way = tables.Add(source, destination);
+      const auto expected = ShortestByHand(tables, way);
+      const auto before = tables.Routes();
+      std::int64_t steps = kManySteps;
+      const std::int32_t route = chains.MakeRoom(way, {}, steps);
+      EXPECT_LT(steps, kManySteps);
+      if (route < 0) {
+        EXPECT_FALSE(expected);
+        EXPECT_EQ(tables.Routes(), before);
+        tables.Remove(way);
+        continue;
+      }
+      // It may be shorter: a way can go to a third spine that is idle at both its leaves.
+      if (expected) {
+        EXPECT_LE(chains.moves().size(), 2 * *expected);
+      }
+      if (expected == 0U) {
+        EXPECT_TRUE(chains.moves().empty());
+      }
+      with_chain += chains.moves().empty() ? 0 : 1;
+      for (const WayMove& move : chains.moves()) EXPECT_FALSE(tables.ways()[move.way].pinned);
+      EXPECT_TRUE(tables.links().HasRoomOn(tables.ways()[way], route));
+      tables.links().MoveTo(way, route);
+      tables.ExpectWithinLimits(chains.moves());
+      tables.ExpectConsistent();
+      if (HasFatalFailure()) return;
+    }
+  }
+  if (SeedsToTry(1, 2).size() == 2) {
+    EXPECT_GT(with_chain, 150);
+  }
+}
+
+// Parts of flows, several on a link: what is found fits, and moves no more than is allowed.
+TEST(TwoSpineChains, KeepToLimitsAndBudgetWhereLinksTakeSeveral) {
+  int found = 0;
+  for (const std::uint64_t seed : SeedsToTry(1, 400)) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(static_cast<std::uint32_t>(seed));
+    Tables tables(Fabric::LeafSpine(3, 5), [](WayId way) { return way; });
+    tables.SetAllLimits(2 * kLoadUnit);
+    TwoSpineChains chains(tables.fabric().view, tables.ways(), tables.links());
+    for (int i = 0; i < 150; ++i) {
+      const auto [source, destination] = tables.RandomPair(random);
+      const WayId way = tables.Add(source, destination, kLoadUnit >> random() % 2);
+      tables.ways()[way].live = random() % 2 == 0;
+      const MoveBudget budget{.moves = random() % 4,
+                              .live = random() % 3,
+                              .bytes = static_cast<std::int64_t>(random() % 60)};
+      std::int64_t steps = kManySteps;
+      const std::int32_t route = chains.MakeRoom(way, budget, steps);
+      if (route < 0) {
+        tables.Remove(way);
+        continue;
+      }
+      found += chains.moves().empty() ? 0 : 1;
+      MoveBudget left = budget;
+      for (const WayMove& move : chains.moves()) {
+        ASSERT_TRUE(tables.ways().CanMove(move.way, left));
+        tables.ways().Charge(move.way, left);
+      }
+      EXPECT_TRUE(tables.links().HasRoomOn(tables.ways()[way], route));
+      tables.links().MoveTo(way, route);
+      tables.ExpectWithinLimits(chains.moves());
+      tables.ExpectConsistent();
+      if (HasFatalFailure()) return;
+    }
+  }
+  if (SeedsToTry(1, 2).size() == 2) {
+    EXPECT_GT(found, 200);
+  }
+}
+
+TEST(TwoSpineChains, RelieveALinkByOneWayWhereALinkOfItsLeafHasRoom) {
+  int relieved = 0;
+  for (const std::uint64_t seed : SeedsToTry(1, 300)) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(static_cast<std::uint32_t>(seed));
+    Tables tables(Fabric::LeafSpine(kSpines, 6));
+    TwoSpineChains chains(tables.fabric().view, tables.ways(), tables.links());
+    Fill(tables, random, 60);
+    const auto [source, destination] = tables.RandomPair(random);
+    const WayId way = tables.AddOn(source, destination, static_cast<std::int32_t>(seed % kSpines));
+    const WayState& state = tables.ways()[way];
+    const std::uint32_t link = *tables.ways().LinksOf(state, state.route).begin();
+    const std::size_t before = tables.links().WaysOn(link).size();
+    std::int64_t steps = kManySteps;
+    const auto moves = chains.Relieve(link, {}, steps);
+    EXPECT_EQ(tables.links().WaysOn(link).size(), before - (moves.empty() ? 0 : 1));
+    relieved += moves.empty() ? 0 : 1;
+    for (const WayMove& move : moves) EXPECT_EQ(tables.ways()[move.way].route, move.to);
+    tables.ExpectConsistent();
+    if (HasFatalFailure()) return;
+  }
+  if (SeedsToTry(1, 2).size() == 2) {
+    EXPECT_GT(relieved, 200);
+  }
+}
+
+TEST(TwoSpineChains, AreForAClosWithEqualLinks) {
+  auto spec = *fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 1});
+  for (fabric::Link& link : spec.links) {
+    if (link.id == "leaf0--spine1") link.rate = BitsPerSecond{link.rate.value / 2};
+  }
+  Tables unequal(std::make_unique<Fabric>(std::move(spec)));
+  EXPECT_FALSE(TwoSpineChains(unequal.fabric().view, unequal.ways(), unequal.links()).IsPossible());
+  unequal.fabric().Fail("leaf0--spine1");  // the others are equal
+  EXPECT_TRUE(TwoSpineChains(unequal.fabric().view, unequal.ways(), unequal.links()).IsPossible());
+  Tables deep(std::make_unique<Fabric>(*fabric::BuildFatTree({.k = 4})));
+  EXPECT_FALSE(TwoSpineChains(deep.fabric().view, deep.ways(), deep.links()).IsPossible());
+}
+
+}  // namespace
+}  // namespace espalier::controller

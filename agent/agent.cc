@@ -62,35 +62,7 @@ Agent::Agent(AgentOptions options, EventLoop& loop, Bus& bus, FlowSource& source
       nics_(options_.nics),
       looks_(kMostLooksPerSecond, kMostLooksInARow, loop.Now()),
       budget_(loop.Now()),
-      reports_sent_(
-          metrics.MakeCounter("espalier_agent_flow_reports_sent_total", "Flow reports sent")),
-      reports_delayed_(metrics.MakeCounter(
-          "espalier_agent_flow_reports_delayed_total",
-          "Reports of flows that were put off, as programs cause more than the agent may send")),
-      findings_dropped_(metrics.MakeCounter(
-          "espalier_agent_findings_dropped_total",
-          "Verdicts on paths and answers to probes that were dropped for the same reason")),
-      collective_reports_dropped_(metrics.MakeCounter(
-          "espalier_agent_collective_reports_dropped_total",
-          "Reports of ranks on their collectives that were dropped for the same reason")),
-      pushes_applied_(
-          metrics.MakeCounter("espalier_agent_pushes_applied_total",
-                              "Path pushes carried out (wholly or but for some flows)")),
-      stale_pushes_(metrics.MakeCounter("espalier_agent_stale_pushes_total",
-                                        "Path pushes of a controller that was replaced")),
-      incomplete_pushes_(metrics.MakeCounter("espalier_agent_incomplete_pushes_total",
-                                             "Path pushes whose predecessor never came")),
-      bad_messages_(metrics.MakeCounter("espalier_agent_bad_messages_total",
-                                        "Messages that could not be read")),
-      report_latency_(
-          metrics.MakeLatency("espalier_agent_announce_to_report_seconds",
-                              "From the opening of an elephant until the report of it was sent")),
-      apply_seconds_(metrics.MakeLatency("espalier_agent_push_apply_seconds",
-                                         "From a push's arrival until it was applied")),
-      flows_tracked_(
-          metrics.MakeGauge("espalier_agent_flows_tracked", "Elephant flows that are open")),
-      state_gauge_(metrics.MakeGauge("espalier_agent_state",
-                                     "0 connecting, 1 synced, 2 orphan (controller silent)")) {}
+      metrics_(metrics) {}
 
 Agent::~Agent() { source_.OnChange({}); }
 
@@ -100,7 +72,7 @@ void Agent::Start() {
   source_.OnChange([this] { LookSoon(); });
   hello_wait_ = options_.min_hello_wait;
   // Of what programs have kept since the agent before this one.
-  lease_timer_ = loop_.After(options_.lease, [this] { ExpireLease(); });
+  timers_.lease = loop_.After(options_.lease, [this] { ExpireLease(); });
   SayHello();
   Look();
 }
@@ -110,14 +82,14 @@ void Agent::SetState(AgentState state) {
   Log(LogLevel::kInfo, "event=agent_state agent={} from={} to={}", options_.name,
       AgentStateName(state_), AgentStateName(state));
   state_ = state;
-  state_gauge_.Set(static_cast<double>(state));
+  metrics_.state.Set(static_cast<double>(state));
 }
 
 void Agent::Send(wire::Body body) {
   const MessageClass kind = ClassOf(body);
   if (!budget_.HasRoomFor(kind, loop_.Now())) {
-    if (kind == MessageClass::kFindings) findings_dropped_.Add();
-    if (kind == MessageClass::kAccounts) collective_reports_dropped_.Add();
+    if (kind == MessageClass::kFindings) metrics_.findings_dropped.Add();
+    if (kind == MessageClass::kAccounts) metrics_.collective_reports_dropped.Add();
     return;
   }
   // What is lost here is told anew: by the next heartbeat, or by the full report after a Welcome.
@@ -140,16 +112,16 @@ void Agent::SendHealth(const wire::PathHealth& health) {
     if (held_health_.flows.size() < kMostHeldVerdicts) {
       held_health_.flows.push_back(verdict);
     } else {
-      findings_dropped_.Add();
+      metrics_.findings_dropped.Add();
     }
   }
 }
 
 // One look for all flows that open or end in one turn of the loop, or until there may be another.
 void Agent::LookSoon() {
-  if (change_timer_) return;
+  if (timers_.change) return;
   const bool at_once = looks_.Level(loop_.Now()) >= 1;
-  change_timer_ = loop_.After(at_once ? Duration::zero() : kLookWait, [this] {
+  timers_.change = loop_.After(at_once ? Duration::zero() : kLookWait, [this] {
     looks_.Take(1, loop_.Now());
     Look();
   });
@@ -170,27 +142,27 @@ void Agent::SayHello() {
                    .highest_epoch = ports_.highest_epoch(),
                    .applied_generation = ports_.applied_generation(),
                    .nics = nics_});
-  hello_timer_ = loop_.After(hello_wait_, [this] { SayHello(); });
+  timers_.hello = loop_.After(hello_wait_, [this] { SayHello(); });
   hello_wait_ = std::min(2 * hello_wait_, options_.max_hello_wait);
 }
 
 void Agent::HandleBytes(std::string_view bytes) {
   const Result<const wire::Message*> decoded = decoder_.Decode(bytes);
   if (!decoded) {
-    bad_messages_.Add();
+    metrics_.bad_messages.Add();
     Log(LogLevel::kWarning, "event=bad_message agent={} cause=\"{}\"", options_.name,
         decoded.error().message);
     return;
   }
   const wire::Message& message = **decoded;
   if (const auto* welcome = std::get_if<wire::Welcome>(&message.body)) {
-    controller_instance_ = message.sender_instance;
+    controller_.instance = message.sender_instance;
     return Handle(*welcome);
   }
-  if (state_ != AgentState::kSynced || message.sender_instance != controller_instance_) {
+  if (state_ != AgentState::kSynced || message.sender_instance != controller_.instance) {
     return HandleStranger(message);
   }
-  last_heard_ = loop_.Now();
+  controller_.last_heard = loop_.Now();
   std::visit(
       [this](const auto& body) {
         using Body = std::decay_t<decltype(body)>;
@@ -201,7 +173,7 @@ void Agent::HandleBytes(std::string_view bytes) {
         } else if constexpr (std::is_same_v<Body, wire::RankPlan>) {
           plans_.HandlePlan(body);
         } else {
-          bad_messages_.Add();  // not one that a controller sends to this agent
+          metrics_.bad_messages.Add();  // not one that a controller sends to this agent
         }
       },
       message.body);
@@ -226,21 +198,21 @@ void Agent::Handle(const wire::Welcome& welcome) {
         options_.name, other_version ? "another protocol version" : welcome.reason,
         welcome.protocol_major, welcome.protocol_minor);
     if (state_ == AgentState::kSynced) LoseController();
-    hello_timer_ = loop_.After(options_.refused_hello_wait, [this] { SayHello(); });
+    timers_.hello = loop_.After(options_.refused_hello_wait, [this] { SayHello(); });
     return;
   }
-  hello_timer_.reset();
-  lease_timer_.reset();
+  timers_.hello.reset();
+  timers_.lease.reset();
   hello_wait_ = options_.min_hello_wait;
-  heartbeat_interval_ = HeartbeatInterval(welcome.heartbeat_interval_us);
-  last_heard_ = loop_.Now();
+  controller_.heartbeat_interval = HeartbeatInterval(welcome.heartbeat_interval_us);
+  controller_.last_heard = loop_.Now();
   budget_.SetLimits(welcome, loop_.Now());
   TakeReportInterval(welcome.report_interval_us);
   report_sequence_ = 0;
   needs_full_report_ = true;
   prober_.ForgetController();
   SetState(AgentState::kSynced);
-  heartbeat_timer_ = loop_.After(heartbeat_interval_, [this] { Beat(); });
+  timers_.heartbeat = loop_.After(controller_.heartbeat_interval, [this] { Beat(); });
   Look();
 }
 
@@ -256,7 +228,7 @@ void Agent::Handle(const wire::Heartbeat& heartbeat) {
   const bool lost_a_push = heartbeat.epoch == ports_.highest_epoch() &&
                            heartbeat.generation > ports_.applied_generation();
   if (!lost_a_push) return;
-  incomplete_pushes_.Add();
+  metrics_.incomplete_pushes.Add();
   Send(wire::Ack{.epoch = heartbeat.epoch,
                  .generation = heartbeat.generation,
                  .status = wire::AckStatus::kNeedFull,
@@ -269,7 +241,7 @@ void Agent::Handle(const wire::PathPush& push) {
   const std::uint64_t epoch = ports_.highest_epoch();
   const std::uint64_t generation = ports_.applied_generation();
   if (push.epoch >= epoch && !plans_.HasCome(push)) {
-    incomplete_pushes_.Add();
+    metrics_.incomplete_pushes.Add();
     return Send(wire::Ack{.epoch = push.epoch,
                           .generation = push.generation,
                           .status = wire::AckStatus::kNeedFull,
@@ -282,17 +254,17 @@ void Agent::Handle(const wire::PathPush& push) {
   if (is_applied && (push.full || push.epoch > epoch || push.generation > generation)) {
     plans_.Apply(push);
   }
-  apply_seconds_.ObserveSeconds(SecondsOf(loop_.Now() - received));
+  metrics_.apply_seconds.ObserveSeconds(SecondsOf(loop_.Now() - received));
   switch (ack.status) {
     case wire::AckStatus::kApplied:
     case wire::AckStatus::kFailed:
-      pushes_applied_.Add();
+      metrics_.pushes_applied.Add();
       break;
     case wire::AckStatus::kStaleEpoch:
-      stale_pushes_.Add();
+      metrics_.stale_pushes.Add();
       break;
     case wire::AckStatus::kNeedFull:
-      incomplete_pushes_.Add();
+      metrics_.incomplete_pushes.Add();
       break;
   }
   Send(std::move(ack));
@@ -307,7 +279,7 @@ void Agent::SendReport(const wire::CollectiveReport& report) {
 }
 
 void Agent::Beat() {
-  if (loop_.Now() - last_heard_ >= kSilentIntervals * heartbeat_interval_) {
+  if (loop_.Now() - controller_.last_heard >= kSilentIntervals * controller_.heartbeat_interval) {
     Log(LogLevel::kWarning, "event=controller_silent agent={}", options_.name);
     bus_.Disconnect(kControllerPeer);  // it may be dead at the other end: a Hello needs a new one
     return LoseController();
@@ -316,17 +288,17 @@ void Agent::Beat() {
   Send(wire::Heartbeat{.sequence = report_sequence_,
                        .epoch = ports_.highest_epoch(),
                        .generation = ports_.applied_generation()});
-  heartbeat_timer_ = loop_.After(heartbeat_interval_, [this] { Beat(); });
+  timers_.heartbeat = loop_.After(controller_.heartbeat_interval, [this] { Beat(); });
 }
 
 void Agent::LoseController() {
   if (state_ != AgentState::kSynced) return;
   SetState(AgentState::kOrphan);
-  heartbeat_timer_.reset();
+  timers_.heartbeat.reset();
   prober_.ForgetController();
-  lease_timer_ =
-      loop_.After(std::max(Duration::zero(), options_.lease - (loop_.Now() - last_heard_)),
-                  [this] { ExpireLease(); });
+  timers_.lease = loop_.After(
+      std::max(Duration::zero(), options_.lease - (loop_.Now() - controller_.last_heard)),
+      [this] { ExpireLease(); });
   hello_wait_ = options_.min_hello_wait;
   SayHello();
 }
@@ -353,12 +325,12 @@ void Agent::HandleNic(const wire::Nic& nic) {
 }
 
 void Agent::Look() {
-  change_timer_.reset();
-  look_timer_.reset();
+  timers_.change.reset();
+  timers_.look.reset();
   const std::span<const FlowSample> flows = source_.Flows();
   ports_.HandleFlows(flows);
   const std::span<const FlowMeasure> elephants = meter_.Measure(loop_.Now(), flows);
-  flows_tracked_.Set(static_cast<double>(elephants.size()));
+  metrics_.flows_tracked.Set(static_cast<double>(elephants.size()));
   if (state_ == AgentState::kSynced) Report(elephants);
   guard_.HandleMeasures(elephants);
   if (!held_health_.flows.empty() && budget_.HasRoomFor(MessageClass::kFindings, loop_.Now())) {
@@ -366,14 +338,14 @@ void Agent::Look() {
   }
   const bool owes_report = state_ == AgentState::kSynced && (needs_full_report_ || owes_report_);
   if (!flows.empty() || owes_report || !held_health_.flows.empty()) {
-    look_timer_ = loop_.After(options_.reporter.progress_interval, [this] { Look(); });
+    timers_.look = loop_.After(options_.reporter.progress_interval, [this] { Look(); });
   }
 }
 
 void Agent::Report(std::span<const FlowMeasure> flows) {
   // What is not told now is part of the next report.
   owes_report_ = !budget_.HasRoomFor(MessageClass::kFlows, loop_.Now());
-  if (owes_report_) return reports_delayed_.Add();
+  if (owes_report_) return metrics_.reports_delayed.Add();
   const auto port_of = [this](const FlowSample& sample) { return PortOf(sample); };
   std::vector<wire::FlowReport> reports;
   if (needs_full_report_) {
@@ -383,7 +355,7 @@ void Agent::Report(std::span<const FlowMeasure> flows) {
     reports = reporter_.ReportChanges(loop_.Now(), flows, port_of);
     for (const wire::FlowReport& report : reports) {
       for (const wire::OpenedFlow& flow : report.opened) {
-        report_latency_.ObserveSeconds(1e-6 * static_cast<double>(flow.age_us));
+        metrics_.report_latency.ObserveSeconds(1e-6 * static_cast<double>(flow.age_us));
       }
     }
   }
@@ -394,7 +366,7 @@ void Agent::Report(std::span<const FlowMeasure> flows) {
       return;
     }
     ++report_sequence_;
-    reports_sent_.Add();
+    metrics_.reports_sent.Add();
   }
 }
 

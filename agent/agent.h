@@ -7,16 +7,17 @@
 #include <utility>
 #include <vector>
 
-#include "agent/flow_actuator.h"
-#include "agent/flow_meter.h"
-#include "agent/flow_reporter.h"
-#include "agent/flow_source.h"
-#include "agent/path_guard.h"
-#include "agent/plans/plan_table.h"
-#include "agent/port_table.h"
-#include "agent/probe_socket.h"
-#include "agent/prober.h"
-#include "agent/send_budget.h"
+#include "agent/agent_metrics.h"
+#include "agent/flows/flow_actuator.h"
+#include "agent/flows/flow_meter.h"
+#include "agent/flows/flow_reporter.h"
+#include "agent/flows/flow_source.h"
+#include "agent/flows/path_guard.h"
+#include "agent/flows/plan_table.h"
+#include "agent/flows/port_table.h"
+#include "agent/flows/send_budget.h"
+#include "agent/probe/probe_socket.h"
+#include "agent/probe/prober.h"
 #include "common/base/bus.h"
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
@@ -82,6 +83,20 @@ class Agent {
   AgentState state() const { return state_; }
 
  private:
+  // The controller that has welcomed the agent.
+  struct Controller {
+    std::uint64_t instance = 0;
+    Duration heartbeat_interval{};
+    TimePoint last_heard{};
+  };
+  struct Timers {
+    TimerPtr hello;
+    TimerPtr heartbeat;
+    TimerPtr lease;
+    TimerPtr look;
+    TimerPtr change;  // a look for what sources say has changed
+  };
+
   void SetState(AgentState state);
   // Drops and counts it where there is no room in the budget for its class.
   void Send(wire::Body body);
@@ -120,9 +135,7 @@ class Agent {
   std::vector<wire::Nic> nics_;
   std::vector<std::string> told_features_;
   AgentState state_ = AgentState::kConnecting;
-  std::uint64_t controller_instance_ = 0;
-  Duration heartbeat_interval_{};
-  TimePoint last_heard_{};
+  Controller controller_;
   Duration hello_wait_{};
   std::uint64_t report_sequence_ = 0;
   bool needs_full_report_ = false;
@@ -131,24 +144,9 @@ class Agent {
   SendBudget budget_;
   wire::PathHealth held_health_;  // for which there was no room
 
-  TimerPtr hello_timer_;
-  TimerPtr heartbeat_timer_;
-  TimerPtr lease_timer_;
-  TimerPtr look_timer_;
-  TimerPtr change_timer_;
+  Timers timers_;
 
-  Counter& reports_sent_;
-  Counter& reports_delayed_;
-  Counter& findings_dropped_;
-  Counter& collective_reports_dropped_;
-  Counter& pushes_applied_;
-  Counter& stale_pushes_;
-  Counter& incomplete_pushes_;
-  Counter& bad_messages_;
-  LatencyHistogram& report_latency_;
-  LatencyHistogram& apply_seconds_;
-  Gauge& flows_tracked_;
-  Gauge& state_gauge_;
+  AgentMetrics metrics_;
 };
 
 }  // namespace espalier::agent

@@ -19,6 +19,7 @@ pkg_check_modules(ZeroMQ REQUIRED IMPORTED_TARGET libzmq)
 pkg_check_modules(Verbs REQUIRED IMPORTED_TARGET libibverbs)
 pkg_check_modules(Seccomp REQUIRED IMPORTED_TARGET libseccomp)
 pkg_check_modules(Mlx5 REQUIRED IMPORTED_TARGET libmlx5)
+pkg_check_modules(Mnl REQUIRED IMPORTED_TARGET libmnl)
 
 # Of DPDK's libraries those that espalier-dpdk calls; its pkg-config file names them all.
 pkg_check_modules(DpdkAll REQUIRED libdpdk)

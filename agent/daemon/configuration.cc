@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <utility>
 
 #include "agent/daemon/config.pb.h"
@@ -17,9 +18,7 @@
 namespace espalier::agent {
 namespace {
 
-std::string Or(const std::string& value, const std::string& fallback) {
-  return value.empty() ? fallback : value;
-}
+using io::Or;
 
 std::string HostName() {
   std::array<char, 256> name{};
@@ -43,9 +42,7 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   AgentConfig file;
   Result<void> read = io::ReadConfigFile(path, file);
   if (!read) return Propagate(read);
-  const auto fail = [&path](std::string_view field, std::string_view what) {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}: {}", path, field, what));
-  };
+  const auto fail = std::bind_front(io::FailField, path);
   const Result<LogLevel> level = ParseLogLevel(Or(file.log_level(), "info"));
   if (!level) return fail("log_level", level.error().message);
   if (file.max_probe_ttl() > 255) return fail("max_probe_ttl", "not 1 to 255");

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+
 #include "agent/dpdk/config.pb.h"
 #include "common/daemon/config_file.h"
 #include "common/net/socket_address.h"
@@ -19,11 +21,8 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   DpdkConfig file;
   Result<void> read = io::ReadConfigFile(path, file);
   if (!read) return Propagate(read);
-  const auto fail = [&path](std::string_view field, std::string_view what) {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}: {}", path, field, what));
-  };
-  const Result<LogLevel> level =
-      ParseLogLevel(file.log_level().empty() ? "info" : file.log_level());
+  const auto fail = std::bind_front(io::FailField, path);
+  const Result<LogLevel> level = ParseLogLevel(io::Or(file.log_level(), "info"));
   if (!level) return fail("log_level", level.error().message);
   constexpr std::string_view kNameIt = "missing; name a port of DPDK, as \"net_af_packet0\"";
   if (file.host_port().empty()) return fail("host_port", kNameIt);
@@ -47,7 +46,7 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   config.offload_group = file.offload_group();
   config.log_level = *level;
   config.eal.assign(file.eal().begin(), file.eal().end());
-  config.http = file.http().empty() ? "127.0.0.1:9182" : file.http();
+  config.http = io::Or(file.http(), "127.0.0.1:9182");
   if (const auto checked = io::CheckMetricsAddress(config.http, file.insecure_http()); !checked) {
     return fail("http", checked.error().message);
   }
@@ -56,8 +55,7 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   config.datapath.mtu = file.mtu();
   config.datapath.idle_sleep = std::chrono::microseconds(file.idle_sleep_us());
   if (file.max_flows() != 0) config.datapath.max_flows = file.max_flows();
-  config.control.agent_socket =
-      file.agent_socket().empty() ? ESPALIER_AGENT_DEFAULT_SOCKET : file.agent_socket();
+  config.control.agent_socket = io::Or(file.agent_socket(), ESPALIER_AGENT_DEFAULT_SOCKET);
   if (file.idle_flow_seconds() != 0) {
     config.control.idle_flow = std::chrono::seconds(file.idle_flow_seconds());
   }

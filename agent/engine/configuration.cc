@@ -1,8 +1,7 @@
 #include "agent/engine/configuration.h"
 
-#include <fmt/format.h>
-
 #include <cstdint>
+#include <functional>
 
 #include "agent/engine/config.pb.h"
 #include "agent/local/espalier_agent.h"
@@ -13,9 +12,7 @@
 namespace espalier::engine {
 namespace {
 
-std::string Or(const std::string& value, const std::string& fallback) {
-  return value.empty() ? fallback : value;
-}
+using io::Or;
 
 void SetCount(std::size_t& limit, std::uint32_t value) {
   if (value != 0) limit = value;
@@ -45,9 +42,7 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   EngineConfig file;
   Result<void> read = io::ReadConfigFile(path, file);
   if (!read) return Propagate(read);
-  const auto fail = [&path](std::string_view field, std::string_view what) {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}: {}", path, field, what));
-  };
+  const auto fail = std::bind_front(io::FailField, path);
   const Result<LogLevel> level = ParseLogLevel(Or(file.log_level(), "info"));
   if (!level) return fail("log_level", level.error().message);
   Configuration config;

@@ -2,20 +2,18 @@
 #include "agent/local/espalier_agent.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/local/agent_call.h"
 #include "agent/local/local_protocol.h"
 
 enum {
@@ -86,78 +84,6 @@ static void read_environment(const char* socket_path, espalier_agent* agent) {
   agent->grace_ms = (int64_t)seconds * 1000;
 }
 
-/* A socket on which hello was said, or a negative errno. */
-static int call_agent(const char* path, int flags) {
-  const struct espalier_local_hello hello = {ESPALIER_LOCAL_VERSION};
-  struct sockaddr_un address;
-  int fd;
-  int error;
-  memset(&address, 0, sizeof(address));
-  address.sun_family = AF_UNIX;
-  if (path[0] == '\0') return -ENAMETOOLONG;
-  strcpy(address.sun_path, path);
-  fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
-  if (fd < 0) return -errno;
-  if (connect(fd, (const struct sockaddr*)&address, sizeof(address)) != 0) {
-    error = errno;
-    close(fd);
-    return -error;
-  }
-  if (send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) != (ssize_t)sizeof(hello)) {
-    close(fd);
-    return -EPIPE;
-  }
-  return fd;
-}
-
-/* The agent's welcome and, where it is one, the memory file; else a negative errno. */
-static int receive_welcome(int fd, int timeout_ms, struct espalier_local_welcome* welcome) {
-  union {
-    struct cmsghdr align;
-    char bytes[CMSG_SPACE(sizeof(int))];
-  } control;
-  struct iovec part = {welcome, sizeof(*welcome)};
-  struct msghdr message;
-  struct cmsghdr* rights;
-  struct pollfd readable = {fd, POLLIN, 0};
-  ssize_t size;
-  int memory = -1;
-
-  if (poll(&readable, 1, timeout_ms) <= 0) return -ETIMEDOUT;
-  memset(&message, 0, sizeof(message));
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes;
-  message.msg_controllen = sizeof(control.bytes);
-  size = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-  if (size < 0) return -errno;
-  if (size == 0) return -ECONNRESET;
-  rights = CMSG_FIRSTHDR(&message);
-  if (rights != NULL && rights->cmsg_type == SCM_RIGHTS) {
-    memcpy(&memory, CMSG_DATA(rights), sizeof(memory));
-  }
-  if ((size_t)size >= 2 * sizeof(uint32_t) && welcome->status != 0) {
-    if (memory >= 0) close(memory);
-    return -(int)welcome->status;
-  }
-  if ((size_t)size != sizeof(*welcome) || welcome->version != ESPALIER_LOCAL_VERSION ||
-      welcome->slot_count != ESPALIER_LOCAL_SLOTS || memory < 0) {
-    if (memory >= 0) close(memory);
-    return -EPROTO;
-  }
-  return memory;
-}
-
-/* The bytes of a memory file that both sides know: an older agent's ends before the paths. */
-static size_t known_bytes(int memory) {
-  struct stat file;
-  const size_t all = sizeof(struct espalier_local_memory);
-  if (fstat(memory, &file) != 0 || (size_t)file.st_size < all) {
-    return offsetof(struct espalier_local_memory, paths);
-  }
-  return all;
-}
-
 static int watch(const espalier_agent* agent, int fd) {
   struct epoll_event event;
   memset(&event, 0, sizeof(event));
@@ -206,14 +132,14 @@ int espalier_agent_connect(const char* socket_path, espalier_agent** agent) {
   int memory;
   int status = 0;
   if (made == NULL) return -ENOMEM;
-  made->socket = call_agent(made->path, 0);
-  memory =
-      made->socket < 0 ? made->socket : receive_welcome(made->socket, kConnectTimeoutMs, &welcome);
+  made->socket = espalier_call_agent(made->path, 0);
+  memory = made->socket < 0 ? made->socket
+                            : espalier_receive_welcome(made->socket, kConnectTimeoutMs, &welcome);
   if (memory < 0) {
     status = memory;
   } else {
-    if (mmap(made->memory, known_bytes(memory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-             memory, 0) == MAP_FAILED ||
+    if (mmap(made->memory, espalier_known_bytes(memory), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_FIXED, memory, 0) == MAP_FAILED ||
         watch(made, made->socket) != 0) {
       status = -ENOMEM;
     }
@@ -279,7 +205,7 @@ static void carry_over(const espalier_flow* flow, struct espalier_local_memory* 
 
 /* There is an agent again: its memory takes the place of the old. Negative: it did not work. */
 static int take_memory(espalier_agent* agent, int memory) {
-  const size_t bytes = known_bytes(memory);
+  const size_t bytes = espalier_known_bytes(memory);
   struct espalier_local_memory* fresh =
       mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
   void* mapped;
@@ -335,13 +261,13 @@ static void seek_agent(espalier_agent* agent) {
   }
   if (read(agent->timer, &ticks, sizeof(ticks)) < 0) ticks = 0; /* it was the caller */
   if (agent->caller < 0) {
-    agent->caller = call_agent(agent->path, SOCK_NONBLOCK);
+    agent->caller = espalier_call_agent(agent->path, SOCK_NONBLOCK);
     if (agent->caller < 0 || watch(agent, agent->caller) != 0) {
       unwatch(agent, &agent->caller);
       return;
     }
   }
-  memory = receive_welcome(agent->caller, 0, &welcome);
+  memory = espalier_receive_welcome(agent->caller, 0, &welcome);
   if (memory == -ETIMEDOUT) return; /* not yet */
   if (memory < 0 || take_memory(agent, memory) != 0) {
     unwatch(agent, &agent->caller);

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "agent/flow_source.h"
+#include "agent/flows/flow_source.h"
 #include "agent/local/espalier_agent.h"
 #include "common/base/result.h"
 

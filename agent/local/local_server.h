@@ -9,14 +9,14 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/flow_actuator.h"
-#include "agent/flow_source.h"
+#include "agent/flows/flow_actuator.h"
+#include "agent/flows/flow_source.h"
 #include "agent/local/slot_memory.h"
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
-#include "common/base/unique_fd.h"
 #include "common/base/user_budget.h"
+#include "common/os/message_server.h"
 
 namespace espalier::agent {
 
@@ -47,14 +47,13 @@ class LocalServer : public FlowSource, public FlowActuator {
   // folder), kInvalidArgument for a path that is too long.
   static Result<std::unique_ptr<LocalServer>> Listen(EventLoop& loop, LocalServerOptions options,
                                                      Metrics& metrics);
-  ~LocalServer() override;
   LocalServer(const LocalServer&) = delete;
   LocalServer& operator=(const LocalServer&) = delete;
 
   // Readable when HandleReady has something to do. Level-triggered.
-  int fd() const { return epoll_.get(); }
+  int fd() const { return callers_.fd(); }
   // Bounded work; never blocks.
-  void HandleReady();
+  void HandleReady() { callers_.HandleReady(); }
 
   std::span<const FlowSample> Flows() override;
   void OnChange(std::function<void()> callback) override;
@@ -64,7 +63,13 @@ class LocalServer : public FlowSource, public FlowActuator {
   Result<void> Clear(wire::LocalFlowId flow) override;
 
  private:
-  struct Client;
+  // One that has said hello.
+  struct Client {
+    const MessageServer::Caller& caller;
+    SlotMemory memory;
+    std::string job;                     // of its process
+    std::vector<std::uint32_t> tracked;  // by slot: the serial that we know there, 0 none
+  };
   // Where a flow of samples_ lives.
   struct Home {
     Client* client;
@@ -73,18 +78,14 @@ class LocalServer : public FlowSource, public FlowActuator {
   };
 
   LocalServer(EventLoop& loop, LocalServerOptions options, Metrics& metrics);
-  Result<void> Open();
-  void Accept();
-  bool MakeRoomForSilent(uid_t user);
   // False where the client has to go.
-  bool HandleClient(Client& client);
-  bool HandleHello(Client& client, std::span<const std::byte> message);
+  bool HandleMessages(MessageServer::Caller& caller);
+  bool HandleHello(MessageServer::Caller& caller, std::span<const std::byte> message);
   bool ScanSlots(Client& client);
   bool OpenFlow(Client& client, std::uint32_t slot, std::uint32_t serial);
-  std::uint32_t NextNumber();
   // Counts and logs why a client has to go; false.
-  bool Reject(const Client& client, std::string_view cause);
-  void Remove(Client& client);
+  bool Reject(const MessageServer::Caller& caller, std::string_view cause);
+  void Forget(const MessageServer::Caller& caller);
   void EraseFlows(const std::function<bool(const Home&)>& ended);
   void NotifyChange();
   Result<std::size_t> Find(wire::LocalFlowId flow) const;
@@ -93,13 +94,8 @@ class LocalServer : public FlowSource, public FlowActuator {
   const LocalServerOptions options_;
   Counter& refused_;
   Gauge& client_count_;
-  UniqueFd epoll_;
-  UniqueFd listener_;
-  UniqueFd spare_;
-  std::uint32_t last_client_ = 0;
-  std::map<std::uint32_t, std::unique_ptr<Client>> clients_;  // by their numbers
-  UserBudget silent_;                                         // clients that have not said hello
-  UserBudget connected_;                                      // those that have
+  MessageServer callers_;
+  std::map<std::uint32_t, Client> clients_;  // by their callers' numbers
   UserBudget flows_;
   TimePoint next_warning_{};
   std::vector<FlowSample> samples_;

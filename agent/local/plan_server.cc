@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,7 +19,6 @@
 namespace espalier::agent {
 namespace {
 
-constexpr int kEventsPerTurn = 64;
 constexpr Duration kWarningInterval = std::chrono::seconds(1);
 // In the order of program::CollectiveKind, as programs count.
 constexpr std::array kCollectiveNames = {"allreduce", "allgather", "reduce_scatter",
@@ -29,13 +27,6 @@ constexpr std::array kCollectiveNames = {"allreduce", "allgather", "reduce_scatt
 
 Error SystemError(const std::string& what) {
   return {ErrorCode::kUnavailable, fmt::format("{}: {}", what, std::strerror(errno))};
-}
-
-bool Watch(int epoll, int fd, std::uint64_t tag) {
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLRDHUP;
-  event.data.u64 = tag;
-  return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 // Text that ends with a zero within its field; none else.
@@ -113,86 +104,31 @@ PlanServer::PlanServer(EventLoop& loop, PlanServerOptions options, Metrics& metr
       dropped_reports_(metrics.MakeCounter("espalier_agent_plan_reports_dropped_total",
                                            "Reports of collectives that were dropped, because "
                                            "their program sends too many or has no plan")),
-      silent_(options_.max_clients, options_.max_clients_of_user),
-      asking_(options_.max_clients, options_.max_clients_of_user),
+      callers_({options_.max_clients, options_.max_clients_of_user},
+               {.on_readable = [this](auto& caller) { return Read(caller); },
+                .on_gone = [this](const auto& caller) { Forget(caller); },
+                .on_refused = [this] { refused_.Add(); }}),
       users_(loop, options_.background, options_.look_up_user) {
   users_.OnAnswer([this](const std::string& user) {
     ServeAll([&](const Client& client) {
-      return !client.has_plan && ranks_.at(*client.rank).user == user;
+      return !client.has_plan && ranks_.at(client.rank).user == user;
     });
   });
-}
-
-PlanServer::~PlanServer() {
-  if (listener_) unlink(options_.path.c_str());
 }
 
 Result<std::unique_ptr<PlanServer>> PlanServer::Listen(EventLoop& loop, PlanServerOptions options,
                                                        Metrics& metrics) {
   std::unique_ptr<PlanServer> server(new PlanServer(loop, std::move(options), metrics));
-  Result<void> opened = server->Open();
+  Result<void> opened = server->callers_.Listen(server->options_.path);
   if (!opened) return Propagate(opened);
   return server;
 }
 
-Result<void> PlanServer::Open() {
-  Result<UniqueFd> listener = ListenOnPath(options_.path);
-  if (!listener) return Propagate(listener);
-  listener_ = std::move(*listener);
-  epoll_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_ || !Watch(epoll_.get(), listener_.get(), 0)) {
-    return tl::unexpected<Error>(SystemError(options_.path));
-  }
-  return {};
-}
-
-void PlanServer::HandleReady() {
-  std::array<epoll_event, kEventsPerTurn> events;
-  const int count = epoll_wait(epoll_.get(), events.data(), kEventsPerTurn, 0);
-  for (int i = 0; i < count; ++i) {
-    const std::uint64_t tag = events[static_cast<std::size_t>(i)].data.u64;
-    if (tag == 0) {
-      Accept();
-      continue;
-    }
-    const auto client = clients_.find(tag);
-    if (client != clients_.end() && !Read(client->second)) Remove(client);
-  }
-}
-
-void PlanServer::Accept() {
-  std::optional<UniqueFd> socket = AcceptCaller(listener_.get(), spare_);
-  if (!socket) return;
-  const auto peer = LocalPeerOf(socket->get());
-  if (!peer || !MakeRoomForSilent(peer->user) ||
-      !Watch(epoll_.get(), socket->get(), last_client_ + 1)) {
-    refused_.Add();
-    return;
-  }
-  silent_.Take(peer->user);
-  Client& client = clients_[++last_client_];
-  client.socket = std::move(*socket);
-  client.user = peer->user;
-}
-
-// The oldest one who is silent gives way: one of this user's where it is the user's limit.
-bool PlanServer::MakeRoomForSilent(uid_t user) {
-  const bool is_users_limit = !silent_.HasRoomFor(user);
-  if (!is_users_limit && silent_.used() < options_.max_clients) return true;
-  const auto oldest = std::ranges::find_if(clients_, [&](const auto& entry) {
-    return !entry.second.rank && (!is_users_limit || entry.second.user == user);
-  });
-  if (oldest == clients_.end()) return false;
-  refused_.Add();
-  Remove(oldest);
-  return true;
-}
-
-PlanServer::Clients::iterator PlanServer::Remove(Clients::iterator client) {
-  const Client& gone = client->second;
-  (gone.rank ? asking_ : silent_).Give(gone.user);
-  if (gone.rank) Leave(*gone.rank);
-  return clients_.erase(client);
+void PlanServer::Forget(const MessageServer::Caller& caller) {
+  const auto client = clients_.find(caller.number);
+  if (client == clients_.end()) return;
+  Leave(client->second.rank);
+  clients_.erase(client);
 }
 
 // A client of that rank goes: nobody owns what has neither a plan nor clients.
@@ -203,15 +139,16 @@ void PlanServer::Leave(const Name& name) {
   if (--rank.clients == 0 && !rank.plan) ranks_.erase(found);
 }
 
-bool PlanServer::Read(Client& client) {
+bool PlanServer::Read(MessageServer::Caller& caller) {
   std::array<std::byte, 1'024> message;
   const ssize_t size =
-      recv(client.socket.get(), message.data(), message.size(), MSG_DONTWAIT | MSG_TRUNC);
+      recv(caller.socket.get(), message.data(), message.size(), MSG_DONTWAIT | MSG_TRUNC);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   if (size <= 0) return false;
   const auto bytes = static_cast<std::size_t>(size);
-  const bool is_right = client.rank ? HandleReport(client, message.data(), bytes)
-                                    : HandleRequest(client, message.data(), bytes);
+  const bool is_right = caller.is_admitted
+                            ? HandleReport(clients_.at(caller.number), message.data(), bytes)
+                            : HandleRequest(caller, message.data(), bytes);
   if (!is_right) refused_.Add();
   return is_right;
 }
@@ -234,7 +171,7 @@ PlanServer::Right PlanServer::RightOf(uid_t user, Rank& rank) {
 }
 
 bool PlanServer::Serve(Client& client) {
-  Rank& rank = ranks_.at(*client.rank);
+  Rank& rank = ranks_.at(client.rank);
   const bool had_plan = std::exchange(client.has_plan, false);
   if (!rank.plan) return !had_plan || Notify(client, rank.plan);
   const Right right = RightOf(client.asks_for, rank);
@@ -250,40 +187,43 @@ bool PlanServer::Serve(Client& client) {
 void PlanServer::Refuse(const Client& client) {
   if (loop_.Now() >= next_warning_) {
     next_warning_ = loop_.Now() + kWarningInterval;
-    const Rank& rank = ranks_.at(*client.rank);
+    const Rank& rank = ranks_.at(client.rank);
     Log(LogLevel::kWarning, "event=plan_refused job=\"{}\" rank={} user={} owner={}",
-        client.rank->first, client.rank->second, client.asks_for,
+        client.rank.first, client.rank.second, client.asks_for,
         rank.owner ? std::to_string(*rank.owner) : rank.user);
   }
   const PlanNotice notice = {.bytes = kPlanIsAnothers};
-  (void)SendMessage(client.socket.get(), &notice, sizeof(notice));
+  (void)SendMessage(client.caller.socket.get(), &notice, sizeof(notice));
 }
 
 // All that are meant, of those that have asked.
 void PlanServer::ServeAll(const std::function<bool(const Client&)>& is_meant) {
-  for (auto client = clients_.begin(); client != clients_.end();) {
-    const bool is_left = !client->second.rank || !is_meant(client->second);
-    const bool stays = is_left || Serve(client->second);
-    if (!stays) refused_.Add();
-    client = stays ? std::next(client) : Remove(client);
+  for (auto next = clients_.begin(); next != clients_.end();) {
+    Client& client = (next++)->second;
+    if (!is_meant(client) || Serve(client)) continue;
+    refused_.Add();
+    callers_.Remove(client.caller.number);
   }
 }
 
-bool PlanServer::HandleRequest(Client& client, const void* message, std::size_t size) {
+bool PlanServer::HandleRequest(MessageServer::Caller& caller, const void* message,
+                               std::size_t size) {
   PlanRequest request;
   if (size != sizeof(request)) return false;
   std::memcpy(&request, message, sizeof(request));
   const std::string job = TextOf(request.job);
   if (request.magic != kPlanMagic || request.version != kPlanVersion || !IsName(job)) return false;
-  const uid_t user = request.user_and_one == 0 ? client.user : request.user_and_one - 1;
-  if (!MaySpeakFor(client.user, user) || !asking_.Take(client.user)) return false;
-  silent_.Give(client.user);
-  client.rank = {job, request.rank};
-  client.asks_for = user;
-  client.reports = options_.report_burst;
-  client.reports_since = loop_.Now();
-  ++ranks_[*client.rank].clients;
-  return Serve(client);
+  const uid_t own = caller.peer.user;
+  const uid_t user = request.user_and_one == 0 ? own : request.user_and_one - 1;
+  if (!MaySpeakFor(own, user) || !callers_.Admit(caller)) return false;
+  const auto [client, _] =
+      clients_.try_emplace(caller.number, Client{.caller = caller,
+                                                 .rank = {job, request.rank},
+                                                 .asks_for = user,
+                                                 .reports = options_.report_burst,
+                                                 .reports_since = loop_.Now()});
+  ++ranks_[client->second.rank].clients;
+  return Serve(client->second);
 }
 
 // A token for each interval that has passed, and no more than a burst.
@@ -309,8 +249,8 @@ bool PlanServer::HandleReport(Client& client, const void* message, std::size_t s
     return true;
   }
   if (!on_report_) return true;
-  on_report_({.job = client.rank->first,
-              .rank = client.rank->second,
+  on_report_({.job = client.rank.first,
+              .rank = client.rank.second,
               .sequence = report.sequence,
               .collective = kCollectiveNames[report.collective],
               .bytes = report.bytes,
@@ -341,7 +281,8 @@ void PlanServer::SetPlan(const wire::RankPlan& plan) {
 bool PlanServer::Notify(const Client& client, const std::optional<PlanFile>& plan) {
   PlanNotice notice;
   notice.bytes = plan ? plan->bytes : 0;
-  return SendMessage(client.socket.get(), &notice, sizeof(notice), plan ? plan->file.get() : -1);
+  return SendMessage(client.caller.socket.get(), &notice, sizeof(notice),
+                     plan ? plan->file.get() : -1);
 }
 
 }  // namespace espalier::agent

@@ -15,7 +15,7 @@
 #include "common/base/metrics.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
-#include "common/base/user_budget.h"
+#include "common/os/message_server.h"
 #include "proto/messages.h"
 
 namespace espalier::agent {
@@ -49,14 +49,13 @@ class PlanServer {
   // Errors: kInvalidArgument for the path, kUnavailable where an agent answers on it.
   static Result<std::unique_ptr<PlanServer>> Listen(EventLoop& loop, PlanServerOptions options,
                                                     Metrics& metrics);
-  ~PlanServer();
   PlanServer(const PlanServer&) = delete;
   PlanServer& operator=(const PlanServer&) = delete;
 
   // Readable when HandleReady has something to do. Level-triggered.
-  int fd() const { return epoll_.get(); }
+  int fd() const { return callers_.fd(); }
   // Bounded work; never blocks.
-  void HandleReady();
+  void HandleReady() { callers_.HandleReady(); }
 
   // The rank's plan from now on; without a program: it has none any more.
   void SetPlan(const wire::RankPlan& plan);
@@ -77,25 +76,21 @@ class PlanServer {
     std::optional<uid_t> owner;  // of the plan, as far as it is known
     std::size_t clients = 0;
   };
+  // One that has asked.
   struct Client {
-    UniqueFd socket;
-    uid_t user = 0;
-    std::optional<Name> rank;  // none: it has not asked yet
+    const MessageServer::Caller& caller;
+    Name rank;
     uid_t asks_for = 0;        // whose program the plan is for
     bool has_plan = false;     // the one in force
     std::int64_t reports = 0;  // that it may still send at once
     TimePoint reports_since{};
   };
-  using Clients = std::map<std::uint64_t, Client>;
   enum class Right { kYes, kNo, kNotKnownYet };
 
   PlanServer(EventLoop& loop, PlanServerOptions options, Metrics& metrics);
-  Result<void> Open();
-  void Accept();
-  bool MakeRoomForSilent(uid_t user);
   // False where the client has to go.
-  bool Read(Client& client);
-  bool HandleRequest(Client& client, const void* message, std::size_t size);
+  bool Read(MessageServer::Caller& caller);
+  bool HandleRequest(MessageServer::Caller& caller, const void* message, std::size_t size);
   bool HandleReport(Client& client, const void* message, std::size_t size);
   bool MayReport(Client& client);
   bool MaySpeakFor(uid_t caller, uid_t user) const;
@@ -105,21 +100,16 @@ class PlanServer {
   void Refuse(const Client& client);
   void ServeAll(const std::function<bool(const Client&)>& is_meant);
   void Leave(const Name& name);
-  Clients::iterator Remove(Clients::iterator client);
+  void Forget(const MessageServer::Caller& caller);
   static bool Notify(const Client& client, const std::optional<PlanFile>& plan);
 
   EventLoop& loop_;
   const PlanServerOptions options_;
   Counter& refused_;
   Counter& dropped_reports_;
-  UniqueFd epoll_;
-  UniqueFd listener_;
-  UniqueFd spare_;
-  std::uint64_t last_client_ = 0;
   TimePoint next_warning_{};
-  Clients clients_;
-  UserBudget silent_;  // clients that have not asked yet
-  UserBudget asking_;  // those that have
+  MessageServer callers_;
+  std::map<std::uint32_t, Client> clients_;  // by their callers' numbers
   std::map<Name, Rank> ranks_;
   JobUsers users_;
   std::function<void(const wire::CollectiveReport&)> on_report_;

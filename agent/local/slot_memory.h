@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "agent/flow_source.h"
+#include "agent/flows/flow_source.h"
 #include "agent/local/local_protocol.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"

@@ -23,7 +23,7 @@ struct EventFields {
   const NetPlugin* net_plugin = nullptr;
 };
 
-// A profiler plugin of NCCL, as all its versions have it. Tells the shim (agent/verbs/shim), and by
+// A profiler plugin of NCCL, as all its versions have it. Tells the shim (agent/verbs), and by
 // it the agent, what queue pairs are about to send: when the proxy begins its part of a collective,
 // before it posts anything of it. Passes everything on to another plugin, where there is one, with
 // that plugin's own contexts and handles.

@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "agent/probe_socket.h"
+#include "agent/probe/probe_socket.h"
 
 namespace espalier::agent {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "agent/probe_socket.h"
+#include "agent/probe/probe_socket.h"
 
 namespace espalier::agent {
 

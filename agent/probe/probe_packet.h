@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "agent/probe_socket.h"
+#include "agent/probe/probe_socket.h"
 
 namespace espalier::agent {
 

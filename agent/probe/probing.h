@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "agent/probe_socket.h"
+#include "agent/probe/probe_socket.h"
 #include "common/loop/asio_event_loop.h"
 
 namespace espalier::agent {

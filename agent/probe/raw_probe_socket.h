@@ -5,7 +5,7 @@
 #include <map>
 #include <memory>
 
-#include "agent/probe_socket.h"
+#include "agent/probe/probe_socket.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 

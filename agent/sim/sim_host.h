@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "agent/flow_actuator.h"
-#include "agent/flow_source.h"
-#include "agent/probe_socket.h"
+#include "agent/flows/flow_actuator.h"
+#include "agent/flows/flow_source.h"
+#include "agent/probe/probe_socket.h"
 #include "common/base/event_loop.h"
 #include "common/fabric/topology.h"
 #include "common/sim/sim_fabric.h"

@@ -67,4 +67,13 @@ Result<void> ReadConfigFile(const std::string& path, google::protobuf::Message& 
   return ParseConfig(text, path, config);
 }
 
+tl::unexpected<Error> FailField(std::string_view file_name, std::string_view field,
+                                std::string_view what) {
+  return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}: {}", file_name, field, what));
+}
+
+std::string Or(const std::string& text, std::string_view fallback) {
+  return text.empty() ? std::string(fallback) : text;
+}
+
 }  // namespace espalier::io

@@ -19,4 +19,10 @@ Result<void> ParseConfig(std::string_view text, std::string_view file_name,
 // Besides: kNotFound, kPermissionDenied, kResourceExhausted above 1 MiB.
 Result<void> ReadConfigFile(const std::string& path, google::protobuf::Message& config);
 
+// For fields that are well-formed and wrong: kInvalidArgument "FILE: FIELD: what".
+tl::unexpected<Error> FailField(std::string_view file_name, std::string_view field,
+                                std::string_view what);
+// The field's text, or `fallback` where it has none.
+std::string Or(const std::string& text, std::string_view fallback);
+
 }  // namespace espalier::io

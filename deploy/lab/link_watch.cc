@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <poll.h>
@@ -14,6 +13,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "common/os/netlink.h"
 #include "common/os/os_error.h"
 #include "deploy/lab/namespaces.h"
 
@@ -22,28 +22,22 @@ namespace {
 
 // Asks for the state of all interfaces, told like their changes.
 Result<void> RequestStates(int socket) {
-  struct {
-    nlmsghdr header;
-    ifinfomsg body;
-  } request{};
-  request.header.nlmsg_len = sizeof(request);
-  request.header.nlmsg_type = RTM_GETLINK;
-  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-  if (::send(socket, &request, sizeof(request), 0) < 0) return FailErrno("rtnetlink", errno);
+  alignas(nlmsghdr) std::array<std::byte, NLMSG_SPACE(sizeof(ifinfomsg))> memory;
+  nlmsghdr* const request = mnl_nlmsg_put_header(memory.data());
+  request->nlmsg_type = RTM_GETLINK;
+  request->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  mnl_nlmsg_put_extra_header(request, sizeof(ifinfomsg));
+  if (::send(socket, request, request->nlmsg_len, 0) < 0) return FailErrno("rtnetlink", errno);
   return {};
 }
 
-// The interface's name; empty where the message has none.
-std::string NameOf(const nlmsghdr* message) {
-  auto* body = static_cast<const ifinfomsg*>(NLMSG_DATA(message));
-  auto* attribute = IFLA_RTA(const_cast<ifinfomsg*>(body));
-  auto left = static_cast<unsigned>(IFLA_PAYLOAD(message));
-  for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
-    if (attribute->rta_type != IFLA_IFNAME) continue;
-    const auto* name = static_cast<const char*>(RTA_DATA(attribute));
-    return {name, ::strnlen(name, RTA_PAYLOAD(attribute))};
-  }
-  return "";
+// The interface's name; empty where there is none among its attributes.
+std::string NameIn(netlink::Bytes attributes) {
+  std::string name;
+  netlink::ForEachAttribute(attributes, [&name](int kind, netlink::Bytes value) {
+    if (kind == IFLA_IFNAME) name = netlink::TextIn(value);
+  });
+  return name;
 }
 
 }  // namespace
@@ -124,14 +118,14 @@ Result<void> LinkWatch::TakeEvents(const Switch& source) {
       continue;
     }
     if (size < 0) return FailErrno("rtnetlink of " + topology_->node(source.node).id, errno);
-    auto left = static_cast<unsigned>(size);
-    for (auto* message = reinterpret_cast<nlmsghdr*>(buffer.data()); NLMSG_OK(message, left);
-         message = NLMSG_NEXT(message, left)) {
-      if (message->nlmsg_type != RTM_NEWLINK) continue;
+    const netlink::Bytes messages(buffer.data(), static_cast<std::size_t>(size));
+    netlink::ForEachMessage(messages, [&](const nlmsghdr& header, netlink::Bytes payload) {
+      ifinfomsg link;
+      if (header.nlmsg_type != RTM_NEWLINK || payload.size() < sizeof(link)) return;
+      std::memcpy(&link, payload.data(), sizeof(link));
       constexpr unsigned kUp = IFF_UP | IFF_RUNNING;
-      const unsigned flags = static_cast<const ifinfomsg*>(NLMSG_DATA(message))->ifi_flags;
-      SetState({source.node, NameOf(message)}, (flags & kUp) == kUp);
-    }
+      SetState({source.node, NameIn(payload.subspan(sizeof(link)))}, (link.ifi_flags & kUp) == kUp);
+    });
   }
 }
 

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "agent/verbs/shim/observer.h"
+#include "agent/verbs/observer.h"
 
 namespace espalier::shim {
 namespace {

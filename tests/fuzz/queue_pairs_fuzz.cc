@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "agent/verbs/queue_pair_list.h"
+#include "agent/host/queue_pair_list.h"
 #include "common/base/check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

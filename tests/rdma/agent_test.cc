@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
-#include "agent/verbs/device_report.h"
-#include "agent/verbs/queue_pair_list.h"
-#include "agent/verbs/unobserved_watch.h"
+#include "agent/host/device_report.h"
+#include "agent/host/queue_pair_list.h"
+#include "agent/host/unobserved_watch.h"
 #include "common/base/metrics.h"
 #include "tests/agent/manual_loop.h"
 #include "tests/rdma/rdma_machine.h"

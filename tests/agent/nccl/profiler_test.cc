@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "agent/verbs/shim/steering.h"
+#include "agent/verbs/steering.h"
 #include "tests/agent/local/local_api_fixture.h"
 #include "tests/agent/nccl/nccl_calls.h"
 #include "tests/agent/nccl/second_plugin.h"

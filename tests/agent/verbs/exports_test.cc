@@ -10,7 +10,7 @@
 #include <string>
 
 #include "agent/nccl/profiler_abi.h"
-#include "agent/verbs/shim/real_verbs.h"
+#include "agent/verbs/real_verbs.h"
 #include "tests/agent/verbs/failing_memory.h"
 #include "tests/agent/verbs/fake_device.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/verbs/shim/real_verbs.h"
+#include "agent/verbs/real_verbs.h"
 #include "common/base/ip_address.h"
 
 namespace espalier::shim {

@@ -1,5 +1,5 @@
 // What the shim counts, on a device that is not there.
-#include "agent/verbs/shim/observer.h"
+#include "agent/verbs/observer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The shim between a program, a device that is not there, and a real local API.
-#include "agent/verbs/shim/steering.h"
+#include "agent/verbs/steering.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -63,5 +63,17 @@ TEST(ConfigFile, SaysWhyAFileCannotBeRead) {
   unlink(path.c_str());
 }
 
+TEST(ConfigFile, NamesTheFieldThatIsWrong) {
+  const Result<void> failed = FailField("f", "probe_ttl", "not 1 to 255");
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(failed.error().message, "f: probe_ttl: not 1 to 255");
+}
+
+TEST(ConfigFile, HasADefaultForAnEmptyText) {
+  EXPECT_EQ(Or("", "info"), "info");
+  EXPECT_EQ(Or("debug", "info"), "debug");
+}
+
 }  // namespace
 }  // namespace espalier::io

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "common/base/metrics.h"
+
+namespace espalier::agent {
+
+// What the agent counts and measures of its talk with the controller and of its flows.
+// Thread safety: the agent's loop thread.
+struct AgentMetrics {
+  explicit AgentMetrics(Metrics& metrics);
+
+  Counter& reports_sent;
+  Counter& reports_delayed;
+  Counter& findings_dropped;
+  Counter& collective_reports_dropped;
+  Counter& pushes_applied;
+  Counter& stale_pushes;
+  Counter& incomplete_pushes;
+  Counter& bad_messages;
+  LatencyHistogram& report_latency;
+  LatencyHistogram& apply_seconds;
+  Gauge& flows_tracked;
+  Gauge& state;
+};
+
+}  // namespace espalier::agent

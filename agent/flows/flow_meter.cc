@@ -1,0 +1,118 @@
+#include "agent/flows/flow_meter.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace espalier::agent {
+namespace {
+
+std::uint64_t BitsPerSecondOver(std::uint64_t bytes, Duration span) {
+  constexpr double kMost = 9e18;  // what a program claims may be absurd
+  const double seconds = SecondsOf(span);
+  return static_cast<std::uint64_t>(std::min(kMost, 8.0 * static_cast<double>(bytes) / seconds));
+}
+
+std::vector<PortProgress> MergePorts(const std::vector<PortProgress>& parts) {
+  std::vector<PortProgress> merged;
+  for (const PortProgress& part : parts) {
+    const auto same = std::find_if(merged.begin(), merged.end(), [&](const PortProgress& other) {
+      return other.source_port == part.source_port;
+    });
+    if (same == merged.end()) {
+      merged.push_back(part);
+      continue;
+    }
+    same->outstanding_bytes += part.outstanding_bytes;
+    same->sent_bytes += part.sent_bytes;
+    same->retries += part.retries;
+  }
+  return merged;
+}
+
+bool HasBacklog(const FlowSample& sample) {
+  return sample.remaining_bytes > 0 || sample.outstanding_bytes > 0;
+}
+
+}  // namespace
+
+std::span<const FlowMeasure> FlowMeter::Measure(TimePoint now, std::span<const FlowSample> flows) {
+  std::vector<History> kept;
+  kept.reserve(elephants_.size());
+  measures_.clear();
+  auto known = elephants_.begin();
+  for (const FlowSample& sample : flows) {
+    while (known != elephants_.end() && known->id < sample.id) ++known;
+    if (known != elephants_.end() && known->id == sample.id) {
+      kept.push_back(*known);
+    } else {
+      const std::uint64_t to_send = sample.remaining_bytes + sample.outstanding_bytes;
+      const bool is_elephant =
+          to_send >= options_.elephant_bytes || sample.sent_bytes >= options_.elephant_bytes;
+      if (!is_elephant || kept.size() >= options_.max_elephants) continue;
+      kept.push_back({.id = sample.id,
+                      .window_start = now,
+                      .window_sent = sample.sent_bytes,
+                      .last_progress = now,
+                      .progress_sent = sample.sent_bytes,
+                      .progress_retries = sample.retries,
+                      .ports = {}});
+    }
+    measures_.push_back(MeasureOne(now, sample, kept.back()));
+  }
+  elephants_ = std::move(kept);
+  return measures_;
+}
+
+std::vector<PortMeasure> FlowMeter::MeasurePorts(TimePoint now, const FlowSample& sample,
+                                                 History& history) {
+  std::vector<PortMeasure> measures;
+  std::vector<History::Port> ports;
+  for (const PortProgress& progress : MergePorts(sample.ports)) {
+    const auto before = std::find_if(
+        history.ports.begin(), history.ports.end(),
+        [&](const History::Port& port) { return port.source_port == progress.source_port; });
+    History::Port port = before != history.ports.end() ? *before : History::Port{};
+    const bool moves = before == history.ports.end() || progress.outstanding_bytes == 0 ||
+                       progress.sent_bytes > port.progress_sent;
+    if (moves) port = {progress.source_port, now, progress.sent_bytes, progress.retries};
+    measures.push_back({.source_port = port.source_port,
+                        .without_progress = now - port.last_progress,
+                        .retries_grew = progress.retries > port.progress_retries});
+    ports.push_back(port);
+  }
+  history.ports = std::move(ports);
+  return measures;
+}
+
+FlowMeasure FlowMeter::MeasureOne(TimePoint now, const FlowSample& sample, History& history) const {
+  const bool backlog = HasBacklog(sample);
+  history.window_busy = history.window_busy && backlog;
+  if (now - history.window_start >= options_.rate_window) {
+    const std::uint64_t sent =
+        sample.sent_bytes > history.window_sent ? sample.sent_bytes - history.window_sent : 0;
+    history.achieved_bps = BitsPerSecondOver(sent, now - history.window_start);
+    history.busy = history.window_busy;
+    history.window_start = now;
+    history.window_sent = sample.sent_bytes;
+    history.window_busy = backlog;
+  }
+  if (!backlog || sample.sent_bytes > history.progress_sent) {
+    history.last_progress = now;
+    history.progress_sent = sample.sent_bytes;
+    history.progress_retries = sample.retries;
+  }
+  FlowMeasure measure{.sample = &sample,
+                      .achieved_bps = history.achieved_bps,
+                      .busy = history.busy,
+                      .without_progress = now - history.last_progress,
+                      .retries_grew = sample.retries > history.progress_retries,
+                      .ports = MeasurePorts(now, sample, history)};
+  if (!backlog) {
+    measure.state = wire::FlowState::kIdle;
+  } else if (measure.without_progress >= options_.stalled_after) {
+    measure.state = wire::FlowState::kStalled;
+  }
+  return measure;
+}
+
+}  // namespace espalier::agent

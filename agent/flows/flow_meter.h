@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "agent/flows/flow_source.h"
+#include "common/base/event_loop.h"
+#include "proto/messages.h"
+
+namespace espalier::agent {
+
+struct FlowMeterOptions {
+  // A flow that ever has this much to send, or has sent it, is an elephant until it ends.
+  std::uint64_t elephant_bytes = 1 << 20;
+  // Limit of elephants; those beyond are left on ECMP like mice. Two addresses each fit a report.
+  std::size_t max_elephants = 8192;
+  Duration stalled_after = std::chrono::milliseconds(200);
+  Duration rate_window = std::chrono::milliseconds(100);
+};
+
+// How the parts of a split flow that have this port fare.
+struct PortMeasure {
+  std::uint16_t source_port = 0;
+  Duration without_progress{};  // since it has something outstanding; zero where it has nothing
+  bool retries_grew = false;    // since it last made progress
+};
+
+// How one elephant fares.
+struct FlowMeasure {
+  const FlowSample* sample = nullptr;  // valid as long as the samples that were measured
+  wire::FlowState state = wire::FlowState::kActive;
+  std::uint64_t achieved_bps = 0;  // over the last full window
+  bool busy = false;               // it had something to send all through that window
+  Duration without_progress{};     // since it has something to send; zero where it has nothing
+  bool retries_grew = false;       // since it last made progress
+  std::vector<PortMeasure> ports;  // those of the sample, each once
+};
+
+// Tells elephants from mice and measures them, by comparing what a FlowSource says at different
+// times. Counts that run backwards (a program may claim anything) read as no progress.
+// Thread safety: one thread. Complexity: linear in the flows.
+class FlowMeter {
+ public:
+  explicit FlowMeter(const FlowMeterOptions& options) : options_(options) {}
+
+  // Input: all open flows, ascending by id. Output: the elephants, ascending by id; valid until
+  // the next call.
+  std::span<const FlowMeasure> Measure(TimePoint now, std::span<const FlowSample> flows);
+
+ private:
+  struct History {
+    wire::LocalFlowId id;
+    TimePoint window_start;
+    std::uint64_t window_sent = 0;
+    bool window_busy = true;
+    std::uint64_t achieved_bps = 0;
+    bool busy = false;
+    TimePoint last_progress;  // or when it last had nothing to send
+    std::uint64_t progress_sent = 0;
+    std::uint32_t progress_retries = 0;
+    struct Port {
+      std::uint16_t source_port = 0;
+      TimePoint last_progress;  // likewise
+      std::uint64_t progress_sent = 0;
+      std::uint32_t progress_retries = 0;
+    };
+    std::vector<Port> ports;
+  };
+
+  static std::vector<PortMeasure> MeasurePorts(TimePoint now, const FlowSample& sample,
+                                               History& history);
+  FlowMeasure MeasureOne(TimePoint now, const FlowSample& sample, History& history) const;
+
+  const FlowMeterOptions options_;
+  std::vector<History> elephants_;  // ascending by id
+  std::vector<FlowMeasure> measures_;
+};
+
+}  // namespace espalier::agent

@@ -1,0 +1,152 @@
+#include "agent/flows/flow_reporter.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+namespace espalier::agent {
+namespace {
+
+// Fills messages row by row, with the tables that their columns index.
+class ReportBuilder {
+ public:
+  ReportBuilder(TimePoint now, std::size_t max_rows) : now_(now), max_rows_(max_rows) {}
+
+  void AddOpened(const FlowSample& sample, PortInUse port) {
+    wire::FlowReport& report = Row();
+    wire::OpenedFlow opened{.id = sample.id,
+                            .job = Index(report.jobs, jobs_, sample.job),
+                            .source = Index(report.addresses, addresses_, sample.source),
+                            .destination = Index(report.addresses, addresses_, sample.destination),
+                            .protocol = sample.protocol,
+                            .destination_port = sample.destination_port,
+                            .local_qpn = sample.local_qpn,
+                            .remote_qpn = sample.remote_qpn,
+                            .max_paths = sample.max_paths,
+                            .movable = sample.movable,
+                            .source_port = port.port,
+                            .steered = port.steered,
+                            .path_ports = std::move(port.path_ports)};
+    opened.age_us = static_cast<std::uint64_t>(std::max<std::int64_t>(
+        0,
+        std::chrono::duration_cast<std::chrono::microseconds>(now_ - sample.first_seen).count()));
+    report.opened.push_back(std::move(opened));
+  }
+
+  // A flow's opening and first progress share a row's place, and so a message.
+  void AddProgress(const FlowMeasure& flow, bool just_opened) {
+    wire::FlowReport& report = just_opened ? reports_.back() : Row();
+    report.progress.push_back({.id = flow.sample->id,
+                               .remaining_bytes = flow.sample->remaining_bytes,
+                               .outstanding_bytes = flow.sample->outstanding_bytes,
+                               .achieved_bps = flow.achieved_bps,
+                               .state = flow.state,
+                               .sent_bytes = flow.sample->sent_bytes});
+  }
+
+  void AddEnded(wire::LocalFlowId id) { Row().ended.push_back(id); }
+
+  std::vector<wire::FlowReport> Take() { return std::move(reports_); }
+
+ private:
+  wire::FlowReport& Row() {
+    if (reports_.empty() || rows_ == max_rows_) {
+      reports_.emplace_back();
+      rows_ = 0;
+      jobs_.clear();
+      addresses_.clear();
+    }
+    ++rows_;
+    return reports_.back();
+  }
+
+  template <typename T>
+  static std::uint32_t Index(std::vector<T>& table, std::unordered_map<T, std::uint32_t>& known,
+                             const T& value) {
+    const auto [at, is_new] = known.emplace(value, static_cast<std::uint32_t>(table.size()));
+    if (is_new) table.push_back(value);
+    return at->second;
+  }
+
+  const TimePoint now_;
+  const std::size_t max_rows_;
+  std::vector<wire::FlowReport> reports_;
+  std::size_t rows_ = 0;
+  std::unordered_map<std::string, std::uint32_t> jobs_;
+  std::unordered_map<IpAddress, std::uint32_t> addresses_;
+};
+
+}  // namespace
+
+FlowReporter::Reported FlowReporter::Describe(TimePoint now, const FlowMeasure& flow) {
+  return {.id = flow.sample->id,
+          .remaining_bytes = flow.sample->remaining_bytes,
+          .state = flow.state,
+          .achieved_bps = flow.achieved_bps,
+          .at = now};
+}
+
+bool FlowReporter::IsWorthReporting(const Reported& before, const Reported& current) const {
+  const std::uint64_t change = current.remaining_bytes > before.remaining_bytes
+                                   ? current.remaining_bytes - before.remaining_bytes
+                                   : before.remaining_bytes - current.remaining_bytes;
+  if (current.state != before.state) return true;
+  if (change > before.remaining_bytes / options_.remaining_change) return true;
+  return current.at - before.at >= options_.refresh_interval &&
+         (change != 0 || current.achieved_bps != before.achieved_bps);
+}
+
+std::vector<wire::FlowReport> FlowReporter::ReportChanges(
+    TimePoint now, std::span<const FlowMeasure> flows,
+    const std::function<PortInUse(const FlowSample&)>& port_in_use) {
+  ReportBuilder builder(now, options_.max_flows_per_message);
+  const bool with_progress = now >= next_progress_;
+  bool any_progress = false;
+  std::vector<Reported> reported;
+  reported.reserve(flows.size());
+  auto before = reported_.begin();
+  for (const FlowMeasure& flow : flows) {
+    const wire::LocalFlowId id = flow.sample->id;
+    for (; before != reported_.end() && before->id < id; ++before) builder.AddEnded(before->id);
+    const Reported current = Describe(now, flow);
+    const bool is_known = before != reported_.end() && before->id == id;
+    if (!is_known) {
+      builder.AddOpened(*flow.sample, port_in_use(*flow.sample));
+      builder.AddProgress(flow, true);
+      reported.push_back(current);
+      continue;
+    }
+    if (with_progress && IsWorthReporting(*before, current)) {
+      builder.AddProgress(flow, false);
+      any_progress = true;
+      reported.push_back(current);
+    } else {
+      reported.push_back(*before);
+    }
+    ++before;
+  }
+  for (; before != reported_.end(); ++before) builder.AddEnded(before->id);
+  reported_ = std::move(reported);
+  if (any_progress) next_progress_ = now + progress_interval_;
+  return builder.Take();
+}
+
+wire::FlowReport FlowReporter::ReportAll(
+    TimePoint now, std::span<const FlowMeasure> flows,
+    const std::function<PortInUse(const FlowSample&)>& port_in_use) {
+  ReportBuilder builder(now, flows.size());
+  reported_.clear();
+  for (const FlowMeasure& flow : flows) {
+    builder.AddOpened(*flow.sample, port_in_use(*flow.sample));
+    builder.AddProgress(flow, true);
+    reported_.push_back(Describe(now, flow));
+  }
+  next_progress_ = now + progress_interval_;
+  std::vector<wire::FlowReport> reports = builder.Take();
+  wire::FlowReport report = reports.empty() ? wire::FlowReport{} : std::move(reports.front());
+  report.full = true;
+  return report;
+}
+
+}  // namespace espalier::agent

@@ -1,0 +1,147 @@
+#include "agent/flows/port_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace espalier::agent {
+namespace {
+
+// Path sets pushed ahead of flows that have not opened.
+constexpr std::size_t kMaxEntries = 32'768;
+
+bool SamePaths(const wire::PathSet& a, const wire::PathSet& b) {
+  return a.paths == b.paths && a.max_rate_bps == b.max_rate_bps;
+}
+
+}  // namespace
+
+wire::Ack PortTable::HandlePush(const wire::PathPush& push) {
+  wire::Ack ack{.epoch = push.epoch, .generation = push.generation};
+  if (push.epoch < epoch_) {
+    ack.status = wire::AckStatus::kStaleEpoch;
+    ack.detail = fmt::format("epoch {} was seen", epoch_);
+    return ack;
+  }
+  if (push.epoch > epoch_) {
+    epoch_ = push.epoch;
+    generation_ = 0;
+    has_base_ = !HasPushed();
+  }
+  const bool is_repeated =
+      push.full ? push.generation < generation_ : has_base_ && push.generation <= generation_;
+  if (is_repeated) return ack;
+  if (!push.full && (!has_base_ || push.generation != generation_ + 1)) {
+    ack.status = wire::AckStatus::kNeedFull;
+    ack.detail = fmt::format("generation {} was applied", applied_generation());
+    return ack;
+  }
+  if (push.full) {
+    std::set<wire::LocalFlowId> listed;
+    for (const wire::PathSet& set : push.sets) listed.insert(set.flow);
+    std::vector<wire::LocalFlowId> gone;
+    for (const auto& [flow, entry] : entries_) {
+      if (!entry.pushed.paths.empty() && !listed.contains(flow)) gone.push_back(flow);
+    }
+    for (const wire::LocalFlowId flow : gone) Withdraw(flow);
+  }
+  for (const wire::LocalFlowId flow : push.withdrawn) Withdraw(flow);
+  for (const wire::PathSet& set : push.sets) {
+    if (!ApplySet(set, push.full)) ack.failed_flows.push_back(set.flow);
+  }
+  generation_ = push.generation;
+  has_base_ = true;
+  if (!ack.failed_flows.empty()) ack.status = wire::AckStatus::kFailed;
+  return ack;
+}
+
+bool PortTable::ApplySet(const wire::PathSet& set, bool full) {
+  if (set.paths.empty()) {
+    Withdraw(set.flow);
+    return true;
+  }
+  const auto known = entries_.find(set.flow);
+  const bool is_new = known == entries_.end();
+  if (!is_new && full && SamePaths(known->second.pushed, set)) return true;
+  if (is_new && entries_.size() >= kMaxEntries) return false;
+  if (const Result<void> applied = actuator_.Apply(set); !applied) {
+    const bool not_open_yet =
+        set.reason == wire::PathReason::kPredicted && applied.error().code == ErrorCode::kNotFound;
+    if (!not_open_yet) return false;
+    entries_[set.flow] = {.pushed = set, .in_force = {}};
+    return true;
+  }
+  entries_[set.flow] = {.pushed = set, .in_force = set};
+  return true;
+}
+
+void PortTable::Withdraw(wire::LocalFlowId flow) {
+  const auto known = entries_.find(flow);
+  if (known == entries_.end()) return;
+  // A flow that has ended in the meantime has no port to give back.
+  if (!known->second.in_force.paths.empty()) (void)actuator_.Clear(flow);
+  entries_.erase(known);
+}
+
+void PortTable::Adopt(std::span<const FlowSample> flows) {
+  for (const FlowSample& flow : flows) {
+    if (flow.kept.paths.empty() || entries_.size() >= kMaxEntries) continue;
+    entries_.try_emplace(flow.id, Entry{.pushed = flow.kept, .in_force = flow.kept});
+  }
+}
+
+void PortTable::HandleFlows(std::span<const FlowSample> flows) {
+  Adopt(flows);
+  auto flow = flows.begin();
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    while (flow != flows.end() && flow->id < at->first) ++flow;
+    const bool is_open = flow != flows.end() && flow->id == at->first;
+    Entry& entry = at->second;
+    const bool waits = entry.in_force.paths.empty();
+    if (is_open && waits) {
+      if (actuator_.Apply(entry.pushed)) entry.in_force = entry.pushed;
+    } else if (!is_open && !waits) {
+      at = entries_.erase(at);
+      continue;
+    }
+    ++at;
+  }
+}
+
+Result<void> PortTable::Redraw(const wire::PathSet& paths) {
+  Result<void> applied = actuator_.Apply(paths);
+  if (applied) entries_[paths.flow].in_force = paths;
+  return applied;
+}
+
+std::size_t PortTable::Expire() {
+  std::size_t cleared = 0;
+  for (const auto& [flow, entry] : entries_) {
+    if (!entry.in_force.paths.empty() && actuator_.Clear(flow)) ++cleared;
+  }
+  entries_.clear();
+  has_base_ = false;
+  return cleared;
+}
+
+const wire::PathSet* PortTable::Find(wire::LocalFlowId flow) const {
+  const auto known = entries_.find(flow);
+  if (known == entries_.end() || known->second.in_force.paths.empty()) return nullptr;
+  return &known->second.in_force;
+}
+
+bool PortTable::IsSteered(wire::LocalFlowId flow, std::uint16_t port) const {
+  const auto known = entries_.find(flow);
+  if (known == entries_.end() || known->second.in_force.paths.empty()) return false;
+  const auto& pushed = known->second.pushed.paths;
+  return std::any_of(pushed.begin(), pushed.end(),
+                     [port](const wire::FlowPath& path) { return path.source_port == port; });
+}
+
+bool PortTable::HasPushed() const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [](const auto& entry) { return !entry.second.pushed.paths.empty(); });
+}
+
+}  // namespace espalier::agent

@@ -1,0 +1,202 @@
+#include "agent/probe/prober.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace espalier::agent {
+namespace {
+
+constexpr Duration kMinWait = std::chrono::milliseconds(1);
+constexpr std::size_t kRememberedNumbers = 65'536;
+
+std::uint32_t Key(std::uint16_t port, std::uint8_t ttl) { return std::uint32_t{port} << 8 | ttl; }
+
+std::uint32_t MicrosecondsBetween(TimePoint from, TimePoint to) {
+  return static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(to - from).count());
+}
+
+}  // namespace
+
+Prober::Prober(const ProberOptions& options, EventLoop& loop, ProbeSocket& socket, Metrics& metrics)
+    : options_(options),
+      loop_(loop),
+      socket_(socket),
+      sent_(metrics.MakeCounter("espalier_agent_probes_sent_total", "Probes sent")),
+      answered_(metrics.MakeCounter("espalier_agent_probes_answered_total",
+                                    "Probes that a switch or host answered in time")),
+      refused_(metrics.MakeCounter("espalier_agent_probe_orders_refused_total",
+                                   "The controller's orders that go beyond the agent's limits")) {
+  socket_.OnReply([this](const ProbeReply& reply) { HandleReply(reply); });
+}
+
+Prober::~Prober() { socket_.OnReply({}); }
+
+void Prober::Start(wire::ProbeOrder order, OnReport on_report) {
+  if (used_numbers_.contains(order.order)) return;
+  if (std::string excess = Excess(order); !excess.empty()) {
+    refused_.Add();
+    return on_report({.order = order.order, .done = true, .error = std::move(excess)});
+  }
+  if (!HasRoom(order, on_report)) return;
+  if (used_numbers_.size() >= kRememberedNumbers) used_numbers_.clear();
+  used_numbers_.insert(order.order);
+  sending_.push_back(MakeRun(std::move(order), std::move(on_report), false));
+  if (!pump_timer_) Pump();
+}
+
+void Prober::StartUrgent(wire::ProbeOrder order, OnReport on_report) {
+  if (!HasRoom(order, on_report)) return;
+  const auto first_order =
+      std::find_if(sending_.begin(), sending_.end(), [](const Run& run) { return !run.urgent; });
+  sending_.insert(first_order, MakeRun(std::move(order), std::move(on_report), true));
+  Pump();
+}
+
+std::string Prober::Excess(const wire::ProbeOrder& order) const {
+  const auto highest = std::max_element(order.ttls.begin(), order.ttls.end());
+  if (highest != order.ttls.end() && *highest > options_.max_ttl) {
+    return fmt::format("TTL {}: this agent's max_probe_ttl is {}", *highest, options_.max_ttl);
+  }
+  if (order.destination_port < options_.min_destination_port) {
+    return fmt::format("destination port {}: probes go to ports from {} on", order.destination_port,
+                       options_.min_destination_port);
+  }
+  return "";
+}
+
+bool Prober::HasRoom(const wire::ProbeOrder& order, const OnReport& on_report) const {
+  if (sending_.size() + listening_.size() < options_.max_orders) return true;
+  on_report({.order = order.order,
+             .done = true,
+             .error = fmt::format("{} orders are at work already", options_.max_orders)});
+  return false;
+}
+
+Prober::Run Prober::MakeRun(wire::ProbeOrder order, OnReport on_report, bool urgent) const {
+  Run run{.order = std::move(order), .on_report = std::move(on_report), .urgent = urgent};
+  run.order.probes_per_second =
+      std::clamp(run.order.probes_per_second, 1U, options_.max_probes_per_second);
+  run.refilled = loop_.Now();
+  run.batch.order = run.order.order;
+  return run;
+}
+
+void Prober::ForgetController() {
+  const auto of_controller = [](const Run& run) { return !run.urgent; };
+  sending_.remove_if(of_controller);
+  listening_.remove_if(of_controller);
+  used_numbers_.clear();
+}
+
+void Prober::Pump() {
+  pump_timer_.reset();
+  while (!sending_.empty()) {
+    const auto run = sending_.begin();
+    if (!SendSome(*run)) {
+      const double missing = std::max(0.0, 1.0 - run->tokens);
+      const auto wait = std::chrono::duration_cast<Duration>(
+          std::chrono::duration<double>(missing / run->order.probes_per_second));
+      pump_timer_ = loop_.After(std::max(wait, kMinWait), [this] { Pump(); });
+      return;
+    }
+    // An error has removed the run already.
+    if (!sending_.empty() && sending_.begin() == run) Listen(run);
+  }
+}
+
+bool Prober::SendSome(Run& run) {
+  const TimePoint now = loop_.Now();
+  const double elapsed = SecondsOf(now - run.refilled);
+  run.refilled = now;
+  run.tokens = std::min(run.tokens + elapsed * run.order.probes_per_second,
+                        static_cast<double>(options_.burst));
+  while (run.next < run.Size()) {
+    if (run.tokens < 1) return false;
+    const Probe probe{.source = run.order.source,
+                      .destination = run.order.destination,
+                      .source_port = run.order.source_ports[run.next / run.order.ttls.size()],
+                      .destination_port = run.order.destination_port,
+                      .destination_qpn = run.order.destination_qpn,
+                      .ttl = run.order.ttls[run.next % run.order.ttls.size()]};
+    const Result<void> sent = socket_.Send(probe);
+    if (!sent && sent.error().code == ErrorCode::kUnavailable) return false;
+    if (!sent) {
+      Finish(sending_, sending_.begin(), sent.error().message);
+      return true;
+    }
+    sent_.Add();
+    run.tokens -= 1;
+    run.unanswered.insert_or_assign(Key(probe.source_port, probe.ttl), now);
+    ++run.batch.sent;
+    ++run.next;
+  }
+  return true;
+}
+
+void Prober::Listen(Runs::iterator run) {
+  listening_.splice(listening_.end(), sending_, run);
+  if (run->unanswered.empty()) return Finish(listening_, run, "");
+  const Duration timeout =
+      std::min<Duration>(std::chrono::microseconds(std::min<std::uint64_t>(
+                             run->order.timeout_us, std::uint64_t{3'600} * 1'000'000)),
+                         options_.max_timeout);
+  run->timeout = loop_.After(timeout, [this, run] { Finish(listening_, run, ""); });
+}
+
+void Prober::HandleReply(const ProbeReply& reply) {
+  bool taken = false;
+  for (Run& run : sending_) taken = Take(run, reply) || taken;
+  for (auto run = listening_.begin(); run != listening_.end();) {
+    const auto current = run++;
+    taken = Take(*current, reply) || taken;
+    if (current->unanswered.empty()) Finish(listening_, current, "");
+  }
+  if (taken) answered_.Add();
+}
+
+bool Prober::Take(Run& run, const ProbeReply& reply) {
+  if (run.order.source != reply.source || run.order.destination != reply.destination ||
+      run.order.destination_port != reply.destination_port) {
+    return false;
+  }
+  const auto probe = run.unanswered.find(Key(reply.source_port, reply.ttl));
+  if (probe == run.unanswered.end()) return false;
+  run.batch.answers.push_back({.source_port = reply.source_port,
+                               .ttl = reply.ttl,
+                               .responder = reply.responder,
+                               .rtt_us = MicrosecondsBetween(probe->second, loop_.Now())});
+  run.unanswered.erase(probe);
+  if (run.batch.answers.size() >= options_.report_answers) {
+    Report(run);
+  } else if (!report_timer_) {
+    report_timer_ = loop_.After(options_.report_interval, [this] {
+      report_timer_.reset();
+      for (Runs* runs : {&sending_, &listening_}) {
+        for (Run& waiting : *runs) {
+          if (!waiting.batch.answers.empty()) Report(waiting);
+        }
+      }
+    });
+  }
+  return true;
+}
+
+void Prober::Report(Run& run) {
+  const wire::ProbeReport report = run.batch;
+  run.batch.answers.clear();
+  run.on_report(report);
+}
+
+void Prober::Finish(Runs& runs, Runs::iterator run, std::string error) {
+  // The run goes first: what is called back may start another one.
+  Runs finished;
+  finished.splice(finished.end(), runs, run);
+  finished.front().batch.done = true;
+  finished.front().batch.error = std::move(error);
+  finished.front().on_report(finished.front().batch);
+}
+
+}  // namespace espalier::agent

@@ -1,0 +1,121 @@
+// libespalier-verbs: what programs find in it in place of the same functions of libibverbs. All
+// others they find in the real one, which this library depends on.
+#include <pthread.h>
+
+#include <charconv>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <optional>
+
+#include "agent/verbs/attempt.h"
+#include "agent/verbs/observer.h"
+#include "agent/verbs/real_verbs.h"
+#include "agent/verbs/steering.h"
+
+namespace espalier::shim {
+namespace {
+
+std::optional<std::uint64_t> NumberIn(const char* variable) {
+  const char* const text = std::getenv(variable);
+  if (text == nullptr) return std::nullopt;
+  std::uint64_t number = 0;
+  const char* const end = text + std::strlen(text);
+  const auto [at, error] = std::from_chars(text, end, number);
+  if (error != std::errc() || at != end) return std::nullopt;
+  return number;
+}
+
+SteeringOptions ReadOptions() {
+  constexpr std::uint64_t kMostPatienceMs = 60'000;
+  SteeringOptions options;
+  if (const auto wait = NumberIn("ESPALIER_VERBS_WAIT_MS"); wait && *wait <= kMostPatienceMs) {
+    options.patience = std::chrono::milliseconds(*wait);
+  }
+  options.announce_bytes = NumberIn("ESPALIER_VERBS_ANNOUNCE_BYTES");
+  options.verbose = NumberIn("ESPALIER_VERBS_VERBOSE").value_or(0) != 0;
+  return options;
+}
+
+struct Shim {
+  const RealVerbs real = LoadRealVerbs();
+  Steering steering{real, ReadOptions()};
+};
+
+// Made by the first call, and never ended: its thread lives as long as the process. In memory that
+// is there already, as without the real library's functions the program cannot go on.
+Shim& TheShim() {
+  static Shim& shim = []() -> Shim& {
+    alignas(Shim) static std::byte memory[sizeof(Shim)];
+    Shim& made = *new (memory) Shim;
+    pthread_atfork([] { TheShim().steering.BeforeFork(); },
+                   [] { TheShim().steering.AfterForkInParent(); },
+                   [] { TheShim().steering.AfterForkInChild(); });
+    return made;
+  }();
+  return shim;
+}
+
+ibv_context* Watched(ibv_context* context) {
+  if (context == nullptr) return context;
+  Attempt([context] { Observer::OfThisProcess().Watch(*context); });
+  TheShim().steering.Start();
+  return context;
+}
+
+}  // namespace
+}  // namespace espalier::shim
+
+using espalier::shim::Observer;
+using espalier::shim::TheShim;
+using espalier::shim::Watched;
+
+extern "C" {
+
+ibv_context* ibv_open_device(ibv_device* device) {
+  return Watched(TheShim().real.open_device(device));
+}
+
+ibv_context* ibv_import_device(int file) { return Watched(TheShim().real.import_device(file)); }
+
+int ibv_close_device(ibv_context* context) {
+  Observer::OfThisProcess().Forget(*context);
+  return TheShim().real.close_device(context);
+}
+
+int ibv_modify_qp(ibv_qp* pair, ibv_qp_attr* attributes, int mask) {
+  TheShim().steering.Start();  // after a fork, or for a context that others opened
+  return TheShim().steering.Modify(pair, attributes, mask);
+}
+
+int ibv_query_qp(ibv_qp* pair, ibv_qp_attr* attributes, int mask, ibv_qp_init_attr* description) {
+  return TheShim().steering.Query(pair, attributes, mask, description);
+}
+
+int ibv_destroy_qp(ibv_qp* pair) { return TheShim().steering.Destroy(pair); }
+
+int ibv_destroy_cq(ibv_cq* queue) {
+  Observer::OfThisProcess().Forget(*queue);
+  return TheShim().real.destroy_cq(queue);
+}
+
+ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* pair) {
+  ibv_qp_ex* const extended = TheShim().real.qp_to_qp_ex(pair);
+  if (extended != nullptr) {
+    espalier::shim::Attempt([&] { Observer::OfThisProcess().WatchExtended(*extended); });
+  }
+  return extended;
+}
+
+int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
+  return TheShim().steering.GetAsyncEvent(context, event);
+}
+
+// Ours: of who knows what the program is about to send (agent/nccl).
+void espalier_verbs_expect(std::uint32_t queue_pair, std::int64_t bytes);
+void espalier_verbs_expect(std::uint32_t queue_pair, std::int64_t bytes) {
+  espalier::shim::Attempt([&] { TheShim().steering.Expect(queue_pair, bytes); });
+}
+
+}  // extern "C"

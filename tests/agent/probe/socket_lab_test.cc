@@ -1,0 +1,198 @@
+// Raw probes and NIC events on real interfaces, in network namespaces of the test's own:
+//
+//   host --- r1 --- r2 --- peer     10.0.0.1 | .0   172.16.0.0 | .1   10.1.0.0 | .1
+//     `------'                      10.0.1.1 | .0 (a second NIC)
+//
+// and the same over IPv6 as fd00:0::1 | ::2, fd00:2::1 | ::2, fd00:1::2 | ::1.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "agent/host/nic_watch.h"
+#include "agent/probe/raw_probe_socket.h"
+#include "common/base/unique_fd.h"
+#include "tests/own_network.h"
+
+namespace espalier::agent {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+IpAddress Address(const char* text) { return IpAddress::Parse(text).value(); }
+
+UniqueFd CurrentNamespace() { return UniqueFd(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)); }
+
+class SocketLab : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string problem = EnterOwnNetwork();
+    if (!problem.empty()) GTEST_SKIP() << problem;
+    namespaces_["host"] = CurrentNamespace();
+    for (const char* name : {"r1", "r2", "peer"}) {
+      ASSERT_EQ(unshare(CLONE_NEWNET), 0);
+      namespaces_[name] = CurrentNamespace();
+    }
+    Connect("host", "eth0", "10.0.0.1/31", "fd00::1/64", "r1", "h0", "10.0.0.0/31", "fd00::2/64");
+    Connect("host", "eth1", "10.0.1.1/31", "fd00:9::1/64", "r1", "h1", "10.0.1.0/31",
+            "fd00:9::2/64");
+    Connect("r1", "s0", "172.16.0.0/31", "fd00:2::1/64", "r2", "l0", "172.16.0.1/31",
+            "fd00:2::2/64");
+    Connect("peer", "eth0", "10.1.0.1/31", "fd00:1::1/64", "r2", "h0", "10.1.0.0/31",
+            "fd00:1::2/64");
+    In("host", "ip route add default via 10.0.0.0; ip -6 route add default via fd00::2");
+    In("host", "ip route add default via 10.0.1.0 table 100; ip rule add from 10.0.1.1 table 100");
+    In("peer", "ip route add default via 10.1.0.0; ip -6 route add default via fd00:1::2");
+    In("r1", "ip route add 10.1.0.0/16 via 172.16.0.1; ip -6 route add fd00:1::/64 via fd00:2::2");
+    In("r2", "ip route add 10.0.0.0/16 via 172.16.0.0; ip -6 route add fd00::/64 via fd00:2::1");
+    for (const char* name : {"r1", "r2", "peer"}) {
+      Enter(name);
+      std::ofstream("/proc/sys/net/ipv4/ip_forward") << "1";
+      std::ofstream("/proc/sys/net/ipv4/icmp_ratemask") << "0";
+      std::ofstream("/proc/sys/net/ipv6/conf/all/forwarding") << "1";
+      std::ofstream("/proc/sys/net/ipv6/icmp/ratelimit") << "0";
+    }
+    Enter("host");
+  }
+
+  void Enter(const std::string& name) {
+    ASSERT_EQ(setns(namespaces_.at(name).get(), CLONE_NEWNET), 0);
+  }
+  void In(const std::string& name, const std::string& command) {
+    Enter(name);
+    EXPECT_EQ(system(command.c_str()), 0) << name << ": " << command;
+    Enter("host");
+  }
+  void Connect(const std::string& a, const std::string& a_port, const std::string& a_v4,
+               const std::string& a_v6, const std::string& b, const std::string& b_port,
+               const std::string& b_v4, const std::string& b_v6) {
+    In(a, fmt::format("ip link add name {} type veth peer name {} netns /proc/{}/fd/{}", a_port,
+                      b_port, getpid(), namespaces_.at(b).get()));
+    const auto configure = [this](const std::string& name, const std::string& port,
+                                  const std::string& v4, const std::string& v6) {
+      In(name, fmt::format("ip addr add {0} dev {2} && ip link set {2} up && ip link set lo up && "
+                           "ip addr add {1} dev {2} nodad",
+                           v4, v6, port));
+    };
+    configure(a, a_port, a_v4, a_v6);
+    configure(b, b_port, b_v4, b_v6);
+  }
+
+  // Sends the probes and waits for their answers: responder by source port.
+  std::map<std::uint16_t, std::string> Ask(RawProbeSocket& socket,
+                                           const std::vector<Probe>& probes) {
+    std::map<std::uint16_t, std::string> answers;
+    socket.OnReply([&](const ProbeReply& reply) {
+      for (const Probe& probe : probes) {
+        if (probe.source != reply.source || probe.destination != reply.destination ||
+            probe.source_port != reply.source_port || probe.ttl != reply.ttl ||
+            probe.destination_port != reply.destination_port) {
+          continue;
+        }
+        answers[reply.source_port] =
+            reply.responder.ToString() + (reply.from_destination ? " (host)" : "");
+      }
+    });
+    // Neighbours may still be unknown when the first ones are sent: silence is asked again.
+    pollfd ready{socket.fd(), POLLIN, 0};
+    for (int round = 0; round < 10 && answers.size() < probes.size(); ++round) {
+      for (const Probe& probe : probes) {
+        if (answers.contains(probe.source_port)) continue;
+        const Result<void> sent = socket.Send(probe);
+        EXPECT_TRUE(sent) << sent.error().message;
+      }
+      while (answers.size() < probes.size() && poll(&ready, 1, 1'000) > 0) socket.HandleReady();
+    }
+    socket.OnReply({});
+    return answers;
+  }
+
+  static Probe To(const char* source, const char* destination, std::uint16_t port,
+                  std::uint8_t ttl) {
+    return {.source = Address(source),
+            .destination = Address(destination),
+            .source_port = port,
+            .ttl = ttl};
+  }
+
+  std::map<std::string, UniqueFd> namespaces_;
+};
+
+TEST_F(SocketLab, EveryHopAnswersForItself) {
+  auto socket = RawProbeSocket::Open();
+  ASSERT_TRUE(socket) << socket.error().message;
+  EXPECT_THAT(Ask(**socket,
+                  {To("10.0.0.1", "10.1.0.1", 50'001, 1), To("10.0.0.1", "10.1.0.1", 50'002, 2),
+                   To("10.0.0.1", "10.1.0.1", 50'003, 3), To("10.0.0.1", "10.1.0.1", 50'004, 64)}),
+              ElementsAre(Pair(50'001, "10.0.0.0"), Pair(50'002, "172.16.0.1"),
+                          Pair(50'003, "10.1.0.1 (host)"), Pair(50'004, "10.1.0.1 (host)")));
+  // The second NIC's probes leave by the second NIC.
+  EXPECT_THAT(
+      Ask(**socket, {To("10.0.1.1", "10.1.0.1", 50'005, 1), To("10.0.0.1", "10.1.0.1", 50'006, 1)}),
+      ElementsAre(Pair(50'005, "10.0.1.0"), Pair(50'006, "10.0.0.0")));
+}
+
+TEST_F(SocketLab, EveryHopAnswersForItselfOverIpv6) {
+  if (access("/proc/sys/net/ipv6", F_OK) != 0) GTEST_SKIP() << "no IPv6 here";
+  auto socket = RawProbeSocket::Open();
+  ASSERT_TRUE(socket) << socket.error().message;
+  EXPECT_THAT(
+      Ask(**socket, {To("fd00::1", "fd00:1::1", 50'001, 1), To("fd00::1", "fd00:1::1", 50'002, 2),
+                     To("fd00::1", "fd00:1::1", 50'003, 3)}),
+      ElementsAre(Pair(50'001, "fd00::2"), Pair(50'002, "fd00:2::2"),
+                  Pair(50'003, "fd00:1::1 (host)")));
+}
+
+TEST_F(SocketLab, ProbesThatCannotBeSentAreRefused) {
+  auto socket = RawProbeSocket::Open();
+  ASSERT_TRUE(socket);
+  const auto code = [&](const Probe& probe) { return (*socket)->Send(probe).error().code; };
+  EXPECT_EQ(code(To("10.9.9.9", "10.1.0.1", 50'000, 2)), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code(To("10.0.0.1", "10.1.0.1", 50'000, 0)), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code(To("10.0.0.1", "fd00::1", 50'000, 2)), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code(To("::", "10.1.0.1", 50'000, 2)), ErrorCode::kInvalidArgument);
+  In("host", "ip route del default");
+  EXPECT_EQ(code(To("10.0.0.1", "10.1.0.1", 50'000, 2)), ErrorCode::kFailedPrecondition);
+}
+
+TEST_F(SocketLab, LinksThatGoDownAndComeBackAreSeen) {
+  auto watch = NicWatch::Open({"eth0", "10.0.1.1"});
+  ASSERT_TRUE(watch) << watch.error().message;
+  std::vector<std::string> listed;
+  for (const wire::Nic& nic : (*watch)->nics()) {
+    EXPECT_TRUE(nic.link_up);
+    listed.push_back(nic.device + " " + nic.address.ToString());
+  }
+  EXPECT_THAT(listed,
+              testing::UnorderedElementsAre("eth0 10.0.0.1", "eth0 fd00::1", "eth1 10.0.1.1"));
+  std::map<std::string, bool> changes;
+  (*watch)->OnChange([&](const wire::Nic& nic) { changes[nic.address.ToString()] = nic.link_up; });
+  const auto wait_for = [&](const std::string& address, bool up) {
+    pollfd ready{(*watch)->fd(), POLLIN, 0};
+    while ((!changes.contains(address) || changes[address] != up) && poll(&ready, 1, 10'000) > 0) {
+      (*watch)->HandleReady();
+    }
+    EXPECT_TRUE(changes.contains(address)) << address;
+    EXPECT_EQ(changes[address], up) << address;
+  };
+  In("r1", "ip link set h0 down");
+  wait_for("10.0.0.1", false);
+  EXPECT_FALSE(changes.contains("10.0.1.1"));
+  In("r1", "ip link set h0 up");
+  wait_for("10.0.0.1", true);
+  In("host", "ip addr del 10.0.1.1/31 dev eth1");
+  wait_for("10.0.1.1", false);
+  In("host", "ip addr add 10.0.1.1/31 dev eth1");
+  wait_for("10.0.1.1", true);
+}
+
+}  // namespace
+}  // namespace espalier::agent

@@ -1,0 +1,83 @@
+// The switches of a lab tell of their links, over netlink.
+#include "deploy/lab/link_watch.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <string>
+
+#include "common/base/unique_fd.h"
+#include "deploy/lab/link_faults.h"
+#include "tests/deploy/lab/lab_fixture.h"
+
+namespace espalier::lab {
+namespace {
+
+// Watches in a process of its own, as it moves into the lab for good, and writes a line for each
+// change.
+class Watcher {
+ public:
+  explicit Watcher(const Lab& lab) {
+    std::array<int, 2> pipe{};
+    EXPECT_EQ(::pipe(pipe.data()), 0);
+    lines_ = UniqueFd(pipe[0]);
+    const UniqueFd writer(pipe[1]);
+    child_ = ::fork();
+    if (child_ == 0) ::_exit(Watch(lab, writer.get()));
+  }
+  ~Watcher() {
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+  }
+  Watcher(const Watcher&) = delete;
+  Watcher& operator=(const Watcher&) = delete;
+
+  // Waits for it.
+  std::string NextLine() {
+    std::string line;
+    char c = 0;
+    pollfd readable{lines_.get(), POLLIN, 0};
+    while (::poll(&readable, 1, 20'000) == 1 && ::read(lines_.get(), &c, 1) == 1 && c != '\n') {
+      line += c;
+    }
+    return line;
+  }
+
+ private:
+  static int Watch(const Lab& lab, int writer) {
+    Result<LinkWatch> watch = LinkWatch::Start(lab);
+    while (watch) {
+      const auto changes = watch->Next();
+      if (!changes) break;
+      for (const LinkChange& change : *changes) {
+        const std::string line =
+            fmt::format("{} {}\n", lab.topology().link(change.link).id, change.up ? "up" : "down");
+        if (::write(writer, line.data(), line.size()) < 0) return 1;
+      }
+    }
+    return 1;
+  }
+
+  UniqueFd lines_;
+  pid_t child_ = -1;
+};
+
+TEST(LinkWatch, TellsOfLinksThatAreDownGoDownAndComeUp) {
+  ESPALIER_LAB_OR_SKIP(lab, {.spines = 2, .leaves = 2, .hosts_per_leaf = 1});
+  ASSERT_TRUE(FailLink(lab, "leaf0--spine1").value());
+  Watcher watcher(lab);
+  EXPECT_EQ(watcher.NextLine(), "leaf0--spine1 down") << "it was down before anybody watched";
+  ASSERT_TRUE(FailLink(lab, "leaf1--spine0", LinkEnd::kA).value());
+  EXPECT_EQ(watcher.NextLine(), "leaf1--spine0 down");
+  ASSERT_TRUE(FailLink(lab, "h0--leaf0").value());  // not between switches: nothing to tell
+  ASSERT_TRUE(RestoreLink(lab, "leaf0--spine1").value());
+  EXPECT_EQ(watcher.NextLine(), "leaf0--spine1 up");
+}
+
+}  // namespace
+}  // namespace espalier::lab

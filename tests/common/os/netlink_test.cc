@@ -100,10 +100,10 @@ TEST(Netlink, EndsWhereALengthIsImpossible) {
 TEST(Netlink, ReadsNumbersAndTextsOfAnySize) {
   const std::array<std::byte, 6> bytes = {std::byte{'a'}, std::byte{'b'}, std::byte{0},
                                           std::byte{0},   std::byte{'c'}, std::byte{'d'}};
-  EXPECT_EQ(NumberIn({}), 0U);
+  EXPECT_EQ(NumberIn(Bytes(bytes).first(0)), 0U);
   EXPECT_EQ(NumberIn(Bytes(bytes).first(1)), 0x61U);
   EXPECT_EQ(NumberIn(bytes), 0x6261U);
-  EXPECT_EQ(TextIn({}), "");
+  EXPECT_EQ(TextIn(Bytes(bytes).first(0)), "");
   EXPECT_EQ(TextIn(Bytes(bytes).first(1)), "a");
   EXPECT_EQ(TextIn(bytes), "ab");
 }

@@ -45,7 +45,7 @@ class BackgroundPlanner {
   Wiring wiring_;
   PacedWork starts_;
   PacedWork failures_;
-  std::uint64_t seen_changes_ = 0;  // State::path_changes when plans were last asked for
+  std::uint64_t seen_changes_ = 0;  // FlowPaths::changes when plans were last asked for
   LatencyHistogram& plan_seconds_;
 };
 

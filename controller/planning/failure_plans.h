@@ -75,7 +75,7 @@ class FailurePlans {
   };
   struct Plan {
     std::vector<Entry> entries;     // ascending by way
-    std::uint64_t changes = 0;      // State::path_changes when it was made
+    std::uint64_t changes = 0;      // FlowPaths::changes when it was made
     std::int64_t version = -1;      // of the topology then
     std::uint64_t retractions = 0;  // PathMap's then
   };

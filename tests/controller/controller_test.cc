@@ -3,31 +3,19 @@
 #include <gtest/gtest.h>
 
 #include "common/fabric/ecmp_hash.h"
-#include "tests/controller/cluster.h"
+#include "tests/controller/four_flows.h"
 
 namespace espalier::controller {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr fabric::LeafSpineOptions kShape{.spines = 4, .leaves = 4, .hosts_per_leaf = 4};
 constexpr const char* kAssignments = "espalier_controller_assignments_total";
+constexpr const char* kBadMessages = "espalier_controller_bad_messages_total";
 constexpr const char* kMismatches = "espalier_controller_path_map_mismatches_total";
 
-// Four flows from leaf 0 to leaf 1, which plain ECMP may put on one spine.
-void OpenFourFlows(Cluster& cluster) {
-  for (int i = 0; i < 4; ++i) cluster.Open(i, {{.id = 1, .to = 4 + i}});
-  cluster.Settle();
-}
-
-std::set<int> SpinesOfFourFlows(const Cluster& cluster) {
-  std::set<int> spines;
-  for (int i = 0; i < 4; ++i) spines.insert(cluster.AppliedSpine(i, 1, 4 + i));
-  return spines;
-}
-
 TEST(Controller, LearnsAPortAndPushesIt) {
-  Cluster cluster(kShape);
+  Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   cluster.Open(0, {{.id = 7, .to = 4}});
   EXPECT_EQ(cluster.host(0).ports.size(), 0U);
@@ -38,7 +26,7 @@ TEST(Controller, LearnsAPortAndPushesIt) {
 }
 
 TEST(Controller, KeepsFlowsApart) {
-  Cluster cluster(kShape);
+  Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   OpenFourFlows(cluster);
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
@@ -46,7 +34,7 @@ TEST(Controller, KeepsFlowsApart) {
 }
 
 TEST(Controller, AssignsABurstOfAThousandStartsOnce) {
-  Cluster cluster(kShape);
+  Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   for (int from = 0; from < 16; ++from) {
     std::vector<Cluster::NewFlow> flows;
@@ -62,7 +50,7 @@ TEST(Controller, AssignsABurstOfAThousandStartsOnce) {
 }
 
 TEST(Controller, LeavesLiveFlowsWhereTheyAre) {
-  Cluster cluster(kShape);
+  Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   OpenFourFlows(cluster);
   const auto before = cluster.host(3).ports;
@@ -74,84 +62,8 @@ TEST(Controller, LeavesLiveFlowsWhereTheyAre) {
   EXPECT_EQ(cluster.state().flow_paths.live().MaxLoad(), (Load{1, 1}));
 }
 
-TEST(Controller, GivesLocalFlowsAndUnknownEndsNoPort) {
-  Cluster cluster(kShape);
-  cluster.ConnectAll();
-  cluster.Open(0, {{.id = 1, .to = 1}});
-  wire::FlowReport stranger = Cluster::Opening(cluster, 0, {{.id = 2, .to = 5}});
-  stranger.addresses[1] = *IpAddress::Parse("192.0.2.1");
-  cluster.Report(0, stranger);
-  wire::FlowReport not_its_own = Cluster::Opening(cluster, 3, {{.id = 3, .to = 5}});
-  cluster.Report(0, not_its_own);
-  cluster.Settle();
-  EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kLocal);
-  EXPECT_EQ(cluster.FlowOf(0, 2).status, FlowStatus::kUnroutable);
-  EXPECT_EQ(cluster.FlowOf(0, 3).status, FlowStatus::kUnroutable);
-  EXPECT_TRUE(cluster.host(0).ports.empty());
-}
-
-TEST(Controller, MovesExactlyTheFlowsOfAFailedFarLink) {
-  Cluster cluster(kShape);
-  cluster.ConnectAll();
-  OpenFourFlows(cluster);
-  std::vector<std::size_t> pushes;
-  for (int i = 0; i < 4; ++i) pushes.push_back(cluster.host(i).pushes.size());
-  const auto outcome = cluster.ChangeLink("leaf1--spine2", IntentAction::kFail);
-  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
-  ASSERT_EQ(outcome->moves.size(), 1U);
-  EXPECT_EQ(outcome->moves[0].flow, "h2:1");
-  EXPECT_EQ(outcome->moves[0].from, "spine2");
-  EXPECT_EQ(outcome->version, 2);
-  cluster.Settle();
-  for (int i : {0, 1, 3}) {
-    EXPECT_EQ(cluster.host(i).pushes.size(), pushes[static_cast<std::size_t>(i)]) << i;
-  }
-  EXPECT_EQ(cluster.host(2).pushes.back().sets[0].reason, wire::PathReason::kPathDead);
-  EXPECT_NE(cluster.AppliedSpine(2, 1, 6), 2);
-  EXPECT_NE(cluster.AppliedSpine(2, 1, 6), -1);
-}
-
-TEST(Controller, NeverPlacesAFlowOnALinkThatIsFailedAlready) {
-  Cluster cluster(kShape);
-  cluster.ConnectAll();
-  for (const char* link : {"leaf1--spine0", "leaf0--spine1", "leaf1--spine3"}) {
-    ASSERT_TRUE(cluster.ChangeLink(link, IntentAction::kFail).has_value());
-  }
-  OpenFourFlows(cluster);
-  EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{2}));
-  cluster.Recompute();
-  cluster.Settle();
-  EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{2}));
-}
-
-TEST(Controller, PlacesUnroutableFlowsWhenALinkIsRestored) {
-  Cluster cluster({.spines = 1, .leaves = 2, .hosts_per_leaf = 1});
-  cluster.ConnectAll();
-  ASSERT_TRUE(cluster.ChangeLink("leaf0--spine0", IntentAction::kFail).has_value());
-  cluster.Open(0, {{.id = 1, .to = 1}});
-  cluster.Settle();
-  EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kUnroutable);
-  ASSERT_TRUE(cluster.ChangeLink("leaf0--spine0", IntentAction::kRestore).has_value());
-  EXPECT_TRUE(cluster.state().HasPaths(cluster.FlowOf(0, 1)));
-}
-
-TEST(Controller, DryRunsChangeNothing) {
-  Cluster cluster(kShape);
-  cluster.ConnectAll();
-  OpenFourFlows(cluster);
-  const std::uint64_t before = cluster.disk.revision;
-  const auto outcome = cluster.ChangeLink("leaf1--spine2", IntentAction::kFail, {.dry_run = true});
-  ASSERT_EQ(outcome->moves.size(), 1U);
-  EXPECT_EQ(outcome->version, 1);
-  cluster.Recompute({.dry_run = true});
-  cluster.Settle();
-  EXPECT_EQ(cluster.disk.revision, before);
-  EXPECT_TRUE(cluster.disk.audit.empty());
-  EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
-}
-
 TEST(Controller, RefusesOperatorCommandsThatMakeNoSense) {
-  Cluster cluster(kShape);
+  Cluster cluster(kFourLeaves);
   EXPECT_EQ(cluster.ChangeLink("leaf9--spine9", IntentAction::kFail).error().code,
             ErrorCode::kNotFound);
   EXPECT_EQ(cluster.ChangeLink("leaf0--spine0", IntentAction::kRestore).error().code,
@@ -163,7 +75,7 @@ TEST(Controller, RefusesOperatorCommandsThatMakeNoSense) {
 }
 
 TEST(Controller, RestoresALinkThatTheTopologyFileSaysIsDown) {
-  fabric::TopologySpec spec = *fabric::BuildLeafSpine(kShape);
+  fabric::TopologySpec spec = *fabric::BuildLeafSpine(kFourLeaves);
   for (fabric::Link& link : spec.links) {
     if (link.id == "leaf0--spine0") link.state = fabric::LinkState::kDown;
     if (link.id == "leaf0--spine1") link.state = fabric::LinkState::kDrained;
@@ -186,7 +98,7 @@ TEST(Controller, RestoresALinkThatTheTopologyFileSaysIsDown) {
 }
 
 TEST(Controller, MovesNothingWhenTheIntentCannotBeSaved) {
-  Cluster cluster(kShape);
+  Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   OpenFourFlows(cluster);
   cluster.disk.is_full = true;
@@ -197,31 +109,8 @@ TEST(Controller, MovesNothingWhenTheIntentCannotBeSaved) {
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
 }
 
-TEST(Controller, FailsAllLinksOfANode) {
-  Cluster cluster(kShape);
-  cluster.ConnectAll();
-  OpenFourFlows(cluster);
-  const auto outcome = cluster.ChangeNode("spine1", IntentAction::kFail);
-  EXPECT_EQ(outcome->moves.size(), 1U);
-  EXPECT_EQ(outcome->version, 1 + 4);
-  cluster.Settle();
-  EXPECT_FALSE(SpinesOfFourFlows(cluster).contains(1));
-  EXPECT_FALSE(SpinesOfFourFlows(cluster).contains(-1));
-}
-
-TEST(Controller, DrainsAtAMessageBoundary) {
-  Cluster cluster(kShape);
-  cluster.ConnectAll();
-  OpenFourFlows(cluster);
-  ASSERT_TRUE(
-      cluster.ChangeLink("leaf0--spine3", IntentAction::kDrain, {.reason = "optics"}).has_value());
-  cluster.Settle();
-  EXPECT_EQ(cluster.host(3).pushes.back().sets[0].reason, wire::PathReason::kRecomputed);
-  EXPECT_FALSE(SpinesOfFourFlows(cluster).contains(3));
-}
-
 TEST(Controller, RecomputesAllFlowsOnTheOperatorsWord) {
-  Cluster cluster(kShape);
+  Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   ASSERT_TRUE(cluster.ChangeNode("spine0", IntentAction::kFail).has_value());
   OpenFourFlows(cluster);
@@ -235,7 +124,7 @@ TEST(Controller, RecomputesAllFlowsOnTheOperatorsWord) {
 }
 
 TEST(Controller, RestartMovesNothingAndForgetsNoFailedLink) {
-  Cluster cluster(kShape);
+  Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   OpenFourFlows(cluster);
   ASSERT_TRUE(cluster.ChangeLink("leaf1--spine2", IntentAction::kFail).has_value());
@@ -267,23 +156,116 @@ TEST(Controller, RestartMovesNothingAndForgetsNoFailedLink) {
   EXPECT_EQ(cluster.state().topology.link(link).state, fabric::LinkState::kDown);
 }
 
-TEST(Controller, FindsOutWhenAPortLeadsElsewhere) {
-  Cluster cluster(kShape, {.verify_interval = 100ms});
+TEST(Controller, RaisesItsEpochAboveThatOfAnyAgent) {
+  Cluster cluster(kFourLeaves);
+  wire::Hello hello;
+  hello.name = "h0";
+  hello.highest_epoch = 41;
+  cluster.SayHello(0, hello);
+  cluster.Settle();
+  EXPECT_EQ(cluster.disk.epoch, 42U);
+  EXPECT_EQ(cluster.host(0).welcome->epoch, 42U);
+}
+
+TEST(Controller, SendsEverythingAgainWhenAPushIsNotAcknowledged) {
+  Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
+  cluster.host(0).acknowledges = false;
   cluster.Open(0, {{.id = 1, .to = 4}});
   cluster.Settle();
-  ASSERT_EQ(cluster.AppliedSpine(0, 1, 4), 0);
-  const auto before = cluster.hash;
-  cluster.hash = [before](int from, int to, std::uint16_t port) {
-    return (before(from, to, port) + 1) % 4;
-  };
-  cluster.Advance(3s);
-  EXPECT_GE(cluster.CounterValue(kMismatches), 1);
+  EXPECT_EQ(cluster.UnacknowledgedFlows(), 1U);
+  cluster.host(0).acknowledges = true;
+  cluster.Advance(2s);
+  EXPECT_TRUE(cluster.host(0).pushes.back().full);
+  EXPECT_EQ(cluster.AppliedSpine(0, 1, 4), 0);
+  EXPECT_EQ(cluster.UnacknowledgedFlows(), 0U);
+}
+
+TEST(Controller, RefusesASecondAgentOfOneName) {
+  Cluster cluster(kFourLeaves);
+  cluster.ConnectAll();
+  cluster.host(5).instance = 99;
+  wire::Hello hello;
+  hello.name = "h0";
+  cluster.SayHello(5, hello);
+  cluster.Settle();
+  ASSERT_TRUE(cluster.host(5).welcome.has_value());
+  EXPECT_FALSE(cluster.host(5).welcome->accepted);
+  EXPECT_NE(cluster.host(5).welcome->reason.find("another agent of this name"), std::string::npos);
+  cluster.Open(0, {{.id = 1, .to = 4}});
+  cluster.Settle();
   EXPECT_EQ(cluster.AppliedSpine(0, 1, 4), 0);
 }
 
+TEST(Controller, RefusesAnotherProtocolMajor) {
+  Cluster cluster(kFourLeaves);
+  wire::Hello hello;
+  hello.name = "h0";
+  hello.protocol_major = wire::kProtocolMajor + 1;
+  cluster.SayHello(0, hello);
+  cluster.Settle();
+  EXPECT_FALSE(cluster.host(0).welcome->accepted);
+  hello.protocol_major = wire::kProtocolMajor;
+  hello.protocol_minor = wire::kProtocolMinor + 7;
+  cluster.SayHello(0, hello);
+  cluster.Settle();
+  EXPECT_TRUE(cluster.host(0).welcome->accepted);
+}
+
+TEST(Controller, LivesOnThroughMessagesThatMakeNoSense) {
+  Cluster cluster(kFourLeaves);
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  const std::int64_t before = cluster.CounterValue(kBadMessages);
+  cluster.DeliverBytes(cluster.host(0).peer, "no protobuf at all");
+  cluster.Deliver(PeerId(4'711), 1, wire::FlowReport{});  // never said Hello
+  cluster.Deliver(cluster.host(0).peer, cluster.host(0).instance, wire::PathPush{.epoch = 99});
+  cluster.Deliver(cluster.host(0).peer, cluster.host(0).instance,
+                  wire::ProbeReport{.order = 12'345, .done = true});
+  cluster.Deliver(cluster.host(0).peer, cluster.host(0).instance,
+                  wire::LinkEvent{.address = cluster.Address(9), .up = false});
+  cluster.Settle();
+  EXPECT_GE(cluster.CounterValue(kBadMessages), before + 3);
+  EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
+  EXPECT_EQ(cluster.state().topology.version(), 1);
+}
+
+TEST(Controller, TakesTenThousandReportsOfOneAgentInABurst) {
+  Cluster cluster(kFourLeaves);
+  cluster.ConnectAll();
+  for (std::uint64_t i = 1; i <= 10'000; ++i) {
+    cluster.Open(0, {{.id = i, .to = 4}});
+    if (i > 1) cluster.End(0, i - 1);
+  }
+  const std::int64_t before = cluster.CounterValue(kAssignments);
+  cluster.Settle();
+  EXPECT_EQ(cluster.CounterValue(kAssignments), before + 1);
+  EXPECT_EQ(cluster.state().flows.size(), 1U);
+  EXPECT_EQ(cluster.AppliedSpine(0, 10'000, 4), 0);
+}
+
+TEST(Controller, LimitsTheFlowsOfOneAgent) {
+  Cluster cluster(kFourLeaves, {.max_flows_per_agent = 2});
+  cluster.ConnectAll();
+  cluster.Open(0, {{.id = 1, .to = 4}, {.id = 2, .to = 5}, {.id = 3, .to = 6}});
+  cluster.Settle();
+  EXPECT_EQ(cluster.state().flows.size(), 2U);
+}
+
+TEST(Controller, DropsTheFlowsOfAnAgentOnlyAfterTheLease) {
+  Cluster cluster(kFourLeaves, {.lease = 20s});
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  cluster.host(0).peer = PeerId(0);  // it hears nothing any more, and says nothing
+  cluster.Advance(10s);
+  EXPECT_EQ(cluster.state().flows.size(), 4U);
+  EXPECT_FALSE(cluster.state().agents.At(*cluster.state().agents.FindByName("h0")).peer);
+  cluster.Advance(15s);
+  EXPECT_EQ(cluster.state().flows.size(), 3U);
+}
+
 TEST(Controller, LeavesFlowsOnEcmpWhereSwitchesDoNotAnswer) {
-  Cluster cluster(kShape);
+  Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   cluster.host(0).answers_probes = false;
   cluster.Open(0, {{.id = 1, .to = 4}});
@@ -300,7 +282,7 @@ TEST(Controller, LeavesFlowsOnEcmpWhereSwitchesDoNotAnswer) {
 }
 
 TEST(Controller, RecognisesALinearHashAndPredictsTheOtherPairsOfTheLeaves) {
-  Cluster cluster(kShape);
+  Cluster cluster(kFourLeaves);
   cluster.hash = [](int from, int to, std::uint16_t port) {
     return (from ^ to ^ port ^ (port >> 3) ^ (port >> 7)) & 3;
   };
@@ -324,7 +306,7 @@ TEST(Controller, RecognisesALinearHashAndPredictsTheOtherPairsOfTheLeaves) {
 }
 
 TEST(Controller, StopsTrustingAModelThatAProbeContradicts) {
-  fabric::LeafSpineOptions shape = kShape;
+  fabric::LeafSpineOptions shape = kFourLeaves;
   Cluster cluster(shape, {}, fabric::EcmpSpec{.hash = "crc32", .seed = 7});
   cluster.ConnectAll();  // the fabric hashes otherwise than the topology file says
   OpenFourFlows(cluster);
@@ -337,7 +319,7 @@ TEST(Controller, StopsTrustingAModelThatAProbeContradicts) {
 // answered.
 TEST(Controller, FlowsLeavePredictedPortsThatLeadIntoADeadSpine) {
   const fabric::EcmpSpec hash{.hash = "crc32", .seed = 7};
-  Cluster cluster(kShape, {}, hash);
+  Cluster cluster(kFourLeaves, {}, hash);
   const auto leaf = *fabric::MakeEcmpHash(hash);
   cluster.hash = [&](int from, int to, std::uint16_t port) {
     return static_cast<int>(leaf->Choose(
@@ -365,27 +347,8 @@ TEST(Controller, FlowsLeavePredictedPortsThatLeadIntoADeadSpine) {
   EXPECT_GE(cluster.CounterValue("espalier_controller_predicted_ports_given_up_total"), 1);
 }
 
-TEST(Controller, FollowsAnAgentThatLeftADeadPathByItself) {
-  Cluster cluster(kShape);
-  cluster.ConnectAll();
-  cluster.Open(0, {{.id = 1, .to = 4}});
-  cluster.Settle();
-  std::uint16_t port = 60'000;
-  while (cluster.SpineOf(0, 4, port) != 3) ++port;
-  cluster.host(0).ports[1] = port;
-  cluster.Deliver(cluster.host(0).peer, cluster.host(0).instance,
-                  wire::PathHealth{.flows = {{.flow = wire::LocalFlowId(1),
-                                              .source_port = port,
-                                              .verdict = wire::PathVerdict::kRedrawn}}});
-  cluster.Settle();
-  EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kRouted);
-  EXPECT_EQ(cluster.FlowOf(0, 1).ways[0].port, port);
-  EXPECT_EQ(cluster.state().flow_paths.PathOf(cluster.FlowOf(0, 1).ways[0]), fabric::PathIndex(3));
-  EXPECT_EQ(cluster.state().flow_paths.live().MaxLoad(), (Load{1, 1}));
-}
-
 TEST(Controller, ServesAHostWithSeveralNics) {
-  fabric::TopologySpec spec = *fabric::BuildLeafSpine(kShape);
+  fabric::TopologySpec spec = *fabric::BuildLeafSpine(kFourLeaves);
   for (fabric::Node& node : spec.nodes) {
     if (node.id == "h4" || node.id == "h0") node.host = "h0";  // on leaves 1 and 0
   }
@@ -403,7 +366,7 @@ TEST(Controller, ServesAHostWithSeveralNics) {
 }
 
 TEST(Controller, LeavesFlowsOfALeafThatIsGoneOnEcmp) {
-  Cluster cluster(kShape);
+  Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   OpenFourFlows(cluster);
   const auto gone = cluster.ChangeNode("leaf1", IntentAction::kFail, {.reason = "power"});
@@ -419,7 +382,7 @@ TEST(Controller, LeavesFlowsOfALeafThatIsGoneOnEcmp) {
 }
 
 TEST(Controller, TakesTheWordOfAnAgentForItsOwnNic) {
-  Cluster cluster(kShape);
+  Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   cluster.Deliver(cluster.host(0).peer, cluster.host(0).instance,
                   wire::LinkEvent{.address = cluster.Address(0), .up = false, .source = "nic"});

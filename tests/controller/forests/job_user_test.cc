@@ -94,21 +94,5 @@ TEST_F(JobUserTest, AnAgentThatComesBackAsAnOlderOneLosesThePlan) {
   EXPECT_EQ(StatusOf("train"), JobStatus::kReady);
 }
 
-TEST(StoredJobUser, IsReadAsItWasWritten) {
-  const StoredJob job{.spec = {.name = "train",
-                               .ranks = {"h0", "h1"},
-                               .collective = forest::Collective::kAllreduce,
-                               .verbs = true,
-                               .user = "alice"},
-                      .listens = {4'791, 4'792}};
-  EXPECT_EQ(FormatStoredJob(job), "allreduce 0 inline verbs user=alice 4791 4792\nh0\nh1\n");
-  EXPECT_EQ(ParseStoredJob("train", FormatStoredJob(job)).value(), job);
-  for (const char* text :
-       {"allreduce 0 inline user=\nh0\nh1\n", "allreduce 0 inline user=Al\nh0\nh1\n",
-        "allreduce 0 inline 1 user=alice 2\nh0\nh1\n"}) {
-    EXPECT_EQ(ParseStoredJob("train", text).error().code, ErrorCode::kInvalidArgument) << text;
-  }
-}
-
 }  // namespace
 }  // namespace espalier::controller

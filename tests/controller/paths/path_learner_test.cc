@@ -213,23 +213,5 @@ TEST_F(Learning, AnOrderThatGotLostIsNoSilence) {
   EXPECT_TRUE(map_.Find(key_, port).has_value());
 }
 
-TEST(PortDoubts, HasALimit) {
-  PortDoubts doubts;
-  for (std::uint16_t port = 0; port < 1'000; ++port) doubts.Add(port, kPath);
-  EXPECT_TRUE(doubts.PathOf(63).has_value());
-  EXPECT_FALSE(doubts.PathOf(64).has_value());
-  EXPECT_EQ(doubts.HandleSilence(64, true), PortDoubts::Verdict::kUnknown);
-  EXPECT_FALSE(doubts.HasGivenUp(64));
-}
-
-TEST(PortDoubts, ForgetsSilenceWhenAModelPutsThePortOnAnotherPath) {
-  PortDoubts doubts;
-  doubts.Add(1, kPath);
-  doubts.HandleSilence(1, true);
-  doubts.Add(1, PathIndex(0));
-  EXPECT_EQ(doubts.HandleSilence(1, true), PortDoubts::Verdict::kAskAgain);
-  EXPECT_EQ(doubts.HandleSilence(1, true), PortDoubts::Verdict::kGivenUp);
-}
-
 }  // namespace
 }  // namespace espalier::controller

@@ -1,27 +1,21 @@
 // What operators do to a controller, and what is stored of it.
+#include "controller/operations/operator_actions.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 #include <string>
 
-#include "tests/controller/cluster.h"
+#include "tests/controller/four_flows.h"
 
 namespace espalier::controller {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr fabric::LeafSpineOptions kShape{.spines = 4, .leaves = 4, .hosts_per_leaf = 4};
-
-// One flow from each host of the first leaf to one of the second: one on each spine.
-void OpenFourFlows(Cluster& cluster) {
-  for (int i = 0; i < 4; ++i) cluster.Open(i, {{.id = 1, .to = 4 + i}});
-  cluster.Settle();
-}
-
-TEST(Operations, GoesOnWhileAnActionIsMadeDurableAndTakesTheNextInOrder) {
-  Cluster cluster(kShape);
+TEST(OperatorActions, GoesOnWhileAnActionIsMadeDurableAndTakesTheNextInOrder) {
+  Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   OpenFourFlows(cluster);
   std::vector<std::string> answers;
@@ -50,9 +44,9 @@ TEST(Operations, GoesOnWhileAnActionIsMadeDurableAndTakesTheNextInOrder) {
   cluster.Settle();
 }
 
-TEST(Operations, EndsWhatWasDrainedUntilATime) {
+TEST(OperatorActions, EndsWhatWasDrainedUntilATime) {
   WallTime now{std::chrono::hours(1'000)};
-  Cluster cluster(kShape, {.wall_clock = [&now] { return now; }});
+  Cluster cluster(kFourLeaves, {.wall_clock = [&now] { return now; }});
   const auto is_drained = [&] { return !cluster.state().intents.drained_nodes.empty(); };
   EXPECT_EQ(cluster.ChangeNode("spine0", IntentAction::kDrain, {.until = now}).error().code,
             ErrorCode::kInvalidArgument);
@@ -71,9 +65,9 @@ TEST(Operations, EndsWhatWasDrainedUntilATime) {
   EXPECT_EQ(cluster.RollBack(1).error().code, ErrorCode::kAlreadyExists);
 }
 
-TEST(Operations, AJumpOfTheClockEndsNoDrainEarly) {
+TEST(OperatorActions, AJumpOfTheClockEndsNoDrainEarly) {
   WallTime now{std::chrono::hours(1'000)};
-  Cluster cluster(kShape, {.wall_clock = [&now] { return now; }});
+  Cluster cluster(kFourLeaves, {.wall_clock = [&now] { return now; }});
   const auto is_drained = [&] { return !cluster.state().intents.drained_nodes.empty(); };
   ASSERT_TRUE(cluster.ChangeNode("spine0", IntentAction::kDrain, {.until = now + 20s}).has_value());
   cluster.Advance(2s);
@@ -85,48 +79,8 @@ TEST(Operations, AJumpOfTheClockEndsNoDrainEarly) {
   EXPECT_FALSE(is_drained()) << "nor late";
 }
 
-// Where flows would go is where they go then, whatever is on the fabric.
-TEST(Operations, DryRunsTellWhereFlowsWouldGo) {
-  Cluster cluster({.spines = 4, .leaves = 6, .hosts_per_leaf = 4},
-                  {.moves_per_start = 0, .plan_ahead = false});
-  cluster.ConnectAll();
-  std::uint64_t random = 1;
-  const auto draw = [&random](std::uint64_t bound) {
-    random = random * 6'364'136'223'846'793'005U + 1'442'695'040'888'963'407U;
-    return (random >> 33) % bound;
-  };
-  for (std::uint64_t id = 1; id <= 60; ++id) {
-    const int from = static_cast<int>(draw(24));
-    const int to = static_cast<int>(draw(24));
-    const auto paths = static_cast<std::uint8_t>(1 + draw(2));
-    if (from != to) cluster.Open(from, {{.id = id, .to = to, .max_paths = paths}});
-  }
-  cluster.Settle();
-  std::size_t moved = 0;
-  for (int round = 0; round < 12; ++round) {
-    const std::string link = "leaf" + std::to_string(draw(6)) + "--spine" + std::to_string(draw(4));
-    const auto action = round % 2 == 0 ? IntentAction::kFail : IntentAction::kDrain;
-    const auto told = cluster.ChangeLink(link, action, {.dry_run = true});
-    const auto done = cluster.ChangeLink(link, action);
-    ASSERT_EQ(told.has_value(), done.has_value());
-    if (!done) continue;
-    ASSERT_EQ(told->moves.size(), done->moves.size()) << link;
-    for (std::size_t i = 0; i < done->moves.size(); ++i) {
-      EXPECT_EQ(told->moves[i].flow, done->moves[i].flow);
-      EXPECT_EQ(told->moves[i].from, done->moves[i].from);
-      EXPECT_EQ(told->moves[i].to, done->moves[i].to) << link << " " << done->moves[i].flow;
-    }
-    moved += done->moves.size();
-    cluster.Settle();
-  }
-  EXPECT_GT(moved, 10U);
-  const auto told = cluster.RollBack(0, {.dry_run = true});
-  ASSERT_TRUE(told) << told.error().message;
-  EXPECT_TRUE(told->moves.empty());  // all links come back: nothing has to move
-}
-
-TEST(Operations, RollsBackToEarlierIntents) {
-  Cluster cluster(kShape);
+TEST(OperatorActions, RollsBackToEarlierIntents) {
+  Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   OpenFourFlows(cluster);
   const std::uint64_t epoch = cluster.state().epoch;
@@ -150,8 +104,8 @@ TEST(Operations, RollsBackToEarlierIntents) {
   EXPECT_EQ(cluster.disk.audit.back().result, AuditResult::kRefused);
 }
 
-TEST(Operations, KeepsItsEventsOverARestart) {
-  Cluster cluster(kShape);
+TEST(OperatorActions, KeepsItsEventsOverARestart) {
+  Cluster cluster(kFourLeaves);
   ASSERT_TRUE(cluster.ChangeLink("leaf0--spine0", IntentAction::kFail));
   cluster.Advance(1s);
   const std::uint64_t last = cluster.state().history.last_sequence();
@@ -278,7 +232,7 @@ TEST_F(Weights, RefuseWhatMakesNoSense) {
 }
 
 TEST(Policies, HoldInsteadOfTheConfigurationUntilTheyAreReset) {
-  Cluster cluster(kShape, {.moves_per_start = 7});
+  Cluster cluster(kFourLeaves, {.moves_per_start = 7});
   const auto& options = cluster.controller().settings().now();
   const auto told = cluster.ChangePolicy("moves_per_start", "0", {.dry_run = true});
   ASSERT_TRUE(told) << told.error().message;
@@ -323,7 +277,7 @@ TEST(Policies, LimitRatesWhileTheyHold) {
 }
 
 TEST(Policies, RefuseWhatTheyAreNot) {
-  Cluster cluster(kShape);
+  Cluster cluster(kFourLeaves);
   for (const auto& [name, value, code] :
        std::vector<std::tuple<std::string, std::optional<std::string>, ErrorCode>>{
            {"algorithm", "best", ErrorCode::kInvalidArgument},

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/metrics.h"
+#include "common/fabric/builders.h"
+#include "common/sim/sim_world.h"
+#include "controller/links/link_health.h"
+#include "tests/controller/memory_store.h"
+
+namespace espalier::controller {
+
+// The health of the links of a small fabric, with agents "h0" to "h3" and what is sent to them.
+class LinkFixture : public testing::Test {
+ protected:
+  explicit LinkFixture(LinkMonitorOptions options = {}) : options_(options) {
+    for (int i = 0; i < 4; ++i) {
+      const AgentId id = state_.agents.Intern("h" + std::to_string(i));
+      state_.agents.Connect(id, PeerId(static_cast<std::uint64_t>(i) + 1));
+    }
+    world_.RunFor(std::chrono::hours(1));
+    Restart();
+  }
+
+  // Another controller on the same disk.
+  void Restart() {
+    health_.reset();
+    health_ = std::make_unique<LinkHealth>(
+        state_, options_, [this] { return wall_; }, *loop_, *store_,
+        LinkHealth::Wiring{
+            .find_prober = [this](fabric::NodeId nic) { return ProberOf(nic); },
+            .send = [this](AgentId agent,
+                           wire::ProbeOrder order) { sent_.emplace_back(agent, std::move(order)); },
+            .on_change = [this] { ++changes_; }},
+        *(metrics_ = std::make_unique<Metrics>()));
+  }
+  std::optional<AgentId> ProberOf(fabric::NodeId nic) const {
+    return state_.agents.FindByName(state_.topology.node(nic).id);
+  }
+  fabric::LinkId Link(const std::string& id) const { return *state_.topology.FindLink(id); }
+  fabric::NodeId Node(const std::string& id) const { return *state_.topology.FindNode(id); }
+  AgentId Agent(const std::string& name) const { return *state_.agents.FindByName(name); }
+  IpAddress Address(const std::string& host) const {
+    return state_.topology.node(Node(host)).addresses.front();
+  }
+  void Settle() { world_.RunFor(std::chrono::milliseconds(1)); }
+  void Pass(Duration duration) {
+    world_.RunFor(duration);
+    health_->PassTime();
+    Settle();
+  }
+  void FeedSays(const std::string& link, bool up) {
+    health_->HandleFeedReport(Link(link), up, "gnmi");
+    Settle();
+  }
+  bool IsDown(const std::string& link) const { return health_->IsDown(Link(link)); }
+  std::size_t EventsOf(const std::string& kind) const {
+    std::size_t count = 0;
+    for (const HistoryEvent& event : state_.history.Since(0, 10'000)) count += event.kind == kind;
+    return count;
+  }
+  std::string LastOf(const std::string& kind) const {
+    std::string text = "(none)";
+    for (const HistoryEvent& event : state_.history.Since(0, 10'000)) {
+      if (event.kind == kind) text = event.text;
+    }
+    return text;
+  }
+
+  LinkMonitorOptions options_;
+  sim::SimWorld world_{1};
+  std::unique_ptr<EventLoop> loop_ = world_.MakeLoop();
+  WallTime wall_{std::chrono::hours(1'000)};
+  State state_{*fabric::Topology::Build(
+      *fabric::BuildLeafSpine({.spines = 4, .leaves = 4, .hosts_per_leaf = 1}))};
+  MemoryDisk disk_;
+  std::unique_ptr<MemoryStore> store_ = std::make_unique<MemoryStore>(disk_, *loop_);
+  std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<LinkHealth> health_;
+  std::vector<std::pair<AgentId, wire::ProbeOrder>> sent_;
+  int changes_ = 0;  // of which LinkHealth has told
+};
+
+}  // namespace espalier::controller

@@ -1,0 +1,185 @@
+// Which links are down by what agents and feeds say, and what is kept of it.
+#include "controller/links/link_health.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/controller/links/link_fixture.h"
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kLink = "leaf1--spine2";
+
+class Health : public LinkFixture {
+ protected:
+  explicit Health(LinkMonitorOptions options = {}) : LinkFixture(options) {}
+
+  bool NicOf(const std::string& agent, const std::string& host, bool up) {
+    wire::LinkEvent event;
+    event.address = Address(host);
+    event.up = up;
+    return health_->HandleNicEvent(Agent(agent), event);
+  }
+  // A flow of h0 to h1, as far as paths that hosts found dead need one.
+  Flow FlowToH1() const {
+    Flow flow;
+    flow.source_leaf = Node("leaf0");
+    flow.destination_leaf = Node("leaf1");
+    flow.ways.resize(1);
+    return flow;
+  }
+};
+
+TEST_F(Health, BelievesAFeedThatALinkIsDownAtOnceAndThatItIsUpAfterAWhile) {
+  FeedSays(kLink, false);
+  EXPECT_TRUE(IsDown(kLink));
+  EXPECT_EQ(changes_, 1);
+  EXPECT_EQ(LastOf("link_detected_down"), "link=leaf1--spine2 why=feed");
+  EXPECT_EQ(LastOf("link_reported_down"), "link=leaf1--spine2 source=\"gnmi\"");
+  FeedSays(kLink, true);
+  EXPECT_TRUE(IsDown(kLink));
+  Pass(options_.restore_after + 1ms);
+  EXPECT_FALSE(IsDown(kLink));
+  EXPECT_EQ(changes_, 2);
+}
+
+TEST_F(Health, StoresWhatAFeedSaidUntilItSaysOtherwise) {
+  FeedSays(kLink, false);
+  EXPECT_EQ(disk_.reported_down, (ReportedLinks{{kLink, {"gnmi", wall_}}}));
+  EXPECT_EQ(disk_.revision, 0U);  // of the intents
+  const WallTime first = wall_;
+  wall_ += 1h;
+  FeedSays(kLink, false);  // nothing new
+  EXPECT_EQ(disk_.reported_down.at(kLink).since, first);
+  FeedSays(kLink, true);
+  EXPECT_TRUE(disk_.reported_down.empty());
+}
+
+TEST_F(Health, RestoresWhatWasStoredAndCallsNobody) {
+  FeedSays(kLink, false);
+  Restart();
+  EXPECT_FALSE(IsDown(kLink));
+  changes_ = 0;
+  health_->Restore(disk_.reported_down);
+  EXPECT_TRUE(IsDown(kLink));
+  EXPECT_EQ(changes_, 0);
+  EXPECT_EQ(LastOf("link_remembered_down"), "link=leaf1--spine2 source=\"gnmi\"");
+  Pass(10min);
+  EXPECT_TRUE(IsDown(kLink));
+  EXPECT_EQ(disk_.reported_down.size(), 1U);
+}
+
+TEST_F(Health, ForgetsStoredLinksThatTheTopologyHasNot) {
+  disk_.reported_down = {{"leaf99--spine9", {"gnmi", wall_}}, {kLink, {"gnmi", wall_}}};
+  health_->Restore(disk_.reported_down);
+  Pass(1ms);
+  EXPECT_EQ(disk_.reported_down, (ReportedLinks{{kLink, {"gnmi", wall_}}}));
+}
+
+TEST_F(Health, StoresAgainWhatCouldNotBeStored) {
+  disk_.is_full = true;
+  FeedSays(kLink, false);
+  EXPECT_TRUE(IsDown(kLink));
+  EXPECT_TRUE(disk_.reported_down.empty());
+  Pass(1ms);
+  disk_.is_full = false;
+  EXPECT_TRUE(disk_.reported_down.empty());
+  Pass(1ms);
+  EXPECT_EQ(disk_.reported_down.size(), 1U);
+}
+
+// What is said while the store is at work goes to it when that is done.
+TEST_F(Health, StoresWhatWasSaidMeanwhile) {
+  health_->HandleFeedReport(Link(kLink), false, "gnmi");
+  health_->HandleFeedReport(Link("leaf0--spine0"), false, "gnmi");
+  Settle();
+  EXPECT_EQ(disk_.reported_down.size(), 2U);
+}
+
+TEST_F(Health, AnAgentSpeaksOfItsOwnNicsAlone) {
+  EXPECT_FALSE(NicOf("h0", "h1", false));
+  EXPECT_FALSE(IsDown("h1--leaf1"));
+  wire::LinkEvent unknown;
+  unknown.address = IpAddress::FromV4(0x0102'0304);
+  EXPECT_FALSE(health_->HandleNicEvent(Agent("h0"), unknown));
+  EXPECT_EQ(changes_, 0);
+}
+
+TEST_F(Health, ItsOwnNicIsDownFromThenOnUntilItIsUp) {
+  EXPECT_TRUE(NicOf("h0", "h0", false));
+  EXPECT_TRUE(IsDown("h0--leaf0"));
+  EXPECT_TRUE(NicOf("h0", "h0", false));  // once more
+  EXPECT_EQ(changes_, 1);
+  EXPECT_EQ(LastOf("nic_down"), "agent=h0 link=h0--leaf0");
+  EXPECT_TRUE(NicOf("h0", "h0", true));
+  EXPECT_FALSE(IsDown("h0--leaf0"));
+  EXPECT_EQ(changes_, 2);
+  EXPECT_TRUE(disk_.reported_down.empty());
+}
+
+TEST_F(Health, TwoHostsThatFindAPathDeadTakeItsLinkOut) {
+  const Flow flow = FlowToH1();
+  health_->HandlePathFailure(Agent("h0"), flow, 2);
+  health_->Update();
+  EXPECT_EQ(changes_, 0);
+  health_->HandlePathFailure(Agent("h2"), flow, 2);
+  health_->Update();
+  EXPECT_EQ(changes_, 1);
+  EXPECT_EQ(LastOf("link_detected_down"), "link=leaf1--spine2 why=hosts");
+  EXPECT_TRUE(disk_.reported_down.empty());  // no feed said it
+}
+
+TEST_F(Health, PathsThatThereAreNotAccuseNothing) {
+  Flow flow = FlowToH1();
+  for (const char* const host : {"h0", "h2"}) {
+    health_->HandlePathFailure(Agent(host), flow, 4);
+    flow.ways.clear();
+    health_->HandlePathFailure(Agent(host), flow, 2);
+    flow.ways.resize(1);
+  }
+  health_->Update();
+  EXPECT_EQ(changes_, 0);
+}
+
+class Budget : public Health {
+ protected:
+  Budget() : Health({.most_links = 1, .most_of_tier = 1}) {}
+};
+
+TEST_F(Budget, LinksBeyondItStayInUseAndAwaitTheOperator) {
+  FeedSays(kLink, false);
+  FeedSays("leaf0--spine0", false);
+  EXPECT_TRUE(IsDown(kLink));
+  EXPECT_FALSE(IsDown("leaf0--spine0"));
+  EXPECT_TRUE(health_->awaiting_operator().contains(Link("leaf0--spine0")));
+  EXPECT_EQ(LastOf("detection_budget_exceeded"),
+            "links=leaf0--spine0 waiting=1 limit=1 remedy=\"these links stay in use; if they are "
+            "down, espalier fail link or espalier fail node takes them out of use\"");
+  EXPECT_EQ(changes_, 1);
+}
+
+// After a restart a link that waits would be down at once.
+TEST_F(Budget, WhatWaitsIsNotStored) {
+  FeedSays(kLink, false);
+  FeedSays("leaf0--spine0", false);
+  Pass(1ms);
+  EXPECT_EQ(disk_.reported_down.size(), 1U);
+  EXPECT_TRUE(disk_.reported_down.contains(kLink));
+}
+
+TEST_F(Budget, IsTakenByNoLinkThatTheOperatorHasFailed) {
+  FeedSays(kLink, false);
+  FeedSays("leaf0--spine0", false);
+  state_.intents.failed_nodes = {{"spine0", {}}};
+  Pass(1ms);
+  EXPECT_TRUE(health_->awaiting_operator().empty());
+  EXPECT_EQ(EventsOf("detection_budget_free"), 1U);
+  EXPECT_EQ(EventsOf("detection_budget_exceeded"), 1U);
+}
+
+}  // namespace
+}  // namespace espalier::controller

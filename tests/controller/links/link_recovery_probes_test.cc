@@ -1,0 +1,161 @@
+// Whether links that are said to be down carry packets after all.
+#include "controller/links/link_recovery_probes.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/controller/links/link_fixture.h"
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kLink = "leaf1--spine2";
+
+class Recovery : public LinkFixture {
+ protected:
+  std::vector<LinkRecoveryProbes::Question> Ask(std::vector<std::string> names = {kLink}) {
+    std::vector<fabric::LinkId> links;
+    for (const std::string& name : names) links.push_back(Link(name));
+    return probes_.Ask(links, loop_->Now());
+  }
+  // The far end of a link between switches, as it answers a probe that dies there.
+  IpAddress EndOf(const std::string& link, const std::string& node) const {
+    const fabric::Link& found = state_.topology.link(Link(link));
+    return state_.topology.node(found.a).id == node ? found.a_address : found.b_address;
+  }
+  // A report on the first port: answered by these, at TTL 2, 3, ...
+  static wire::ProbeReport Answered(const wire::ProbeOrder& order,
+                                    const std::vector<IpAddress>& responders) {
+    wire::ProbeReport report;
+    report.order = order.order;
+    std::uint8_t ttl = 2;
+    for (const IpAddress& responder : responders) {
+      report.answers.push_back({order.source_ports.front(), ttl++, responder, 1});
+    }
+    return report;
+  }
+  std::string LeafOf(const IpAddress& address) const {
+    const auto nic = *state_.topology.FindNic(address);
+    return state_.topology.node(state_.paths.FindAttachment(nic)->leaf).id;
+  }
+  IpAddress SpineSeenFrom(const wire::ProbeOrder& order, const std::string& spine) const {
+    return EndOf(LeafOf(order.source) + "--" + spine, spine);
+  }
+
+  LinkRecoveryProbes probes_{state_, [this](fabric::NodeId nic) { return ProberOf(nic); }};
+};
+
+TEST_F(Recovery, AsksAHostElsewhereToProbeAcrossTheLink) {
+  const auto questions = Ask();
+  ASSERT_EQ(questions.size(), 1U);
+  const wire::ProbeOrder& order = questions[0].order;
+  EXPECT_EQ(order.destination, Address("h1"));  // paths to its leaf go over the link
+  EXPECT_NE(order.source, Address("h1"));
+  EXPECT_EQ(questions[0].agent, ProberOf(*state_.topology.FindNic(order.source)));
+  EXPECT_EQ(order.source_ports.size(), 16U);
+  EXPECT_EQ(std::set(order.source_ports.begin(), order.source_ports.end()).size(), 16U);
+  EXPECT_GE(order.source_ports.front(), fabric::kFirstRocePort);
+}
+
+TEST_F(Recovery, AsksAgainAfterAWhileAndOtherPortsThen) {
+  const auto first = Ask();
+  ASSERT_EQ(first.size(), 1U);
+  world_.RunFor(5s - 1ms);
+  EXPECT_TRUE(Ask().empty());
+  world_.RunFor(1ms);
+  const auto second = Ask();
+  ASSERT_EQ(second.size(), 1U);
+  EXPECT_NE(second[0].order.order, first[0].order.order);
+  for (const std::uint16_t port : second[0].order.source_ports) {
+    EXPECT_EQ(std::ranges::count(first[0].order.source_ports, port), 0) << port;
+  }
+}
+
+TEST_F(Recovery, ALinkThatIsNotAskedAboutMeanwhileIsNew) {
+  ASSERT_EQ(Ask().size(), 1U);
+  EXPECT_TRUE(Ask({}).empty());
+  EXPECT_EQ(Ask().size(), 1U);
+}
+
+TEST_F(Recovery, ASwitchBehindTheLinkThatAnswersProvesIt) {
+  const wire::ProbeOrder order = Ask()[0].order;
+  const wire::ProbeReport report =
+      Answered(order, {SpineSeenFrom(order, "spine2"), EndOf(kLink, "leaf1")});
+  const AgentId agent = *ProberOf(*state_.topology.FindNic(order.source));
+  EXPECT_EQ(probes_.TakeAnswer(agent, report), Link(kLink));
+  EXPECT_EQ(probes_.TakeAnswer(agent, report), std::nullopt);  // once
+}
+
+TEST_F(Recovery, AnswersMayComeInSeveralReports) {
+  const wire::ProbeOrder order = Ask()[0].order;
+  const AgentId agent = *ProberOf(*state_.topology.FindNic(order.source));
+  wire::ProbeReport whole =
+      Answered(order, {SpineSeenFrom(order, "spine2"), EndOf(kLink, "leaf1")});
+  wire::ProbeReport part = whole;
+  part.answers.pop_back();
+  EXPECT_EQ(probes_.TakeAnswer(agent, part), std::nullopt);
+  whole.answers.erase(whole.answers.begin());
+  EXPECT_EQ(probes_.TakeAnswer(agent, whole), Link(kLink));
+}
+
+TEST_F(Recovery, TheSwitchBeforeTheLinkProvesNothing) {
+  const wire::ProbeOrder order = Ask()[0].order;
+  const AgentId agent = *ProberOf(*state_.topology.FindNic(order.source));
+  wire::ProbeReport report = Answered(order, {SpineSeenFrom(order, "spine2")});
+  report.done = true;
+  EXPECT_EQ(probes_.TakeAnswer(agent, report), std::nullopt);
+}
+
+TEST_F(Recovery, APathBesideTheLinkProvesNothing) {
+  const wire::ProbeOrder order = Ask()[0].order;
+  const AgentId agent = *ProberOf(*state_.topology.FindNic(order.source));
+  EXPECT_EQ(probes_.TakeAnswer(agent, Answered(order, {SpineSeenFrom(order, "spine0"),
+                                                       EndOf("leaf1--spine0", "leaf1")})),
+            std::nullopt);
+}
+
+TEST_F(Recovery, NobodyElseAnswersAndNothingElseIsTaken) {
+  const wire::ProbeOrder order = Ask()[0].order;
+  const AgentId agent = *ProberOf(*state_.topology.FindNic(order.source));
+  wire::ProbeReport report =
+      Answered(order, {SpineSeenFrom(order, "spine2"), EndOf(kLink, "leaf1")});
+  const AgentId other = agent == Agent("h1") ? Agent("h0") : Agent("h1");
+  EXPECT_EQ(probes_.TakeAnswer(other, report), std::nullopt);
+  wire::ProbeReport unasked = report;
+  for (wire::ProbeAnswer& answer : unasked.answers) answer.source_port = 1;
+  EXPECT_EQ(probes_.TakeAnswer(agent, unasked), std::nullopt);
+  wire::ProbeReport unknown = report;
+  unknown.order += 1'000'000;
+  EXPECT_EQ(probes_.TakeAnswer(agent, unknown), std::nullopt);
+  EXPECT_EQ(probes_.TakeAnswer(agent, report), Link(kLink));
+}
+
+TEST_F(Recovery, AsksAboutSixteenLinksAtOnceUntilTheTimeForAnswersIsOver) {
+  std::vector<std::string> names;
+  for (int leaf = 0; leaf < 4; ++leaf) {
+    for (int spine = 0; spine < 4; ++spine) {
+      names.push_back("leaf" + std::to_string(leaf) + "--spine" + std::to_string(spine));
+    }
+  }
+  EXPECT_EQ(Ask(names).size(), 16U);
+  world_.RunFor(3s);
+  EXPECT_TRUE(Ask({"leaf0--spine0"}).empty());  // the others are forgotten, their orders not
+  EXPECT_TRUE(Ask(names).empty());
+  world_.RunFor(200ms);
+  EXPECT_EQ(Ask(names).size(), 15U);
+}
+
+TEST_F(Recovery, AsksNobodyWhereNobodyCanProbe) {
+  LinkRecoveryProbes lonely(state_, [](fabric::NodeId) { return std::nullopt; });
+  EXPECT_TRUE(lonely.Ask(std::array{Link(kLink)}, loop_->Now()).empty());
+}
+
+}  // namespace
+}  // namespace espalier::controller

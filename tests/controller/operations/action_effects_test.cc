@@ -1,0 +1,97 @@
+// What follows for flows when operators act.
+#include "controller/operations/action_effects.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/controller/four_flows.h"
+
+namespace espalier::controller {
+namespace {
+
+TEST(ActionEffects, MovesExactlyTheFlowsOfAFailedFarLink) {
+  Cluster cluster(kFourLeaves);
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  std::vector<std::size_t> pushes;
+  for (int i = 0; i < 4; ++i) pushes.push_back(cluster.host(i).pushes.size());
+  const auto outcome = cluster.ChangeLink("leaf1--spine2", IntentAction::kFail);
+  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
+  ASSERT_EQ(outcome->moves.size(), 1U);
+  EXPECT_EQ(outcome->moves[0].flow, "h2:1");
+  EXPECT_EQ(outcome->moves[0].from, "spine2");
+  EXPECT_EQ(outcome->version, 2);
+  cluster.Settle();
+  for (int i : {0, 1, 3}) {
+    EXPECT_EQ(cluster.host(i).pushes.size(), pushes[static_cast<std::size_t>(i)]) << i;
+  }
+  EXPECT_EQ(cluster.host(2).pushes.back().sets[0].reason, wire::PathReason::kPathDead);
+  EXPECT_NE(cluster.AppliedSpine(2, 1, 6), 2);
+  EXPECT_NE(cluster.AppliedSpine(2, 1, 6), -1);
+}
+
+TEST(ActionEffects, NeverPlacesAFlowOnALinkThatIsFailedAlready) {
+  Cluster cluster(kFourLeaves);
+  cluster.ConnectAll();
+  for (const char* link : {"leaf1--spine0", "leaf0--spine1", "leaf1--spine3"}) {
+    ASSERT_TRUE(cluster.ChangeLink(link, IntentAction::kFail).has_value());
+  }
+  OpenFourFlows(cluster);
+  EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{2}));
+  cluster.Recompute();
+  cluster.Settle();
+  EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{2}));
+}
+
+TEST(ActionEffects, PlacesUnroutableFlowsWhenALinkIsRestored) {
+  Cluster cluster({.spines = 1, .leaves = 2, .hosts_per_leaf = 1});
+  cluster.ConnectAll();
+  ASSERT_TRUE(cluster.ChangeLink("leaf0--spine0", IntentAction::kFail).has_value());
+  cluster.Open(0, {{.id = 1, .to = 1}});
+  cluster.Settle();
+  EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kUnroutable);
+  ASSERT_TRUE(cluster.ChangeLink("leaf0--spine0", IntentAction::kRestore).has_value());
+  EXPECT_TRUE(cluster.state().HasPaths(cluster.FlowOf(0, 1)));
+}
+
+TEST(ActionEffects, DryRunsChangeNothing) {
+  Cluster cluster(kFourLeaves);
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  const std::uint64_t before = cluster.disk.revision;
+  const auto outcome = cluster.ChangeLink("leaf1--spine2", IntentAction::kFail, {.dry_run = true});
+  ASSERT_EQ(outcome->moves.size(), 1U);
+  EXPECT_EQ(outcome->version, 1);
+  cluster.Recompute({.dry_run = true});
+  cluster.Settle();
+  EXPECT_EQ(cluster.disk.revision, before);
+  EXPECT_TRUE(cluster.disk.audit.empty());
+  EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
+}
+
+TEST(ActionEffects, FailsAllLinksOfANode) {
+  Cluster cluster(kFourLeaves);
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  const auto outcome = cluster.ChangeNode("spine1", IntentAction::kFail);
+  EXPECT_EQ(outcome->moves.size(), 1U);
+  EXPECT_EQ(outcome->version, 1 + 4);
+  cluster.Settle();
+  EXPECT_FALSE(SpinesOfFourFlows(cluster).contains(1));
+  EXPECT_FALSE(SpinesOfFourFlows(cluster).contains(-1));
+}
+
+TEST(ActionEffects, DrainsAtAMessageBoundary) {
+  Cluster cluster(kFourLeaves);
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  ASSERT_TRUE(
+      cluster.ChangeLink("leaf0--spine3", IntentAction::kDrain, {.reason = "optics"}).has_value());
+  cluster.Settle();
+  EXPECT_EQ(cluster.host(3).pushes.back().sets[0].reason, wire::PathReason::kRecomputed);
+  EXPECT_FALSE(SpinesOfFourFlows(cluster).contains(3));
+}
+
+}  // namespace
+}  // namespace espalier::controller

@@ -1,0 +1,250 @@
+// What each action makes of the intents, and what it says where it makes nothing of them.
+#include "controller/operations/intent_edits.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/fabric/builders.h"
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+using fabric::LinkState;
+
+constexpr WallTime kNow{std::chrono::hours(1'000)};
+constexpr const char* kLink = "leaf0--spine0";
+constexpr const char* kFailedInFile = "leaf0--spine1";
+constexpr const char* kDrainedInFile = "leaf1--spine0";
+
+class IntentEdits : public testing::Test {
+ protected:
+  IntentEdits() {
+    in_file_.assign(topology_.links().size(), LinkState::kUp);
+    in_file_[topology_.FindLink(kFailedInFile)->Index()] = LinkState::kDown;
+    in_file_[topology_.FindLink(kDrainedInFile)->Index()] = LinkState::kDrained;
+  }
+
+  Result<Intents> Link(const std::string& link, IntentAction action) const {
+    return ChangeLinkIntent(intents_, topology_, in_file_, link, action, request_, kNow);
+  }
+  Result<Intents> Node(const std::string& node, IntentAction action) const {
+    return ChangeNodeIntent(intents_, topology_, node, action, request_, kNow);
+  }
+  Result<Intents> Weight(const std::string& job, std::uint64_t weight) const {
+    return ChangeWeightIntent(intents_, job, weight, request_, kNow);
+  }
+  Result<Intents> Policy(const std::string& name, const std::optional<std::string>& value) const {
+    return ChangePolicyIntent(intents_, configured_, name, value, request_, kNow);
+  }
+  // They hold from now on.
+  void Keep(const Result<Intents>& intents) {
+    ASSERT_TRUE(intents) << intents.error().message;
+    intents_ = *intents;
+  }
+  static void ExpectRefused(const Result<Intents>& refused, ErrorCode code,
+                            const std::string& message) {
+    ASSERT_FALSE(refused) << "not refused: " << message;
+    EXPECT_EQ(refused.error().code, code) << refused.error().message;
+    EXPECT_EQ(refused.error().message, message);
+  }
+  Intent Written(const std::string& detail = "") const {
+    return {request_.reason, request_.actor, kNow, request_.until, detail};
+  }
+
+  fabric::Topology topology_ = *fabric::Topology::Build(
+      *fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 1}));
+  std::vector<LinkState> in_file_;
+  Intents intents_;
+  ControllerOptions configured_;
+  OperatorRequest request_{.actor = "ada", .reason = "dust"};
+};
+
+TEST_F(IntentEdits, FailAndDrainLinksAndTakeItBack) {
+  for (const auto& [does, undoes, links] :
+       {std::tuple(IntentAction::kFail, IntentAction::kRestore, &Intents::failed_links),
+        std::tuple(IntentAction::kDrain, IntentAction::kUndrain, &Intents::drained_links)}) {
+    Keep(Link(kLink, does));
+    EXPECT_EQ(intents_.*links, (IntentById{{kLink, Written()}}));
+    Keep(Link(kLink, undoes));
+    EXPECT_EQ(intents_, Intents{});
+  }
+}
+
+TEST_F(IntentEdits, FailAndDrainNodesAndTakeItBack) {
+  for (const auto& [does, undoes, nodes] :
+       {std::tuple(IntentAction::kFail, IntentAction::kRestore, &Intents::failed_nodes),
+        std::tuple(IntentAction::kDrain, IntentAction::kUndrain, &Intents::drained_nodes)}) {
+    Keep(Node("spine1", does));
+    EXPECT_EQ(intents_.*nodes, (IntentById{{"spine1", Written()}}));
+    Keep(Node("spine1", undoes));
+    EXPECT_EQ(intents_, Intents{});
+  }
+}
+
+TEST_F(IntentEdits, RestoresByAnIntentWhatTheFileHasAsFailedOrDrained) {
+  Keep(Link(kFailedInFile, IntentAction::kRestore));
+  Keep(Link(kDrainedInFile, IntentAction::kUndrain));
+  EXPECT_EQ(intents_.restored_links.size(), 2U);
+  EXPECT_TRUE(intents_.failed_links.empty());
+  EXPECT_TRUE(intents_.drained_links.empty());
+  Keep(Link(kFailedInFile, IntentAction::kFail));  // as the file says: no intent
+  Keep(Link(kDrainedInFile, IntentAction::kDrain));
+  EXPECT_EQ(intents_, Intents{});
+}
+
+TEST_F(IntentEdits, DrainsByAnIntentWhatTheFileHasAsFailed) {
+  Keep(Link(kFailedInFile, IntentAction::kDrain));
+  EXPECT_TRUE(intents_.drained_links.contains(kFailedInFile));
+  Keep(Link(kDrainedInFile, IntentAction::kFail));
+  EXPECT_TRUE(intents_.failed_links.contains(kDrainedInFile));
+}
+
+TEST_F(IntentEdits, SaysWhatIsSoAlready) {
+  const auto refuse = [&](const char* link, IntentAction action, const std::string& message) {
+    ExpectRefused(Link(link, action), ErrorCode::kAlreadyExists, message);
+  };
+  refuse(kLink, IntentAction::kRestore, "link leaf0--spine0 is not failed");
+  refuse(kLink, IntentAction::kUndrain, "link leaf0--spine0 is not drained");
+  refuse(kFailedInFile, IntentAction::kFail, "link leaf0--spine1 is failed already");
+  refuse(kDrainedInFile, IntentAction::kDrain, "link leaf1--spine0 is drained already");
+  Keep(Link(kLink, IntentAction::kFail));
+  refuse(kLink, IntentAction::kFail, "link leaf0--spine0 is failed already");
+  Keep(Link(kFailedInFile, IntentAction::kRestore));
+  refuse(kFailedInFile, IntentAction::kRestore, "link leaf0--spine1 is not failed");
+  ExpectRefused(Node("spine0", IntentAction::kUndrain), ErrorCode::kAlreadyExists,
+                "node spine0 is not drained");
+  Keep(Node("spine0", IntentAction::kDrain));
+  ExpectRefused(Node("spine0", IntentAction::kDrain), ErrorCode::kAlreadyExists,
+                "node spine0 is drained already");
+}
+
+TEST_F(IntentEdits, AFailureAndADrainOfOneLinkStandBesideEachOther) {
+  Keep(Link(kLink, IntentAction::kFail));
+  Keep(Link(kLink, IntentAction::kDrain));
+  Keep(Link(kLink, IntentAction::kRestore));
+  EXPECT_TRUE(intents_.failed_links.empty());
+  EXPECT_EQ(intents_.drained_links.size(), 1U);
+}
+
+TEST_F(IntentEdits, NamesWhatThereIsNot) {
+  for (const IntentAction action : {IntentAction::kFail, IntentAction::kRestore,
+                                    IntentAction::kDrain, IntentAction::kUndrain}) {
+    ExpectRefused(Link("leaf9--spine0", action), ErrorCode::kNotFound,
+                  "there is no link \"leaf9--spine0\" (`espalier links` lists them)");
+    ExpectRefused(Node("leaf9", action), ErrorCode::kNotFound, "there is no node \"leaf9\"");
+  }
+}
+
+TEST_F(IntentEdits, AnEndIsToCome) {
+  request_.until = kNow + 1us;
+  Keep(Link(kLink, IntentAction::kFail));
+  EXPECT_EQ(intents_.failed_links.at(kLink).until, kNow + 1us);
+  request_.until = kNow;  // now is past
+  const std::string past =
+      "1970-02-11T16:00:00.000Z is past: the clock says 1970-02-11T16:00:00.000Z";
+  ExpectRefused(Link("leaf1--spine1", IntentAction::kDrain), ErrorCode::kInvalidArgument, past);
+  ExpectRefused(Node("spine0", IntentAction::kFail), ErrorCode::kInvalidArgument, past);
+  ExpectRefused(Weight("job", 2), ErrorCode::kInvalidArgument, past);
+  ExpectRefused(Policy("plan_ahead", "false"), ErrorCode::kInvalidArgument, past);
+}
+
+TEST_F(IntentEdits, WhatIsTakenBackHasNoEnd) {
+  request_.until = kNow + 1h;
+  const auto text = [](const std::string& verb) {
+    return "only what is failed, drained or set can have an end: " + verb + " takes no time";
+  };
+  ExpectRefused(Link(kLink, IntentAction::kRestore), ErrorCode::kInvalidArgument, text("restore"));
+  ExpectRefused(Node("spine0", IntentAction::kUndrain), ErrorCode::kInvalidArgument,
+                text("undrain"));
+  ExpectRefused(Weight("job", 1), ErrorCode::kInvalidArgument, text("to take it back"));
+  ExpectRefused(Policy("plan_ahead", std::nullopt), ErrorCode::kInvalidArgument,
+                text("to take it back"));
+}
+
+TEST_F(IntentEdits, WeightsAreFrom1To1000AndOneIsNone) {
+  ExpectRefused(Weight("job", 0), ErrorCode::kInvalidArgument, "weight: 0 (it is 1 to 1000)");
+  ExpectRefused(Weight("job", 1'001), ErrorCode::kInvalidArgument,
+                "weight: 1001 (it is 1 to 1000)");
+  ExpectRefused(Weight("", 2), ErrorCode::kInvalidArgument, "which job? (it has no name)");
+  ExpectRefused(Weight("job", 1), ErrorCode::kAlreadyExists, "nothing was said of job");
+  Keep(Weight("job", 1'000));
+  EXPECT_EQ(intents_.weights, (IntentById{{"job", Written("1000")}}));
+  ExpectRefused(Weight("job", 1'000), ErrorCode::kAlreadyExists, "job is 1000 already");
+  Keep(Weight("job", 2));
+  EXPECT_EQ(intents_.weights.at("job").detail, "2");
+  Keep(Weight("job", 1));
+  EXPECT_EQ(intents_, Intents{});
+}
+
+TEST_F(IntentEdits, TheSameValueWithAnotherEndIsNews) {
+  Keep(Weight("job", 2));
+  request_.until = kNow + 1h;
+  Keep(Weight("job", 2));
+  EXPECT_EQ(intents_.weights.at("job").until, kNow + 1h);
+  ExpectRefused(Weight("job", 2), ErrorCode::kAlreadyExists, "job is 2 already");
+}
+
+TEST_F(IntentEdits, PoliciesAreThoseOfTheConfiguration) {
+  const std::string names =
+      " (there are: algorithm, moves_per_start, moved_bytes_per_start, limit_rates, plan_ahead)";
+  ExpectRefused(Policy("listen", "x"), ErrorCode::kNotFound,
+                "there is no policy \"listen\"" + names);
+  ExpectRefused(Policy("listen", std::nullopt), ErrorCode::kNotFound,
+                "there is no policy \"listen\"" + names);
+  ExpectRefused(Policy("algorithm", "best"), ErrorCode::kInvalidArgument,
+                "algorithm: \"best\" (it is optimal or greedy)");
+  ExpectRefused(Policy("algorithm", std::nullopt), ErrorCode::kAlreadyExists,
+                "nothing was said of algorithm");
+  Keep(Policy("algorithm", "greedy"));
+  EXPECT_EQ(intents_.policies, (IntentById{{"algorithm", Written("greedy")}}));
+  EXPECT_EQ(configured_.algorithm, Algorithm::kOptimal);
+  ExpectRefused(Policy("algorithm", "greedy"), ErrorCode::kAlreadyExists,
+                "algorithm is greedy already");
+  Keep(Policy("algorithm", std::nullopt));
+  EXPECT_EQ(intents_, Intents{});
+}
+
+TEST_F(IntentEdits, JobsAreKeptWithWhatTheyAreUntilTheyAreStopped) {
+  request_.until = kNow + 1h;  // which a job does not have: OperatorActions refuses it
+  Keep(AddJobIntent(intents_, "train", "{\"kind\": 1}", request_, kNow));
+  EXPECT_EQ(intents_.jobs,
+            (IntentById{{"train", {"dust", "ada", kNow, std::nullopt, "{\"kind\": 1}"}}}));
+  ExpectRefused(RemoveJobIntent(intents_, "other"), ErrorCode::kNotFound,
+                "there is no job \"other\" (`espalier job list` names them)");
+  Keep(RemoveJobIntent(intents_, "train"));
+  EXPECT_EQ(intents_, Intents{});
+}
+
+TEST_F(IntentEdits, EndedIntentsOfEveryKindAreDroppedAndJobsStay) {
+  request_.until = kNow + 1h;
+  for (IntentById* const members :
+       {&intents_.failed_links, &intents_.failed_nodes, &intents_.drained_links,
+        &intents_.drained_nodes, &intents_.restored_links, &intents_.weights, &intents_.policies,
+        &intents_.jobs}) {
+    (*members)["ends"] = Written();
+    (*members)["stays"] = {.reason = "", .actor = "", .since = kNow, .until = std::nullopt};
+  }
+  const auto has_end = [](const Intent& intent) { return intent.until.has_value(); };
+  EXPECT_TRUE(DropEnded(intents_, has_end));
+  for (const IntentById* const members :
+       {&intents_.failed_links, &intents_.failed_nodes, &intents_.drained_links,
+        &intents_.drained_nodes, &intents_.restored_links, &intents_.weights, &intents_.policies}) {
+    EXPECT_EQ(members->size(), 1U);
+    EXPECT_TRUE(members->contains("stays"));
+  }
+  EXPECT_EQ(intents_.jobs.size(), 2U);
+  EXPECT_FALSE(DropEnded(intents_, has_end));
+}
+
+TEST(WordsForActions, SayWhatIsDoneAndWasDone) {
+  EXPECT_EQ(WordsFor(IntentAction::kFail).past, "failed");
+  EXPECT_EQ(WordsFor(IntentAction::kRestore).verb, "restore");
+  EXPECT_TRUE(WordsFor(IntentAction::kDrain).adds);
+  EXPECT_FALSE(WordsFor(IntentAction::kUndrain).adds);
+}
+
+}  // namespace
+}  // namespace espalier::controller

@@ -1,0 +1,144 @@
+// Paths of ports that nobody has probed, by what the topology file or probes say of hashes.
+#include "controller/paths/port_models.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <random>
+#include <string>
+
+#include "common/fabric/builders.h"
+
+namespace espalier::controller {
+namespace {
+
+using fabric::PathIndex;
+using fabric::PortKey;
+
+class Models : public testing::Test {
+ protected:
+  explicit Models(const std::optional<fabric::EcmpSpec>& hash = std::nullopt)
+      : topology_(Make(hash)) {}
+
+  static fabric::Topology Make(const std::optional<fabric::EcmpSpec>& hash) {
+    fabric::TopologySpec spec =
+        *fabric::BuildLeafSpine({.spines = 4, .leaves = 3, .hosts_per_leaf = 2});
+    for (fabric::Node& node : spec.nodes) {
+      if (node.role == fabric::SwitchRole::kLeaf) node.ecmp = hash;
+    }
+    return *fabric::Topology::Build(spec);
+  }
+  PortKey Key(const std::string& from, const std::string& to) const {
+    return {.source = *topology_.FindNode(from), .destination = *topology_.FindNode(to)};
+  }
+  // A hash that is linear in the bits of the port; `constant` differs by pair of hosts.
+  static PathIndex Truth(std::uint16_t port, int constant) {
+    return PathIndex((constant ^ port ^ (port >> 3) ^ (port >> 7)) & 3);
+  }
+  // Probes have seen so many ports of this key.
+  void See(const PortKey& key, int constant, int ports) {
+    std::mt19937 random(1);
+    for (int i = 0; i < ports; ++i) {
+      const auto port =
+          static_cast<std::uint16_t>(fabric::kFirstRocePort + random() % fabric::kRocePortCount);
+      map_.Observe(key, port, Truth(port, constant));
+    }
+    models_.Learn(key);
+  }
+  int CountPredicted(const PortKey& key, int constant) {
+    int predicted = 0;
+    for (std::uint16_t i = 0; i < 100; ++i) {
+      const auto port = static_cast<std::uint16_t>(0xF000 + i);
+      const auto path = models_.Predict(key, port);
+      if (!path) continue;
+      EXPECT_EQ(*path, Truth(port, constant)) << port;
+      ++predicted;
+    }
+    return predicted;
+  }
+
+  fabric::Topology topology_;
+  fabric::PathTable paths_{topology_};
+  fabric::PathMap map_;
+  PortModels models_{topology_, paths_, map_};
+};
+
+TEST_F(Models, WithoutAHashOrSamplesNothingIsPredicted) {
+  EXPECT_EQ(models_.Predict(Key("h0", "h2"), 0xC000), std::nullopt);
+  EXPECT_TRUE(models_.WantsSamples(Key("h0", "h2")));
+}
+
+TEST_F(Models, ALinearHashIsRecognisedFromWhatProbesSaw) {
+  const PortKey key = Key("h0", "h2");
+  See(key, 1, 100);
+  EXPECT_EQ(CountPredicted(key, 1), 100);
+  EXPECT_FALSE(models_.WantsSamples(key));
+}
+
+TEST_F(Models, OneSampleShiftsItToAnotherPairUnderTheSameLeaves) {
+  See(Key("h0", "h2"), 1, 100);
+  const PortKey other = Key("h1", "h3");
+  EXPECT_EQ(CountPredicted(other, 2), 0);
+  map_.Observe(other, 0xC123, Truth(0xC123, 2));
+  EXPECT_EQ(CountPredicted(other, 2), 100);
+  const PortKey elsewhere = Key("h0", "h4");
+  map_.Observe(elsewhere, 0xC123, Truth(0xC123, 2));
+  EXPECT_EQ(CountPredicted(elsewhere, 2), 0);
+}
+
+TEST_F(Models, OneKeyOfAPairOfLeavesIsSampled) {
+  EXPECT_TRUE(models_.WantsSamples(Key("h0", "h2")));
+  EXPECT_FALSE(models_.WantsSamples(Key("h1", "h3")));
+  EXPECT_TRUE(models_.WantsSamples(Key("h0", "h4")));
+  models_.Forget(Key("h0", "h2"));
+  EXPECT_TRUE(models_.WantsSamples(Key("h1", "h3")));
+}
+
+TEST_F(Models, WhatOneProbeContradictedIsNotUsedUntilTheFabricChanges) {
+  const PortKey key = Key("h0", "h2");
+  See(key, 1, 100);
+  models_.Distrust(Key("h1", "h3"));  // of the same leaves
+  EXPECT_EQ(CountPredicted(key, 1), 0);
+  models_.Learn(key);
+  EXPECT_EQ(CountPredicted(key, 1), 0);
+  models_.HandleFabricChange();
+  models_.Learn(key);
+  EXPECT_EQ(CountPredicted(key, 1), 100);
+}
+
+TEST_F(Models, AHashThatIsNotLinearIsNoModel) {
+  const PortKey key = Key("h0", "h2");
+  for (std::uint16_t i = 0; i < 300; ++i) {
+    const auto port = static_cast<std::uint16_t>(0xC000 + i);
+    map_.Observe(key, port, PathIndex(port * 40'503U % 65'521U % 7 % 4));
+  }
+  models_.Learn(key);
+  EXPECT_EQ(models_.Predict(key, 0xF000), std::nullopt);
+  EXPECT_FALSE(models_.WantsSamples(key));
+}
+
+TEST_F(Models, KnowNothingWithinALeafOrOfWhatIsNoNic) {
+  EXPECT_EQ(models_.Predict(Key("h0", "h1"), 0xC000), std::nullopt);
+  EXPECT_FALSE(models_.WantsSamples(Key("h0", "h1")));
+  EXPECT_FALSE(models_.WantsSamples(Key("h0", "spine0")));
+  models_.Distrust(Key("h0", "spine0"));
+  models_.Forget(Key("h0", "spine0"));
+}
+
+class NamedHash : public Models {
+ protected:
+  NamedHash() : Models(fabric::EcmpSpec{.hash = "crc32", .seed = 7}) {}
+};
+
+TEST_F(NamedHash, TheHashOfTheFileNeedsNoSample) {
+  const PortKey key = Key("h0", "h2");
+  ASSERT_TRUE(models_.Predict(key, 0xC000));
+  models_.Distrust(key);
+  EXPECT_EQ(models_.Predict(key, 0xC000), std::nullopt);
+  EXPECT_TRUE(models_.Predict(Key("h0", "h4"), 0xC000));  // of other leaves
+  models_.HandleFabricChange();
+  EXPECT_TRUE(models_.Predict(key, 0xC000));
+}
+
+}  // namespace
+}  // namespace espalier::controller

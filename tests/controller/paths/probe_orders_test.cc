@@ -1,0 +1,25 @@
+// Whose an order of probes is.
+#include "controller/paths/probe_orders.h"
+
+#include <gtest/gtest.h>
+
+namespace espalier::controller {
+namespace {
+
+TEST(ProbeNumbers, TellWhoseTheyAre) {
+  for (const ProbeOwner owner :
+       {ProbeOwner::kPathLearner, ProbeOwner::kLinkRecovery, ProbeOwner::kLinkFailure}) {
+    ProbeNumbers numbers(owner);
+    const std::uint64_t first = numbers.Next();
+    EXPECT_EQ(OwnerOfOrder(first), owner);
+    EXPECT_EQ(numbers.Next(), first + 1);
+    EXPECT_EQ(OwnerOfOrder(first + 1'000'000), owner);
+  }
+  EXPECT_EQ(OwnerOfOrder(static_cast<std::uint64_t>(ProbeOwner::kLinkRecovery) - 1),
+            ProbeOwner::kPathLearner);
+  EXPECT_EQ(OwnerOfOrder(static_cast<std::uint64_t>(ProbeOwner::kLinkFailure) - 1),
+            ProbeOwner::kLinkRecovery);
+}
+
+}  // namespace
+}  // namespace espalier::controller

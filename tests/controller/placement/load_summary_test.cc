@@ -1,0 +1,57 @@
+// How well flows are spread.
+#include "controller/placement/load_summary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/controller/placement/placed_flows.h"
+
+namespace espalier::controller {
+namespace {
+
+using testing::SizeIs;
+using testing::UnorderedElementsAre;
+
+class LoadSummaryTest : public Split {};
+
+TEST_F(LoadSummaryTest, OverOnePathALinkCarriesTwoOfThree) {
+  Start(1);
+  EXPECT_EQ(cluster_.state().flow_paths.live().MaxLoad(), (Load{2, 1}));
+}
+
+TEST_F(LoadSummaryTest, OverTwoPathsEachLinkCarriesOneAndAHalf) {
+  Start(2);
+  EXPECT_EQ(cluster_.state().flow_paths.live().MaxLoad(), (Load{3, 2}));
+  for (int host = 0; host < 3; ++host) {
+    EXPECT_THAT(Spines(host), UnorderedElementsAre(0, 1));
+    const wire::PathSet& set = cluster_.host(host).sets.at(1);
+    EXPECT_EQ(set.paths[0].weight, set.paths[1].weight);
+    EXPECT_NE(set.paths[0].source_port, set.paths[1].source_port);
+  }
+  EXPECT_TRUE(Summarize(cluster_.state()).IsOptimal());
+  EXPECT_THAT(cluster_.Recompute()->moves, SizeIs(0));
+}
+
+TEST_F(LoadSummaryTest, DescribesFlowsThatCrossTheFabricByLeavesAndNics) {
+  Start(2);
+  cluster_.Open(0, {{.id = 9, .to = 1}});  // of one leaf
+  cluster_.Settle();
+  const State& state = cluster_.state();
+  const Elephants elephants = DescribeElephants(state, state.flows.All());
+  ASSERT_EQ(elephants.slots.size(), 3U);
+  for (const Commodity& flow : elephants.commodities) {
+    EXPECT_EQ(flow.source, 0U);
+    EXPECT_EQ(flow.destination, 1U);
+    EXPECT_EQ(flow.ways, 2U);
+    const auto from = fabric::DirectedLink::FromIndex(flow.source_link);
+    EXPECT_EQ(state.topology.To(from), *state.topology.FindNode("leaf0"));
+    const auto to = fabric::DirectedLink::FromIndex(flow.destination_link);
+    EXPECT_EQ(state.topology.From(to), *state.topology.FindNode("leaf1"));
+  }
+  const Assignment paths = CurrentPaths(state, elephants);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(paths.PathsOf(i).size(), 2U);
+  EXPECT_EQ(paths.max_load, state.flow_paths.live().MaxLoad());
+}
+
+}  // namespace
+}  // namespace espalier::controller

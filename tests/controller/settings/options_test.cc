@@ -1,0 +1,21 @@
+// What the options mean for starts.
+#include "controller/settings/options.h"
+
+#include <gtest/gtest.h>
+
+namespace espalier::controller {
+namespace {
+
+TEST(ChainOptions, LetStartsMoveNewFlowsFreelyAndSoManyLiveOnes) {
+  const auto chains = ChainOptions({.moved_bytes_per_start = 77}, 3);
+  EXPECT_EQ(chains.max_moves, 64U);
+  EXPECT_EQ(chains.max_live_moves, 3U);
+  EXPECT_EQ(chains.max_moved_bytes, 77);
+}
+
+TEST(ChainOptions, GreedyMovesNobody) {
+  EXPECT_EQ(ChainOptions({.algorithm = Algorithm::kGreedy}, 3).max_moves, 0U);
+}
+
+}  // namespace
+}  // namespace espalier::controller

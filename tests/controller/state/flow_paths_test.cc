@@ -1,0 +1,366 @@
+// Where flows are, against a model that knows it by heart.
+#include "controller/state/flow_paths.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/fabric/builders.h"
+#include "controller/routing/assignment.h"
+#include "tests/seeds.h"
+
+namespace espalier::controller {
+namespace {
+
+using Way = FlowPaths::Way;
+
+constexpr LivePaths::Options kChains{.max_moves = 64};
+constexpr std::uint16_t kPort = 0xC000;
+
+// A fabric of four leaves of two hosts and three spines, and flows of one agent.
+class Places {
+ public:
+  FlowSlot Open(int from, int to, std::size_t ways) {
+    Flow flow;
+    flow.local = wire::LocalFlowId(next_++);
+    flow.key.source = Node("h" + std::to_string(from));
+    flow.key.destination = Node("h" + std::to_string(to));
+    flow.source_leaf = Node("leaf" + std::to_string(from / 2));
+    flow.destination_leaf = Node("leaf" + std::to_string(to / 2));
+    flow.ways.resize(ways);
+    const FlowSlot slot = flows_.Open(std::move(flow));
+    flow_paths_.Register(slot);
+    for (std::uint32_t i = 0; i < ways; ++i) flow_paths_.Add(slot, i);
+    return slot;
+  }
+  void Close(FlowSlot slot) {
+    Flow& flow = flows_.At(slot);
+    for (FlowWay& way : flow.ways) {
+      flow_paths_.Remove(way);
+      if (way.port != 0) flow_paths_.ReleasePort(flow.key, way.port);
+    }
+    flow_paths_.Unregister(slot);
+    flows_.Close(slot);
+  }
+  const FlowWay& WayOf(FlowSlot slot, std::size_t index = 0) { return flows_.At(slot).ways[index]; }
+  fabric::NodeId Node(const std::string& name) const { return *topology_.FindNode(name); }
+
+  fabric::Topology topology_ = *fabric::Topology::Build(
+      *fabric::BuildLeafSpine({.spines = 3, .leaves = 4, .hosts_per_leaf = 2}));
+  fabric::PathTable paths_{topology_};
+  FabricView view_{topology_, paths_};
+  FlowTable flows_;
+  FlowPaths flow_paths_{view_, flows_};
+
+ private:
+  std::uint64_t next_ = 1;
+};
+
+TEST(FlowPaths, AWayHasAPlaceFromAddToRemoveAndAPathInBetween) {
+  Places places;
+  const FlowSlot slot = places.Open(0, 2, 2);
+  FlowPaths& paths = places.flow_paths_;
+  EXPECT_EQ(paths.PathOf(places.WayOf(slot)), std::nullopt);
+  paths.Place(places.WayOf(slot), 2);
+  EXPECT_EQ(paths.PathOf(places.WayOf(slot)), fabric::PathIndex(2));
+  EXPECT_EQ(paths.PathOf(places.WayOf(slot, 1)), std::nullopt);
+  paths.Remove(places.flows_.At(slot).ways[0]);
+  EXPECT_EQ(places.WayOf(slot).way, std::nullopt);
+  EXPECT_EQ(paths.PathOf(places.WayOf(slot)), std::nullopt);
+  paths.Remove(places.flows_.At(slot).ways[0]);  // it has no place: nothing
+  paths.CheckInvariants();
+}
+
+TEST(FlowPaths, KnowsWhoseAWayIs) {
+  Places places;
+  const FlowSlot slot = places.Open(0, 2, 2);
+  const Way second = *places.WayOf(slot, 1).way;
+  EXPECT_EQ(places.flow_paths_.FlowOf(second), slot);
+  EXPECT_EQ(places.flow_paths_.OwnerOf(second).index, 1U);
+  const Way reserved =
+      places.flow_paths_.Reserve(places.Node("leaf0"), places.Node("leaf1"), 0, kLoadUnit);
+  EXPECT_EQ(places.flow_paths_.OwnerOf(reserved).slot, std::nullopt);
+  EXPECT_EQ(places.flow_paths_.owner_count(), 3U);
+}
+
+TEST(FlowPaths, AWayPutsItsShareOnEachLinkOfItsPath) {
+  Places places;
+  const FlowSlot slot = places.Open(0, 2, 3);
+  places.flow_paths_.Place(places.WayOf(slot), 1);
+  const auto link = fabric::DirectedLink{*places.topology_.FindLink("leaf0--spine1"), true};
+  EXPECT_EQ(places.flow_paths_.live().LoadOf(link.Index()), kLoadUnit / 3);
+  places.flow_paths_.Reserve(places.Node("leaf0"), places.Node("leaf3"), 1, 5);
+  EXPECT_EQ(places.flow_paths_.live().LoadOf(link.Index()), kLoadUnit / 3 + 5);
+}
+
+TEST(FlowPaths, FingerprintsAreThoseOfPlansWhateverTheOrder) {
+  Places one;
+  Places other;
+  const auto place = [](Places& places, FlowSlot slot, std::int32_t path) {
+    places.flow_paths_.Place(places.WayOf(slot), path);
+  };
+  place(one, one.Open(0, 2, 1), 0);
+  place(one, one.Open(0, 4, 1), 1);
+  const FlowSlot last = other.Open(0, 4, 1);
+  place(other, other.Open(0, 2, 1), 0);
+  place(other, last, 2);
+  EXPECT_NE(one.flow_paths_.fingerprint(), other.flow_paths_.fingerprint());
+  place(other, last, 1);
+  EXPECT_EQ(one.flow_paths_.fingerprint(), other.flow_paths_.fingerprint());
+  EXPECT_EQ(one.flow_paths_.fingerprint(),
+            PathFingerprint(0, 1, 0, 1) + PathFingerprint(0, 2, 1, 1));
+}
+
+// A held flow is moved by no chain; one that cannot be moved is held whatever is said.
+TEST(FlowPaths, HeldFlowsStayWhereTheyAre) {
+  for (const bool movable : {true, false}) {
+    Places places;
+    FlowPaths& paths = places.flow_paths_;
+    const FlowSlot first = places.Open(0, 2, 1);
+    const FlowSlot second = places.Open(0, 4, 1);
+    for (const FlowSlot slot : {first, second}) {
+      places.flows_.At(slot).movable = movable;
+      paths.Place(places.WayOf(slot), 0);
+      paths.SetLive(places.flows_.At(slot));
+      paths.Hold(places.flows_.At(slot), true);
+    }
+    EXPECT_TRUE(paths.Rebalance(kChains).empty());
+    for (const FlowSlot slot : {first, second}) paths.Hold(places.flows_.At(slot), false);
+    EXPECT_EQ(paths.Rebalance(kChains).size(), movable ? 1U : 0U);
+    paths.CheckInvariants();
+  }
+}
+
+TEST(FlowPaths, RegistersFlowsByTheKeyOfTheirPorts) {
+  Places places;
+  const FlowSlot first = places.Open(0, 2, 1);
+  const FlowSlot second = places.Open(0, 2, 1);
+  const fabric::PortKey key = places.flows_.At(first).key;
+  EXPECT_EQ(places.flow_paths_.pairs().at(key), (std::vector{first, second}));
+  places.Close(first);
+  EXPECT_EQ(places.flow_paths_.pairs().at(key), std::vector{second});
+  places.Close(second);
+  EXPECT_TRUE(places.flow_paths_.pairs().empty());
+}
+
+TEST(FlowPaths, NoTwoFlowsOfAKeyShareAPort) {
+  Places places;
+  FlowPaths& paths = places.flow_paths_;
+  const fabric::PortKey key = places.flows_.At(places.Open(0, 2, 1)).key;
+  EXPECT_TRUE(paths.TakePort(key, kPort));
+  EXPECT_FALSE(paths.TakePort(key, kPort));
+  EXPECT_TRUE(paths.TakePort({.source = key.destination, .destination = key.source}, kPort));
+  EXPECT_TRUE(paths.ExchangePort(key, kPort, kPort + 1));
+  EXPECT_TRUE(paths.TakePort(key, kPort));
+  EXPECT_FALSE(paths.ExchangePort(key, kPort, kPort + 1));
+  EXPECT_TRUE(paths.ports().IsTaken(key, kPort));
+  paths.ReleasePort(key, kPort);
+  EXPECT_FALSE(paths.ports().IsTaken(key, kPort));
+}
+
+// What the invariants are for: they notice.
+TEST(FlowPathsDeathTest, ChecksThatPortsOfWaysAreTaken) {
+  Places places;
+  const FlowSlot slot = places.Open(0, 2, 1);
+  places.flows_.At(slot).ways[0].port = kPort;
+  EXPECT_DEATH(places.flow_paths_.CheckInvariants(), "port 49152 is free");
+}
+TEST(FlowPathsDeathTest, ChecksThatWaysAreTheirOwners) {
+  Places places;
+  const FlowSlot slot = places.Open(0, 2, 1);
+  places.flow_paths_.Place(places.WayOf(slot), 0);
+  places.flows_.At(slot).ways[0].way.reset();
+  EXPECT_DEATH(places.flow_paths_.CheckInvariants(), "is not its owner's");
+}
+
+// Everything at random, and the paths, loads and fingerprint as a map of paths has them.
+class Storm {
+ public:
+  explicit Storm(std::uint64_t seed) : random_(seed) {}
+
+  void Step() {
+    const std::uint64_t changes = flow_paths().changes();
+    const std::map<Way, std::int32_t> before = model_;
+    switch (Draw(9)) {
+      case 0:
+      case 1:
+        return Open();
+      case 2:
+        Close();
+        break;
+      case 3:
+        PlaceOne();
+        break;
+      case 4:
+        StartAll();
+        break;
+      case 5:
+        Follow(flow_paths().Rebalance(kChains));
+        break;
+      case 6:
+        ReserveOrNot();
+        break;
+      case 7:
+        ChangeLink();
+        break;
+      default:
+        TryStarts();
+        ChangePort();
+    }
+    EXPECT_TRUE(model_ == before || flow_paths().changes() > changes);
+  }
+
+  void Check() {
+    flow_paths().CheckInvariants();
+    std::uint64_t fingerprint = 0;
+    std::vector<std::int64_t> loads(2 * places_.topology_.links().size());
+    const auto add = [&](Way way, fabric::NodeId from, fabric::NodeId to, std::size_t ways,
+                         std::int64_t load) {
+      const auto found = model_.find(way);
+      ASSERT_EQ(flow_paths().live().PathOf(way), found == model_.end() ? kNoPath : found->second);
+      if (found == model_.end()) return;
+      fingerprint += PathFingerprint(*places_.view_.LeafOf(from), *places_.view_.LeafOf(to),
+                                     found->second, ways);
+      const auto between = places_.paths_.Between(from, to);
+      for (const auto hop : between[static_cast<std::size_t>(found->second)].hops) {
+        loads[hop.Index()] += load;
+      }
+    };
+    for (const FlowSlot slot : open_) {
+      const Flow& flow = places_.flows_.At(slot);
+      for (const FlowWay& way : flow.ways) {
+        add(*way.way, flow.source_leaf, flow.destination_leaf, flow.ways.size(),
+            kLoadUnit / static_cast<std::int64_t>(flow.ways.size()));
+      }
+    }
+    for (const Reservation& one : reserved_) add(one.way, one.from, one.to, 1, one.load);
+    EXPECT_EQ(flow_paths().fingerprint(), fingerprint);
+    EXPECT_EQ(flow_paths().live().Loads(), loads);
+    EXPECT_EQ(places_.flows_.All().size(), open_.size());
+  }
+
+ private:
+  struct Reservation {
+    Way way;
+    fabric::NodeId from;
+    fabric::NodeId to;
+    std::int64_t load;
+  };
+
+  FlowPaths& flow_paths() { return places_.flow_paths_; }
+  std::size_t Draw(std::size_t bound) { return random_() % bound; }
+  FlowSlot AnyFlow() { return open_[Draw(open_.size())]; }
+
+  void Follow(std::span<const FlowPaths::Move> moves) {
+    for (const FlowPaths::Move& move : moves) {
+      const auto found = model_.find(move.way);
+      EXPECT_EQ(move.from, found == model_.end() ? kNoPath : found->second);
+      model_[move.way] = move.to;
+    }
+  }
+  void Open() {
+    const int from = static_cast<int>(Draw(8));
+    const int to = static_cast<int>(Draw(8));
+    if (from / 2 == to / 2) return;
+    open_.push_back(places_.Open(from, to, 1 + Draw(3)));
+    places_.flows_.At(open_.back()).movable = Draw(4) > 0;
+    if (Draw(2) == 0) flow_paths().SetLive(places_.flows_.At(open_.back()));
+  }
+  void Close() {
+    if (open_.empty()) return;
+    const FlowSlot slot = AnyFlow();
+    for (const FlowWay& way : places_.flows_.At(slot).ways) model_.erase(*way.way);
+    places_.Close(slot);
+    std::erase(open_, slot);
+  }
+  void PlaceOne() {
+    if (open_.empty()) return;
+    const Flow& flow = places_.flows_.At(AnyFlow());
+    const FlowWay& way = flow.ways[Draw(flow.ways.size())];
+    const auto path = static_cast<std::int32_t>(Draw(4)) - 1;
+    flow_paths().Place(way, path);
+    Set(*way.way, path);
+  }
+  void Set(Way way, std::int32_t path) {
+    model_.erase(way);
+    if (path != kNoPath) model_[way] = path;
+  }
+  void StartAll() {
+    std::vector<Way> ways;
+    for (const FlowSlot slot : open_) {
+      for (const FlowWay& way : places_.flows_.At(slot).ways) {
+        if (!model_.contains(*way.way)) ways.push_back(*way.way);
+      }
+    }
+    Follow(flow_paths().StartAll(ways, kChains));
+  }
+  void ReserveOrNot() {
+    if (!reserved_.empty() && Draw(2) == 0) {
+      const std::size_t which = Draw(reserved_.size());
+      flow_paths().Unreserve(reserved_[which].way);
+      model_.erase(reserved_[which].way);
+      reserved_.erase(reserved_.begin() + static_cast<std::ptrdiff_t>(which));
+      return;
+    }
+    const fabric::NodeId from = places_.Node("leaf" + std::to_string(Draw(2)));
+    const fabric::NodeId to = places_.Node("leaf" + std::to_string(2 + Draw(2)));
+    const auto path = static_cast<std::int32_t>(Draw(3));
+    const auto load = static_cast<std::int64_t>(1 + Draw(kLoadUnit));
+    reserved_.push_back({flow_paths().Reserve(from, to, path, load), from, to, load});
+    model_[reserved_.back().way] = path;
+  }
+  // Nothing moves by itself: those on lost links are named.
+  void ChangeLink() {
+    const auto link = *places_.topology_.FindLink("leaf" + std::to_string(Draw(4)) + "--spine" +
+                                                  std::to_string(Draw(3)));
+    const bool is_up = places_.topology_.link(link).state == fabric::LinkState::kUp;
+    places_.topology_.SetLinkState(link, is_up ? fabric::LinkState::kDown : fabric::LinkState::kUp);
+    places_.view_.Refresh();
+    for (const Way way : flow_paths().HandleLinkChange()) EXPECT_TRUE(model_.contains(way));
+  }
+  void TryStarts() {
+    const std::uint64_t changes = flow_paths().changes();
+    const std::vector<ExpectedStart> starts = {{0, 1, 2}, {2, 3, 1}, {0, 3, 1}};
+    const StartPlan plan = flow_paths().TryStarts(starts, {}, kChains);
+    EXPECT_EQ(plan.paths.size(), 4U);
+    EXPECT_EQ(flow_paths().changes(), changes);
+    if (Draw(2) > 0) return;
+    flow_paths().Take(plan.moves);
+    Follow(plan.moves);
+  }
+  void ChangePort() {
+    if (open_.empty()) return;
+    Flow& flow = places_.flows_.At(AnyFlow());
+    FlowWay& way = flow.ways[Draw(flow.ways.size())];
+    const auto port = static_cast<std::uint16_t>(kPort + Draw(4));
+    const bool was_free = !flow_paths().ports().IsTaken(flow.key, port);
+    const bool taken = flow_paths().ExchangePort(flow.key, way.port, port);
+    EXPECT_TRUE(taken == was_free || port == way.port);
+    if (taken) way.port = port;
+  }
+
+  std::mt19937_64 random_;
+  Places places_;
+  std::vector<FlowSlot> open_;
+  std::vector<Reservation> reserved_;
+  std::map<Way, std::int32_t> model_;
+};
+
+TEST(FlowPaths, AreWhereAModelHasThemThroughStorms) {
+  for (const std::uint64_t seed : SeedsToTry(1, 10)) {
+    SCOPED_TRACE("ESPALIER_SEED=" + std::to_string(seed));
+    Storm storm(seed);
+    for (int step = 0; step < 400; ++step) {
+      storm.Step();
+      storm.Check();
+      ASSERT_FALSE(testing::Test::HasFailure()) << "step " << step;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace espalier::controller

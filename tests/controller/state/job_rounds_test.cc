@@ -1,0 +1,134 @@
+// When jobs communicate, and how long they would take by themselves.
+#include "controller/state/job_rounds.h"
+
+#include <gtest/gtest.h>
+
+#include "common/fabric/builders.h"
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr TimePoint kStart{std::chrono::hours(1)};
+constexpr std::uint32_t kJob = 2;
+constexpr Duration kGap = JobRounds::kGap;
+
+class Rounds : public testing::Test {
+ protected:
+  fabric::DirectedLink Link(const std::string& id, bool forward) const {
+    return {*topology_.FindLink(id), forward};
+  }
+  // One flow of the job has something to send for so long.
+  void Busy(TimePoint from, Duration duration) {
+    rounds_.Begin(kJob, from);
+    rounds_.End(kJob, from + duration);
+  }
+
+  fabric::Topology topology_ = *fabric::Topology::Build(
+      *fabric::BuildLeafSpine({.spines = 1,
+                               .leaves = 2,
+                               .hosts_per_leaf = 2,
+                               .host_rate = BitsPerSecond{8'000'000'000},
+                               .fabric_rate = BitsPerSecond{8'000'000'000}}));
+  JobRounds rounds_{topology_};
+};
+
+TEST_F(Rounds, ARoundLastsFromTheFirstFlowToTheLast) {
+  rounds_.Begin(kJob, kStart);
+  rounds_.Begin(kJob, kStart + 1ms);
+  rounds_.End(kJob, kStart + 2ms);
+  rounds_.End(kJob, kStart + 5ms);
+  const TimePoint now = kStart + 5ms + kGap;
+  const auto finished = rounds_.Finished(kJob, now);
+  ASSERT_EQ(finished.size(), 1U);
+  EXPECT_EQ(finished[0].ended, kStart + 5ms);
+  EXPECT_EQ(finished[0].duration, 5ms);
+  EXPECT_EQ(rounds_.Count(kJob, now), 1U);
+  EXPECT_EQ(rounds_.Begun(kJob, now), std::nullopt);
+}
+
+TEST_F(Rounds, APauseShorterThanTheGapIsPartOfTheRound) {
+  Busy(kStart, 10ms);
+  Busy(kStart + 10ms + kGap - 1ns, 10ms);
+  EXPECT_EQ(rounds_.Begun(kJob, kStart + 20ms + kGap), kStart);
+  EXPECT_EQ(rounds_.Count(kJob, kStart + 20ms + kGap), 0U);
+  Busy(kStart + 1s, 10ms);
+  const auto finished = rounds_.Finished(kJob, kStart + 1s + 10ms);
+  ASSERT_EQ(finished.size(), 1U);
+  EXPECT_EQ(finished[0].duration, 20ms + kGap - 1ns);
+  EXPECT_EQ(rounds_.Begun(kJob, kStart + 1s + 10ms), kStart + 1s);
+}
+
+TEST_F(Rounds, ARoundIsNotOverWhileAnyFlowHasSomethingToSend) {
+  rounds_.Begin(kJob, kStart);
+  EXPECT_EQ(rounds_.Begun(kJob, kStart + 1h), kStart);
+  EXPECT_TRUE(rounds_.Finished(kJob, kStart + 1h).empty());
+}
+
+TEST_F(Rounds, TheIdealIsThatOfTheNicWithMostToCarry) {
+  rounds_.Begin(kJob, kStart);
+  const auto from = Link("h0--leaf0", true);
+  rounds_.AddBytes(kJob, {from, Link("h2--leaf1", false), 8'000'000'000}, 1'000'000);
+  rounds_.AddBytes(kJob, {from, Link("h3--leaf1", false), 8'000'000'000}, 2'000'000);
+  rounds_.End(kJob, kStart + 10ms);
+  const auto finished = rounds_.Finished(kJob, kStart + 1s);
+  ASSERT_EQ(finished.size(), 1U);
+  EXPECT_EQ(finished[0].ideal, 3ms);  // 3 MB out of h0 at 1 GB/s
+}
+
+TEST_F(Rounds, TheIdealIsThatOfThePairWhereItsFastestPathIsSlower) {
+  rounds_.Begin(kJob, kStart);
+  const JobRounds::Ends pair{Link("h0--leaf0", true), Link("h2--leaf1", false), 800'000'000};
+  rounds_.AddBytes(kJob, pair, 1'000'000);
+  rounds_.AddBytes(kJob, pair, 1'000'000);
+  rounds_.AddBytes(kJob, {Link("h1--leaf0", true), Link("h3--leaf1", false), 800'000'000}, 1);
+  rounds_.End(kJob, kStart + 10ms);
+  EXPECT_EQ(rounds_.Finished(kJob, kStart + 1s)[0].ideal, 20ms);
+}
+
+TEST_F(Rounds, BytesWithoutAnEndCountAtTheOther) {
+  rounds_.Begin(kJob, kStart);
+  rounds_.AddBytes(kJob, {std::nullopt, Link("h2--leaf1", false), 0}, 4'000'000);
+  rounds_.End(kJob, kStart + 10ms);
+  EXPECT_EQ(rounds_.Finished(kJob, kStart + 1s)[0].ideal, 4ms);
+}
+
+TEST_F(Rounds, WhatOneRoundSendsIsNotCountedInTheNext) {
+  rounds_.Begin(kJob, kStart);
+  rounds_.AddBytes(kJob, {Link("h0--leaf0", true), Link("h2--leaf1", false), 1'000'000}, 1'000'000);
+  rounds_.End(kJob, kStart + 10ms);
+  Busy(kStart + 1s, 1ms);
+  const auto finished = rounds_.Finished(kJob, kStart + 2s);
+  ASSERT_EQ(finished.size(), 2U);
+  EXPECT_EQ(finished[0].ideal, 8s);
+  EXPECT_EQ(finished[1].ideal, 0s);
+}
+
+TEST_F(Rounds, KeepsTheLatest64AndCountsAll) {
+  for (int i = 0; i < 100; ++i) Busy(kStart + i * 1s, std::chrono::milliseconds(i + 1));
+  const auto finished = rounds_.Finished(kJob, kStart + 99s + 100ms);  // the last is not over
+  ASSERT_EQ(finished.size(), JobRounds::kMostKept);
+  EXPECT_EQ(finished.front().duration, 36ms);
+  EXPECT_EQ(finished.back().duration, 99ms);
+  EXPECT_EQ(rounds_.Count(kJob, kStart + 200s), 100U);
+}
+
+TEST_F(Rounds, AForgottenNumberBeginsAnew) {
+  Busy(kStart, 1ms);
+  rounds_.Forget(kJob);
+  rounds_.Forget(999);
+  EXPECT_EQ(rounds_.Count(kJob, kStart + 1s), 0U);
+  EXPECT_TRUE(rounds_.Finished(kJob, kStart + 1s).empty());
+  Busy(kStart + 2s, 1ms);
+  EXPECT_EQ(rounds_.Count(kJob, kStart + 3s), 1U);
+}
+
+TEST_F(Rounds, OfAnUnknownJobThereIsNothing) {
+  EXPECT_TRUE(rounds_.Finished(999, kStart).empty());
+  EXPECT_EQ(rounds_.Begun(999, kStart), std::nullopt);
+  EXPECT_EQ(rounds_.Count(999, kStart), 0U);
+}
+
+}  // namespace
+}  // namespace espalier::controller

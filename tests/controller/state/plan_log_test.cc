@@ -1,0 +1,24 @@
+// The latest decisions.
+#include "controller/state/plan_log.h"
+
+#include <gtest/gtest.h>
+
+namespace espalier::controller {
+namespace {
+
+TEST(PlanLog, NumbersDecisionsAndKeepsTheLatest) {
+  PlanLog log(3);
+  EXPECT_TRUE(log.entries().empty());
+  for (std::uint16_t port = 1; port <= 5; ++port) {
+    PlanEntry entry;
+    entry.port = port;
+    log.Record(std::move(entry));
+  }
+  ASSERT_EQ(log.entries().size(), 3U);
+  EXPECT_EQ(log.entries().front().sequence, 3U);
+  EXPECT_EQ(log.entries().front().port, 3U);
+  EXPECT_EQ(log.entries().back().sequence, 5U);
+}
+
+}  // namespace
+}  // namespace espalier::controller

@@ -1,0 +1,82 @@
+// What the state says of flows by its parts.
+#include "controller/state/state.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "common/fabric/builders.h"
+
+namespace espalier::controller {
+namespace {
+
+class StateOfFlows : public testing::Test {
+ protected:
+  StateOfFlows() {
+    Flow flow;
+    flow.agent = state_.agents.Intern("h0");
+    flow.local = wire::LocalFlowId(17);
+    flow.source_leaf = *state_.topology.FindNode("leaf0");
+    flow.destination_leaf = *state_.topology.FindNode("leaf1");
+    flow.ways.resize(2);
+    slot_ = state_.flows.Open(std::move(flow));
+    for (std::uint32_t i = 0; i < 2; ++i) state_.flow_paths.Add(slot_, i);
+  }
+  Flow& flow() { return state_.flows.At(slot_); }
+  void Place(std::size_t way, std::int32_t path) {
+    state_.flow_paths.Place(flow().ways[way], path);
+  }
+  std::int64_t CountOn(const std::string& link, bool forward) const {
+    return state_
+        .CountPaths()[fabric::DirectedLink{*state_.topology.FindLink(link), forward}.Index()];
+  }
+
+  State state_{*fabric::Topology::Build(
+      *fabric::BuildLeafSpine({.spines = 3, .leaves = 2, .hosts_per_leaf = 1}))};
+  FlowSlot slot_{0};
+};
+
+TEST_F(StateOfFlows, NamesThem) { EXPECT_EQ(state_.FlowName(flow()), "h0:17"); }
+
+TEST_F(StateOfFlows, NamesTheSwitchesOfTheirPaths) {
+  EXPECT_EQ(state_.Via(flow()), "");
+  Place(1, 2);
+  EXPECT_EQ(state_.Via(flow()), "spine2");
+  Place(0, 0);
+  EXPECT_EQ(state_.Via(flow()), "spine0+spine2");
+  EXPECT_EQ(state_.Via(flow(), std::array{1, 1}), "spine1+spine1");
+}
+
+TEST_F(StateOfFlows, KnowsWhichHaveAllTheirPaths) {
+  Place(0, 0);
+  EXPECT_FALSE(state_.HasPaths(flow()));
+  Place(1, 1);
+  EXPECT_TRUE(state_.HasPaths(flow()));
+  flow().tree_load = 1;  // an edge of a forest
+  EXPECT_FALSE(state_.HasPaths(flow()));
+  flow().tree_load = 0;
+  for (FlowWay& way : flow().ways) state_.flow_paths.Remove(way);
+  flow().ways.clear();
+  EXPECT_FALSE(state_.HasPaths(flow()));
+}
+
+TEST_F(StateOfFlows, CountsPathsOfEachDirectionOfALink) {
+  Place(0, 1);
+  Place(1, 1);
+  EXPECT_EQ(CountOn("leaf0--spine1", true), 2);
+  EXPECT_EQ(CountOn("leaf1--spine1", false), 2);
+  EXPECT_EQ(CountOn("leaf0--spine1", false), 0);
+  EXPECT_EQ(CountOn("leaf0--spine0", true), 0);
+}
+
+TEST_F(StateOfFlows, AgentsAreToBeToldOnceOfWhatWasDecided) {
+  state_.MarkDirty(flow());
+  state_.MarkDirty(flow());
+  EXPECT_EQ(state_.agents.At(flow().agent).dirty, std::vector{wire::LocalFlowId(17)});
+  EXPECT_EQ(state_.agents.to_push(), std::set{flow().agent});
+}
+
+}  // namespace
+}  // namespace espalier::controller

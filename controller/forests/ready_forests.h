@@ -21,7 +21,7 @@ struct ReadyForest {
   std::shared_ptr<const JobForest> forest;  // null: there is none then
   std::int64_t version = -1;                // of the topology, before the failure
   std::uint64_t others = 0;                 // digest of what other flows were taken to leave
-  std::uint64_t changes = kUnknown;         // State::path_changes when that was known to be so
+  std::uint64_t changes = kUnknown;         // FlowPaths::changes when that was known to be so
 };
 
 // The forests for failures of single links and switches that jobs' plans go over. What a job sends

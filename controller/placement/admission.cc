@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "controller/routing/assignment.h"
+
 namespace espalier::controller {
 
 bool Admission::FindEnds(Flow& flow) const {

@@ -122,7 +122,7 @@ class Foresight {
     SetId set = 0;
     std::int64_t version = 0;       // of the topology
     std::uint64_t fingerprint = 0;  // of the paths on which it rests
-    std::uint64_t changes = 0;      // State::path_changes; counts where live ways move
+    std::uint64_t changes = 0;      // FlowPaths::changes; counts where live ways move
     bool assumes_ends = false;
     bool is_used_up = false;  // all its flows have started
     bool lacks_ports = true;

@@ -141,6 +141,12 @@ void FlowPaths::CheckInvariants() const {
   ESPALIER_CHECK(fingerprint == fingerprint_, "fingerprint {} is not the sum {}", fingerprint_,
                  fingerprint);
   ESPALIER_CHECK(loads == live_.Loads(), "loads of links are not the sums of the shares");
+  for (const auto& [key, slots] : pairs_) {
+    for (const FlowSlot slot : slots) {
+      ESPALIER_CHECK(flows_.IsOpen(slot) && flows_.At(slot).key == key,
+                     "slot {} stands under a key that is not its flow's", slot.value());
+    }
+  }
   for (const FlowSlot slot : flows_.All()) {
     const Flow& flow = flows_.At(slot);
     for (const FlowWay& way : flow.ways) {

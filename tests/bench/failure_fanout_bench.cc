@@ -204,7 +204,7 @@ class Bench {
   }
   // All has its port and is acknowledged, and plans are as fresh as they can be.
   bool IsAtRest() {
-    controller::State& state = controller_.state();
+    const controller::State& state = controller_.state();
     if (state.flows.HasNew() || !state.pushes.IsEmpty()) return false;
     for (std::size_t i = 0; i < state.agents.size(); ++i) {
       const controller::Agent& agent = state.agents.At(controller::AgentId(static_cast<int>(i)));
@@ -217,7 +217,7 @@ class Bench {
     return plans.fresh() == plans.loaded();
   }
   std::set<PeerId> AgentsOn(const std::string& spine) {
-    controller::State& state = controller_.state();
+    const controller::State& state = controller_.state();
     std::set<PeerId> agents;
     for (const controller::FlowSlot slot : state.flows.All()) {
       const controller::Flow& flow = state.flows.At(slot);

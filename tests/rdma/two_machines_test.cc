@@ -29,7 +29,6 @@
 namespace espalier {
 namespace {
 
-using ChildProcess;
 using lab::Lab;
 
 constexpr const char* kStart = ESPALIER_SOURCE "/deploy/lab/rdma/start";

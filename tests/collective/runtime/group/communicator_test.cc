@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -84,15 +85,22 @@ TEST_P(CommunicatorTest, NamesRanksThatMakeOtherCalls) {
 // Such ranks use other algorithms, and wait for messages on connections that their peers do not
 // use.
 TEST_P(CommunicatorTest, NamesRanksWhoseSizesAreChosenFor) {
-  RunRanks(4, [](Communicator& group) {
+  std::array<std::string, 4> heard;
+  RunRanks(4, [&](Communicator& group) {
     const std::size_t count = group.rank() == 2 ? 1 << 20 : 4;
     std::vector<float> data(count);
     const auto done =
         group.AllReduce(data.data(), data.data(), count, DataType::kF32, ReduceOp::kSum);
     ASSERT_FALSE(done);
-    EXPECT_NE(done.error().message.find("rank 2 "), std::string::npos) << done.error().message;
-    EXPECT_NE(done.error().message.find("1048576"), std::string::npos) << done.error().message;
+    heard[static_cast<std::size_t>(group.rank())] = done.error().message;
   });
+  const auto names_it = [](const std::string& message) {
+    return message.find("rank 2 ") != std::string::npos &&
+           message.find("1048576") != std::string::npos;
+  };
+  // Over TCP a rank may hear only that another has given up.
+  const auto least = GetParam() == Medium::kShared ? 4 : 1;
+  EXPECT_GE(std::ranges::count_if(heard, names_it), least) << testing::PrintToString(heard);
 }
 
 TEST_P(CommunicatorTest, RefusesWrongBuffersAndGoesOn) {

@@ -126,8 +126,8 @@ TEST_F(Sessions, WelcomeAnAgentWithWhatItIsToKeepTo) {
   const Agent& agent = state_.agents.At(IdOf("h0"));
   EXPECT_EQ(agent.peer, kPeer);
   EXPECT_TRUE(agent.Has("verbs"));
-  EXPECT_TRUE(agent.needs_full);
-  EXPECT_EQ(state_.agents.to_push(), std::set{IdOf("h0")});
+  EXPECT_TRUE(state_.pushes.NeedsFull(IdOf("h0")));
+  EXPECT_EQ(state_.pushes.agents(), std::set{IdOf("h0")});
   EXPECT_EQ(new_processes_, 1);
   EXPECT_EQ(LastEvent(), "agent_up agent=h0 nics=0");
   EXPECT_EQ(bus_.sent[0].second.sender_instance, kOurs);
@@ -226,9 +226,9 @@ TEST_F(Sessions, EverybodyGetsEverythingInANewEpoch) {
   Hello(kPeer, "h0");
   Agent& first = state_.agents.At(IdOf("h0"));
   first.generation = first.acked_generation = 7;
-  first.needs_full = false;
+  state_.pushes.Of(IdOf("h0")).needs_full = false;
   Hello(kOther, HelloOf("h1", 20));
-  EXPECT_TRUE(state_.agents.At(IdOf("h0")).needs_full);
+  EXPECT_TRUE(state_.pushes.NeedsFull(IdOf("h0")));
   EXPECT_EQ(state_.agents.At(IdOf("h0")).generation, 0U);
 }
 

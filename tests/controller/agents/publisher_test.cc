@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -27,7 +28,7 @@ class Publishing : public testing::Test {
   }
   Agent& agent() { return state_.agents.At(id_); }
   // A flow that has this port.
-  Flow& Open(std::uint64_t local, std::uint16_t port) {
+  FlowSlot Open(std::uint64_t local, std::uint16_t port) {
     Flow flow;
     flow.agent = id_;
     flow.local = wire::LocalFlowId(local);
@@ -35,9 +36,20 @@ class Publishing : public testing::Test {
     flow.ways.resize(1);
     flow.ways[0].port = port;
     flow.ways[0].port_path = fabric::PathIndex(1);
-    return state_.flows.At(state_.flows.Open(std::move(flow)));
+    return state_.flows.Open(std::move(flow));
   }
-  void Decide(Flow& flow) { state_.MarkDirty(flow); }
+  Flow& At(FlowSlot flow) { return state_.flows.At(flow); }
+  void Decide(FlowSlot flow) { state_.pushes.MarkFlow(flow); }
+  void QueuePush(AgentId id) { state_.pushes.agents().insert(id); }
+  void SetPlan(const wire::RankPlan& plan) {
+    const RankOfJob rank(plan.job, plan.rank);
+    agent().plans[rank] = {std::make_shared<const wire::RankPlan>(plan), 0};
+    state_.pushes.MarkPlan(id_, rank);
+  }
+  void EndPlan(const RankOfJob& rank) {
+    agent().plans.erase(rank);
+    state_.pushes.MarkPlan(id_, rank);
+  }
   // All pushes by now.
   std::vector<wire::PathPush> Push(TimePoint now = kStart) {
     pushes_.clear();
@@ -51,7 +63,7 @@ class Publishing : public testing::Test {
   }
   // What is told from now on are differences.
   void BringIntoStep() {
-    state_.agents.QueuePush(id_);
+    QueuePush(id_);
     Push();
     Ack(agent().generation);
   }
@@ -81,8 +93,8 @@ class Publishing : public testing::Test {
 
 TEST_F(Publishing, BeginsWithEverythingAndGoesOnWithDifferences) {
   Open(1, 0xC001);
-  Flow& second = Open(2, 0xC002);
-  state_.agents.QueuePush(id_);
+  const FlowSlot second = Open(2, 0xC002);
+  QueuePush(id_);
   const auto first = Push();
   ASSERT_EQ(first.size(), 1U);
   EXPECT_TRUE(first[0].full);
@@ -99,26 +111,26 @@ TEST_F(Publishing, BeginsWithEverythingAndGoesOnWithDifferences) {
   EXPECT_FALSE(next[0].full);
   EXPECT_EQ(next[0].generation, 2U);
   EXPECT_EQ(SetsOf(next[0]), Locals{2});
-  EXPECT_EQ(second.generation, 2U);
-  EXPECT_FALSE(second.dirty);
+  EXPECT_EQ(state_.flows.PushOf(second).generation, 2U);
+  EXPECT_FALSE(state_.flows.PushOf(second).is_dirty);
 }
 
 TEST_F(Publishing, WaitsForTheFirstReportAndForFlowsThatAreBeingAdopted) {
-  Flow& flow = Open(1, 0xC001);
-  flow.status = FlowStatus::kAdopting;
+  const FlowSlot flow = Open(1, 0xC001);
+  At(flow).status = FlowStatus::kAdopting;
   agent().reported = false;
-  state_.agents.QueuePush(id_);
+  QueuePush(id_);
   EXPECT_TRUE(Push().empty());
   agent().reported = true;
   EXPECT_TRUE(Push().empty());  // it would lose its port
-  flow.status = FlowStatus::kRouted;
+  At(flow).status = FlowStatus::kRouted;
   ASSERT_EQ(Push().size(), 1U);
   EXPECT_EQ(SetsOf(pushes_[0]), Locals{1});
 }
 
 TEST_F(Publishing, AnAgentInStepIsNotHeldByFlowsThatAreBeingAdopted) {
   BringIntoStep();
-  Open(1, 0xC001).status = FlowStatus::kAdopting;
+  At(Open(1, 0xC001)).status = FlowStatus::kAdopting;
   Decide(Open(2, 0xC002));
   ASSERT_EQ(Push().size(), 1U);
   EXPECT_EQ(SetsOf(pushes_[0]), Locals{2});
@@ -127,16 +139,16 @@ TEST_F(Publishing, AnAgentInStepIsNotHeldByFlowsThatAreBeingAdopted) {
 TEST_F(Publishing, NobodyWhoIsGoneIsToldAnything) {
   Open(1, 0xC001);
   state_.agents.Disconnect(id_);
-  state_.agents.QueueFullPush(id_);
+  state_.pushes.MarkAll(id_);
   EXPECT_TRUE(Push().empty());
-  EXPECT_TRUE(state_.agents.to_push().empty());
+  EXPECT_TRUE(state_.pushes.agents().empty());
   EXPECT_EQ(agent().generation, 0U);
 }
 
 TEST_F(Publishing, AFlowThatLostItsPortsIsWithdrawnOnce) {
-  Flow& flow = Open(1, 0xC001);
+  const FlowSlot flow = Open(1, 0xC001);
   BringIntoStep();
-  flow.ways[0].port = 0;
+  At(flow).ways[0].port = 0;
   Decide(flow);
   ASSERT_EQ(Push().size(), 1U);
   EXPECT_TRUE(pushes_[0].sets.empty());
@@ -146,8 +158,8 @@ TEST_F(Publishing, AFlowThatLostItsPortsIsWithdrawnOnce) {
 }
 
 TEST_F(Publishing, EdgesOfForestsAreToldByTheirPlans) {
-  Open(1, 0xC001).tree_load = 5;
-  state_.agents.QueuePush(id_);
+  At(Open(1, 0xC001)).tree_load = 5;
+  QueuePush(id_);
   ASSERT_EQ(Push().size(), 1U);
   EXPECT_TRUE(pushes_[0].sets.empty());
 }
@@ -165,7 +177,7 @@ TEST_F(Publishing, APushThatIsDroppedIsFollowedByAFullOne) {
 
 TEST_F(Publishing, WhatIsNotAcknowledgedInTimeGoesAgain) {
   Open(1, 0xC001);
-  state_.agents.QueuePush(id_);
+  QueuePush(id_);
   Push();
   EXPECT_TRUE(publisher_.AwaitsAcknowledgements());
   publisher_.ResendUnacknowledged(kStart + options_.resend_after);
@@ -181,7 +193,7 @@ TEST_F(Publishing, WhatIsNotAcknowledgedInTimeGoesAgain) {
 
 TEST_F(Publishing, AcknowledgementsOfAnotherEpochOrOfWhatWasNotSentCountNothing) {
   Open(1, 0xC001);
-  state_.agents.QueuePush(id_);
+  QueuePush(id_);
   Push();
   Ack(1, wire::AckStatus::kApplied, 3);
   Ack(2);
@@ -192,7 +204,7 @@ TEST_F(Publishing, AcknowledgementsOfAnotherEpochOrOfWhatWasNotSentCountNothing)
 }
 
 TEST_F(Publishing, AnAgentThatMissesSomethingGetsEverything) {
-  Flow& flow = Open(1, 0xC001);
+  const FlowSlot flow = Open(1, 0xC001);
   BringIntoStep();
   Decide(flow);
   Push();
@@ -214,10 +226,10 @@ TEST_F(Publishing, TellsOfPushesThatFailedAndOfLaterControllers) {
 }
 
 TEST_F(Publishing, WritesEachDecisionDownOnce) {
-  Flow& flow = Open(1, 0xC001);
-  state_.agents.QueuePush(id_);
+  const FlowSlot flow = Open(1, 0xC001);
+  QueuePush(id_);
   Push();
-  state_.agents.QueueFullPush(id_);
+  state_.pushes.MarkAll(id_);
   Push();  // the same again
   EXPECT_EQ(state_.plans.entries().size(), 1U);
   Decide(flow);
@@ -231,18 +243,18 @@ TEST_F(Publishing, PlansOfRanksGoBeforeThePushThatCountsThem) {
   wire::RankPlan plan;
   plan.job = "train";
   plan.rank = 3;
-  state_.agents.SetPlan(id_, plan);
+  SetPlan(plan);
   ASSERT_EQ(Push().size(), 1U);
   ASSERT_EQ(plans_.size(), 1U);
   EXPECT_EQ(pushes_[0].plans, 1U);
   EXPECT_EQ(plans_[0].generation, 2U);
   EXPECT_EQ(plans_[0].epoch, 4U);
   EXPECT_EQ(agent().plans.at({"train", 3}).generation, 2U);
-  state_.agents.EndPlan(id_, {"train", 3});
+  EndPlan({"train", 3});
   ASSERT_EQ(Push().size(), 1U);
   ASSERT_EQ(plans_.size(), 1U);
   EXPECT_EQ(plans_[0].rank, 3U);
-  EXPECT_TRUE(agent().dirty_plans.empty());
+  EXPECT_TRUE(state_.pushes.Of(id_).plans.empty());
 }
 
 TEST_F(Publishing, NoPlanOfAUserGoesToAnAgentThatDoesNotKnowUsers) {
@@ -250,7 +262,7 @@ TEST_F(Publishing, NoPlanOfAUserGoesToAnAgentThatDoesNotKnowUsers) {
   plan.job = "train";
   plan.user = "ada";
   agent().features = {"collective"};
-  state_.agents.SetPlan(id_, plan);
+  SetPlan(plan);
   ASSERT_EQ(Push().size(), 1U);
   EXPECT_TRUE(plans_.empty());
   EXPECT_EQ(pushes_[0].plans, 0U);
@@ -260,7 +272,7 @@ TEST_F(Publishing, NoPlanOfAUserGoesToAnAgentThatDoesNotKnowUsers) {
 TEST_F(Publishing, AnAgentWithoutCollectivesIsToldOfNoPlan) {
   BringIntoStep();
   agent().features = {};
-  state_.agents.SetPlan(id_, {});
+  SetPlan({});
   EXPECT_TRUE(Push().empty());
 }
 
@@ -268,13 +280,13 @@ TEST_F(Publishing, OneAgentAloneCanBeToldFirst) {
   const AgentId other = state_.agents.Intern("h1");
   state_.agents.Connect(other, PeerId(2));
   state_.agents.At(other).reported = true;
-  state_.agents.QueuePush(id_);
-  state_.agents.QueuePush(other);
+  QueuePush(id_);
+  QueuePush(other);
   publisher_.PushChangesOf(other, kStart);
   EXPECT_EQ(pushes_.size(), 1U);
   publisher_.PushChangesOf(other, kStart);
   EXPECT_EQ(pushes_.size(), 1U);
-  EXPECT_EQ(state_.agents.to_push(), std::set{id_});
+  EXPECT_EQ(state_.pushes.agents(), std::set{id_});
 }
 
 }  // namespace

@@ -71,12 +71,5 @@ TEST_F(StateOfFlows, CountsPathsOfEachDirectionOfALink) {
   EXPECT_EQ(CountOn("leaf0--spine0", true), 0);
 }
 
-TEST_F(StateOfFlows, AgentsAreToBeToldOnceOfWhatWasDecided) {
-  state_.MarkDirty(flow());
-  state_.MarkDirty(flow());
-  EXPECT_EQ(state_.agents.At(flow().agent).dirty, std::vector{wire::LocalFlowId(17)});
-  EXPECT_EQ(state_.agents.to_push(), std::set{flow().agent});
-}
-
 }  // namespace
 }  // namespace espalier::controller

@@ -16,7 +16,7 @@ using Locals = std::vector<wire::LocalFlowId>;
 constexpr AgentId kFirst{0};
 constexpr AgentId kSecond{1};
 
-class Queue : public testing::Test {
+class Pushes : public testing::Test {
  protected:
   FlowSlot Open(AgentId agent, std::uint64_t local) {
     Flow flow;
@@ -29,7 +29,7 @@ class Queue : public testing::Test {
   PushQueue queue_{flows_};
 };
 
-TEST_F(Queue, AnAgentThatWasNeverToldAnythingIsToBeToldEverything) {
+TEST_F(Pushes, AnAgentThatWasNeverToldAnythingIsToBeToldEverything) {
   EXPECT_TRUE(queue_.NeedsFull(kSecond));
   EXPECT_TRUE(queue_.Of(kSecond).needs_full);
   EXPECT_TRUE(queue_.IsEmpty());  // but nothing was decided for it
@@ -38,7 +38,7 @@ TEST_F(Queue, AnAgentThatWasNeverToldAnythingIsToBeToldEverything) {
   EXPECT_TRUE(queue_.NeedsFull(kFirst));
 }
 
-TEST_F(Queue, AFlowIsToBeToldOnceUntilItIsTaken) {
+TEST_F(Pushes, AFlowIsToBeToldOnceUntilItIsTaken) {
   const FlowSlot flow = Open(kSecond, 17);
   queue_.Of(kSecond).needs_full = false;
   queue_.MarkFlow(flow);
@@ -54,7 +54,7 @@ TEST_F(Queue, AFlowIsToBeToldOnceUntilItIsTaken) {
   EXPECT_EQ(queue_.Of(kSecond).flows, Locals{wire::LocalFlowId(17)});
 }
 
-TEST_F(Queue, AFlowThatIsClosedIsToldByItsLocalId) {
+TEST_F(Pushes, AFlowThatIsClosedIsToldByItsLocalId) {
   const FlowSlot flow = Open(kFirst, 4);
   queue_.MarkFlow(flow);
   flows_.Close(flow);
@@ -63,7 +63,7 @@ TEST_F(Queue, AFlowThatIsClosedIsToldByItsLocalId) {
   EXPECT_EQ(queue_.Of(kFirst).flows, (Locals{wire::LocalFlowId(4), wire::LocalFlowId(5)}));
 }
 
-TEST_F(Queue, AgentsAreInOrderWhateverIsMarkedFirst) {
+TEST_F(Pushes, AgentsAreInOrderWhateverIsMarkedFirst) {
   queue_.MarkAll(kSecond);
   queue_.MarkPlan(kFirst, {"train", 3});
   queue_.MarkAll(kSecond);
@@ -71,7 +71,7 @@ TEST_F(Queue, AgentsAreInOrderWhateverIsMarkedFirst) {
   EXPECT_FALSE(queue_.IsEmpty());
 }
 
-TEST_F(Queue, PlansOfRanksAreToBeToldOnce) {
+TEST_F(Pushes, PlansOfRanksAreToBeToldOnce) {
   queue_.MarkPlan(kFirst, {"train", 3});
   queue_.MarkPlan(kFirst, {"train", 3});
   queue_.MarkPlan(kFirst, {"train", 1});
@@ -79,7 +79,7 @@ TEST_F(Queue, PlansOfRanksAreToBeToldOnce) {
   EXPECT_TRUE(queue_.Of(kSecond).plans.empty());
 }
 
-TEST_F(Queue, WhoIsToBeToldEverythingStaysSoUntilItIsTold) {
+TEST_F(Pushes, WhoIsToBeToldEverythingStaysSoUntilItIsTold) {
   queue_.Of(kFirst).needs_full = false;
   queue_.MarkPlan(kFirst, {"train", 3});
   EXPECT_FALSE(queue_.NeedsFull(kFirst));

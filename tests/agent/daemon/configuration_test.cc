@@ -9,6 +9,7 @@
 
 #include "agent/local/espalier_agent.h"
 #include "common/identity/key_folder.h"
+#include "tests/example_file.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier::agent {
@@ -45,6 +46,46 @@ TEST_F(ConfigurationTest, EmptyFileMeansTheDefaults) {
   EXPECT_EQ(config->options.lease, std::chrono::minutes(10));
   EXPECT_EQ(config->options.meter.elephant_bytes, 1u << 20);
   EXPECT_TRUE(config->probing);
+}
+
+// What each field is where the file leaves it out, as the file would write it.
+std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
+  using namespace std::chrono_literals;
+  const AgentOptions& options = config.options;
+  const auto text = [](auto number) { return fmt::format("{}", number); };
+  return {
+      {"key_file", Quoted(config.key_file)},
+      {"controller_keys_file", Quoted(config.controller_keys_file)},
+      {"insecure_plaintext", Written(config.insecure_plaintext)},
+      {"local_socket", Quoted(config.local_socket)},
+      {"http", Quoted(config.http)},
+      {"log_level", config.log_level == LogLevel::kInfo ? "\"info\"" : "another"},
+      {"elephant_bytes", text(options.meter.elephant_bytes)},
+      {"report_interval_ms", text(options.reporter.progress_interval / 1ms)},
+      {"lease_seconds", text(options.lease / 1s)},
+      {"dead_after_ms", text(options.guard.dead_after / 1ms)},
+      {"redraw_interval_ms", text(options.guard.redraw_interval / 1ms)},
+      {"no_probing", Written(!config.probing)},
+      {"probe_ttl", text(int{options.guard.probe_ttl})},
+      {"max_probe_ttl", text(int{options.prober.max_ttl})},
+      {"max_probes_per_second", text(options.prober.max_probes_per_second)},
+      {"probe_port", text(options.guard.probe_ports.at(0))},
+      {"fabric_hashes_qpn", Written(options.guard.fabric_hashes_qpn)},
+  };
+}
+
+TEST_F(ConfigurationTest, ExampleFileShowsTheDefaults) {
+  const ExampleFile example("agent.conf");
+  const Result<Configuration> config = Read(example.text());
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->controller, Read("")->controller);
+  // MetricsAreForThisHostUnlessToldOtherwise tests insecure_http; a user may not be on this host.
+  EXPECT_EQ(example.Compare(DefaultsOf(*config), {"name", "nic", "insecure_http", "engine_user"}),
+            "");
+  for (const auto& [name, value] : example.shown()) {
+    if (name == "engine_user") continue;
+    EXPECT_TRUE(Read(name + ": " + value)) << name;
+  }
 }
 
 TEST_F(ConfigurationTest, MetricsAreForThisHostUnlessToldOtherwise) {

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <limits>
 
+#include "controller/settings/policies.h"
+#include "tests/example_file.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier::controller {
@@ -81,6 +83,57 @@ TEST_F(ConfigurationTest, TakesWhatTheFileSays) {
   EXPECT_EQ(config->options.moved_bytes_per_start, 9);
   EXPECT_TRUE(config->options.limit_rates);
   EXPECT_FALSE(config->options.plan_ahead);
+}
+
+// What each field is where the file leaves it out, as the file would write it.
+std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
+  const ControllerOptions& options = config.options;
+  const auto text = [](auto number) { return fmt::format("{}", number); };
+  return {
+      {"listen", Quoted(config.listen)},
+      {"state_file", Quoted(config.state_file)},
+      {"audit_days", text(config.audit_days)},
+      {"audit_moves", text(config.audit_moves)},
+      {"key_folder", Quoted(config.key_folder)},
+      {"insecure_plaintext", Written(config.insecure_plaintext)},
+      {"http", Quoted(config.http.at(0))},
+      {"log_level", config.log_level == LogLevel::kInfo ? "\"info\"" : "another"},
+      {"max_messages_per_second", text(config.limits.messages_per_second)},
+      {"max_bytes_per_second", text(config.limits.bytes_per_second)},
+      {"max_entries_per_second", text(options.agent_limits.entries_per_second)},
+      {"max_reports_per_second", text(options.max_reports_per_second)},
+      {"detection_max_links", text(options.detection.most_links)},
+      {"detection_max_tier_percent", text(options.detection.most_of_tier * 100)},
+      {"detection_window_seconds", text(options.detection.budget_window / 1s)},
+      {"algorithm", Quoted(PolicyValue(options, "algorithm"))},
+      {"moves_per_start", text(options.moves_per_start)},
+      {"limit_rates", Written(options.limit_rates)},
+      {"plan_ahead", Written(options.plan_ahead)},
+      {"lease_seconds", text(options.lease / 1s)},
+      {"verify_interval_ms", text(options.verify_interval / 1ms)},
+      {"heartbeat_ms", text(options.heartbeat_interval / 1ms)},
+      {"missed_heartbeats", text(options.missed_heartbeats)},
+      {"max_probes_per_second", text(options.learner.max_probes_per_second)},
+      {"hash_ignores_protocol", Written(!options.fabric_hashes_protocol)},
+      {"hash_uses_qpn", Written(options.fabric_hashes_qpn)},
+  };
+}
+
+// moves_per_start was once said to be 4 where it was 8, and plan_ahead was missing.
+TEST_F(ConfigurationTest, ExampleFileShowsTheDefaults) {
+  const ExampleFile example("controller.conf");
+  const auto config = Read(example.text());
+  ASSERT_TRUE(config.has_value()) << config.error().message;
+  // KeepsPlainHttpOffTheNetwork tests the default of insecure_http.
+  EXPECT_EQ(example.Compare(DefaultsOf(*config), {"tls_certificate_file", "tls_key_file",
+                                                  "moved_bytes_per_start", "insecure_http"}),
+            "");
+  EXPECT_TRUE(config->http_options.tls_certificate_file.empty());
+  EXPECT_EQ(config->http.size(), 1U);
+  for (const auto& [name, value] : example.shown()) {
+    if (name.starts_with("tls_")) continue;  // they go together
+    EXPECT_TRUE(Read("topology_file: \"t.json\" " + name + ": " + value)) << name;
+  }
 }
 
 TEST_F(ConfigurationTest, KeepsPlainHttpOffTheNetwork) {

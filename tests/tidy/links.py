@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Checks that links within the documents lead somewhere.
+
+usage: tests/tidy/links.py [--root DIR] [FILE ...]
+
+Prints one line for each link or picture of a Markdown file that leads to no file of the repository, or to no
+heading of a document; exit code 1 if there is any. Addresses on the network are not asked for. Documents that
+are yet to be written stand under "missing documents" in tests/tidy/prose_limits.json; links may name them.
+  FILE  only these documents (default: all)
+"""
+import argparse
+import functools
+import json
+import pathlib
+import posixpath
+import re
+import sys
+
+sys.dont_write_bytecode = True
+
+import documents  # noqa: E402
+
+
+def find_broken(root, names, missing=()):
+    @functools.lru_cache(maxsize=None)
+    def anchors_of(name):
+        return documents.anchors((root / name).read_text())
+
+    for name in names:
+        for line, target in documents.links((root / name).read_text()):
+            if re.match(r"[a-z]+:", target):
+                continue
+            path, _, anchor = target.partition("#")
+            there = posixpath.normpath(posixpath.join(posixpath.dirname(name), path)) if path else name
+            if there in missing:
+                continue
+            if there.startswith("..") or not (root / there).exists():
+                yield f"{name}:{line}: {target} leads to no file of the repository"
+            elif anchor and there.endswith(".md") and anchor not in anchors_of(there):
+                yield f"{name}:{line}: {target} leads to no heading of {there}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[2])
+    parser.add_argument("files", nargs="*", metavar="FILE")
+    arguments = parser.parse_args()
+    limits = json.loads((arguments.root / "tests/tidy/prose_limits.json").read_text())
+    missing = [name for name in limits.get("missing documents", []) if not (arguments.root / name).exists()]
+    broken = list(find_broken(arguments.root, arguments.files or documents.list_documents(arguments.root), missing))
+    for line in broken:
+        print(line)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Tests of the checks of documents and words."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "docs/tools")]
+
+import configuration_reference  # noqa: E402
+import documents  # noqa: E402
+import help_texts  # noqa: E402
+import links  # noqa: E402
+import prose  # noqa: E402
+import retired_words  # noqa: E402
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        subprocess.run(["git", "init", "-q"], cwd=self.root, check=True)
+
+    def write(self, name, text):
+        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / name).write_text(text)
+
+
+class SentencesTest(unittest.TestCase):
+    def test_leaves_out_what_is_no_prose(self):
+        text = ("# A heading. Not read\nOne sentence\nover two lines. Another, e.g. this one: `a. B`.\n\n"
+                "| a | table. Of words |\n```\ncode. More code\n```\n<!-- a comment. Hidden -->\n"
+                "- An item\n  that goes on\n- See [the other document](x.md). It has 3.5 lines.\n")
+        self.assertEqual(list(documents.sentences(text)), [
+            (2, "One sentence over two lines."), (2, "Another, e.g. this one: Code."), (10, "An item that goes on"),
+            (12, "See the other document."), (12, "It has 3.5 lines.")])
+
+    def test_counts_words_and_not_marks(self):
+        self.assertEqual(documents.count_words("Two words - and 3 more."), 5)
+
+    def test_percentile_is_exceeded_by_a_twentieth(self):
+        self.assertEqual(prose.percentile_95(range(1, 101)), 95)
+        self.assertEqual(prose.percentile_95([7]), 7)
+
+
+class LinksTest(Folder):
+    def test_names_links_that_lead_nowhere(self):
+        self.write("docs/a.md", "# A `b` & c\n[up](../README.md#start) [far](https://x.y/z#q) ![p](p.png)\n"
+                                "[same](#a-b--c) `[code](no.md)`\n[split\ntext](gone.md)\n[out](../../etc/passwd)\n")
+        self.write("README.md", "# Start\n## Start\n[x](docs/a.md#nowhere) [y](#start-1)\n")
+        self.assertEqual([broken.split(" leads")[0] for broken in
+                          links.find_broken(self.root, ["README.md", "docs/a.md"])],
+                         ["README.md:3: docs/a.md#nowhere", "docs/a.md:2: p.png", "docs/a.md:4: gone.md",
+                          "docs/a.md:6: ../../etc/passwd"])
+
+
+class RetiredWordsTest(Folder):
+    def find(self, *lines):
+        self.write("words.txt", "\n".join(lines) + "\n")
+        return [place for place, _ in retired_words.find_retired(
+            self.root, retired_words.read_words(self.root / "words.txt"))]
+
+    def test_finds_identifiers_by_their_parts(self):
+        self.write("a.cc", "void TellPath();\nint tell_path_;\n// TellPath\nint TellPaths();\n"
+                           "Use(\"tell_path\");\nint kTellPath;  // deprecated\n")
+        self.write("tell_path.h", "")
+        self.assertEqual(self.find("identifier: tell path -> NotifyPath"),
+                         ["a.cc:1", "a.cc:2", "a.cc:5", "tell_path.h"])
+
+    def test_finds_phrases_in_documents_and_texts(self):
+        self.write("a.cc", "Log(\"made ahead of it\");\n// made ahead\n")
+        self.write("a.md", "It was Made ahead.\nUnmade ahead, `made ahead`\n")
+        self.write("CHANGELOG.md", "made ahead\n")
+        self.write("docs/glossary.md", "| name | is | not |\n|---|---|---|\n| a | made ahead | |\n| b | c | made ahead |\n")
+        self.assertEqual(self.find("# comment", "text: made ahead -> precomputed"),
+                         ["a.cc:1", "a.md:1", "docs/glossary.md:3"])
+
+    def test_refuses_a_line_without_another_word(self):
+        with self.assertRaises(ValueError):
+            self.find("lonely")
+
+
+class HelpTextsTest(unittest.TestCase):
+    def test_reads_items_over_several_lines(self):
+        text = ("Runs a job\nUsage: espalier job [OPTIONS]\n\nPositionals:\n  NAME TEXT=job               Names the job\n\n"
+                "Options:\n  -h,--help                   Print this\n  --collective TEXT:{a,b}=allreduce\n"
+                "                              What they do\n")
+        self.assertEqual(help_texts.parse(text), ("Runs a job", {
+            "Positionals": [["NAME TEXT=job", "Names the job"]],
+            "Options": [["-h,--help", "Print this"], ["--collective TEXT:{a,b}=allreduce", "What they do"]]}))
+
+    def test_tells_texts_without_a_head(self):
+        for text in ("", "Whom to believe", "What it is", "Its API", "Of a call", "name of it"):
+            self.assertIsNotNone(help_texts.fault_of(text), text)
+        for text in ("Address of the API", "Run a job", "At most N flows", "JSON file"):
+            self.assertIsNone(help_texts.fault_of(text), text)
+
+
+class LimitsTest(unittest.TestCase):
+    def test_fail_when_a_number_grows(self):
+        report = prose.Report({"help": 5, "sentences": {"a.md": 40}}, 10)
+        report.take("help", 5, 0, [])
+        report.take_documents("sentences", {"a.md": 40, "b.md": 35}, 35, [])
+        self.assertEqual(report.failures, [])
+        report.take("help", 6, 0, [])
+        report.take_documents("sentences", {"a.md": 41, "b.md": 36}, 35, [])
+        self.assertEqual(len(report.failures), 3)
+        self.assertEqual(report.lower, {"help": 5, "sentences": {"a.md": 40, "b.md": 35}})
+
+
+class ConfigurationReferenceTest(unittest.TestCase):
+    def fields_of(self, comment):
+        return configuration_reference.Schema("x.proto", "// Example: x.conf\nmessage X {\n  // Section: All\n\n"
+                                              + comment + "\n  repeated uint32 a_b = 1;\n}\n").fields
+
+    def test_reads_a_field(self):
+        field, = self.fields_of("  // How long it waits. Default ports wait less. Unit: seconds per\n"
+                                "  // flow. Default: 600. Reload.")
+        self.assertEqual((field.name, field.type_name(), field.unit, field.default, field.meaning, field.flags),
+                         ("a_b", "list of numbers", "seconds per flow", "600",
+                          "How long it waits. Default ports wait less.", {"Reload"}))
+        self.assertEqual(list(field.faults()), [])
+
+    def test_names_what_a_comment_lacks(self):
+        field, = self.fields_of("  // of ports")
+        self.assertEqual(len(list(field.faults())), 3)
+
+    def test_reads_what_an_example_file_shows(self):
+        self.assertEqual(configuration_reference.shown_values(
+            "# a: 1   # so\n# Note: no field\n# this is: no field either\nb: \"x y\"\n# c: D\neal: \"-l\" eal: \"1\"\n"),
+            {"a": ["1"], "b": ['"x y"'], "c": ["D"], "eal": ['"-l"']})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -8,6 +8,7 @@
 #include "common/files/json.h"
 #include "controller/api/flow_view.h"
 #include "controller/api/link_view.h"
+#include "controller/intents/intent_text.h"
 #include "controller/settings/policies.h"
 
 namespace espalier::controller {
@@ -250,7 +251,7 @@ std::string IntentsView(const Controller& controller) {
       json.BeginObject();
       json.Key("what").String(what);
       json.Key("id").String(id);
-      json.Key("value").String(has_value ? intent.detail : "");
+      json.Key("value").String(has_value ? FormatIntentValue(intent.value) : "");
       json.Key("actor").String(intent.actor);
       json.Key("since").String(FormatWallTime(intent.since));
       json.Key("until").String(intent.until ? FormatWallTime(*intent.until) : "");
@@ -279,8 +280,8 @@ std::string PoliciesView(const Controller& controller) {
     const auto set = intents.find(std::string(name));
     json.BeginObject();
     json.Key("policy").String(name);
-    json.Key("value").String(PolicyValue(controller.settings().now(), name));
-    json.Key("configured").String(PolicyValue(controller.settings().configured(), name));
+    json.Key("value").String(FormatPolicy(PolicyOf(controller.settings().now(), name)));
+    json.Key("configured").String(FormatPolicy(PolicyOf(controller.settings().configured(), name)));
     json.Key("set_by").String(set == intents.end() ? "" : set->second.actor);
     json.EndObject();
   }

@@ -100,11 +100,12 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   options.verify_interval = milliseconds(Or(file.verify_interval_ms(), 1000));
   options.fabric_hashes_protocol = !file.hash_ignores_protocol();
   options.fabric_hashes_qpn = file.hash_uses_qpn();
-  const auto algorithm = SetPolicy(options, "algorithm", Or(file.algorithm(), "optimal"));
+  const auto algorithm = ParsePolicy(kAlgorithm, Or(file.algorithm(), "optimal"));
   if (!algorithm) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{}: {}", path, algorithm.error().message));
   }
+  SetPolicy(options, kAlgorithm, *algorithm);
   if (file.has_moves_per_start()) options.moves_per_start = file.moves_per_start();
   if (file.has_moved_bytes_per_start()) {
     options.moved_bytes_per_start = static_cast<std::int64_t>(std::min<std::uint64_t>(

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/fabric/topology.h"
-#include "controller/forests/job_spec.h"
 #include "controller/forests/tree_job.h"
+#include "controller/intents/job_spec.h"
 
 namespace espalier::controller {
 

@@ -10,7 +10,7 @@
 
 #include "common/base/job_key.h"
 #include "controller/forests/job_forest.h"
-#include "controller/forests/job_spec.h"
+#include "controller/intents/job_spec.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "controller/forests/job_ranks.h"
 #include "controller/forests/residual_capacity.h"
 
 namespace espalier::controller {
@@ -113,7 +114,7 @@ void TreeJobs::Apply(const IntentById& intents) {
     const auto next = std::next(job);
     const auto wanted = intents.find(job->first);
     if (wanted == intents.end() ||
-        wanted->second.detail != FormatStoredJob({job->second.spec, job->second.listens})) {
+        wanted->second.value != IntentValue(StartedJob{job->second.spec, job->second.listens})) {
       End(job->second);
       jobs_.erase(job);
     }
@@ -127,14 +128,15 @@ void TreeJobs::Apply(const IntentById& intents) {
 }
 
 void TreeJobs::Start(const std::string& name, const Intent& intent) {
-  auto stored = ParseStoredJob(name, intent.detail);
-  if (!stored) {
-    state_.history.Record(loop_.Now(), "job_unreadable", stored.error().message);
+  const auto* const started = std::get_if<StartedJob>(&intent.value);
+  if (started == nullptr) {
+    state_.history.Record(loop_.Now(), "job_unreadable",
+                          fmt::format("job {}: cannot be read from the store", name));
     return;
   }
   TreeJob& job = jobs_.try_emplace(name, TreeJob{.key = KeyOfJob(name, intent)}).first->second;
-  job.spec = std::move(stored->spec);
-  job.listens = std::move(stored->listens);
+  job.spec = started->spec;
+  job.listens = started->listens;
   auto ranks = ResolveRanks(state_.topology, job.spec);
   if (!ranks) {  // the topology is another than it was
     job.problem = ranks.error().message;

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "common/fabric/topology.h"
+#include "controller/intents/intent.h"
 #include "controller/links/link_health.h"
 #include "controller/state/state.h"
-#include "controller/store/store.h"
 
 namespace espalier::controller {
 

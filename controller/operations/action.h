@@ -12,9 +12,9 @@
 #include "common/base/result.h"
 #include "common/base/wall_time.h"
 #include "common/fabric/topology.h"
+#include "controller/intents/intent.h"
 #include "controller/placement/load_summary.h"
 #include "controller/placement/placement.h"
-#include "controller/store/store.h"
 
 namespace espalier::controller {
 

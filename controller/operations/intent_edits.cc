@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "controller/intents/intent_text.h"
 #include "controller/settings/policies.h"
 
 namespace espalier::controller {
@@ -39,7 +40,7 @@ Result<void> Change(IntentById& intents, const std::string& id, bool add, const 
 
 // The set with this value of a weight or policy; none: without it.
 Result<Intents> WithSetting(const Intents& intents, IntentById Intents::*settings,
-                            const std::string& id, const std::optional<std::string>& value,
+                            const std::string& id, const std::optional<IntentValue>& value,
                             const OperatorRequest& request, WallTime now) {
   if (Result<void> right = CheckEnd(request, value.has_value(), "to take it back", now); !right) {
     return Propagate(right);
@@ -54,9 +55,10 @@ Result<Intents> WithSetting(const Intents& intents, IntentById Intents::*setting
     present.erase(found);
     return changed;
   }
-  if (found != present.end() && found->second.detail == *value &&
+  if (found != present.end() && found->second.value == *value &&
       found->second.until == request.until) {
-    return Fail(ErrorCode::kAlreadyExists, fmt::format("{} is {} already", id, *value));
+    return Fail(ErrorCode::kAlreadyExists,
+                fmt::format("{} is {} already", id, FormatIntentValue(*value)));
   }
   present[id] = Intent{request.reason, request.actor, now, request.until, *value};
   return changed;
@@ -129,27 +131,25 @@ Result<Intents> ChangeWeightIntent(const Intents& intents, const std::string& jo
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("weight: {} (it is 1 to {})", weight, kMostWeight));
   }
-  std::optional<std::string> value;
-  if (weight > 1) value = fmt::format("{}", weight);
+  std::optional<IntentValue> value;
+  if (weight > 1) value = JobWeight{static_cast<std::uint32_t>(weight)};
   return WithSetting(intents, &Intents::weights, job, value, request, now);
 }
 
-Result<Intents> ChangePolicyIntent(const Intents& intents, const ControllerOptions& configured,
-                                   const std::string& name, const std::optional<std::string>& value,
+Result<Intents> ChangePolicyIntent(const Intents& intents, const std::string& name,
+                                   const std::optional<std::string>& text,
                                    const OperatorRequest& request, WallTime now) {
-  ControllerOptions trial = configured;
-  Result<void> possible = SetPolicy(trial, name, value.value_or(""));
-  if (!possible && (value || possible.error().code == ErrorCode::kNotFound)) {
-    return Propagate(possible);
-  }
+  Result<PolicyValue> parsed = ParsePolicy(name, text.value_or(""));
+  if (!parsed && (text || parsed.error().code == ErrorCode::kNotFound)) return Propagate(parsed);
+  std::optional<IntentValue> value;
+  if (text) value = *parsed;
   return WithSetting(intents, &Intents::policies, name, value, request, now);
 }
 
-Result<Intents> AddJobIntent(const Intents& intents, const std::string& job,
-                             const std::string& detail, const OperatorRequest& request,
-                             WallTime now) {
+Result<Intents> AddJobIntent(const Intents& intents, const StartedJob& job,
+                             const OperatorRequest& request, WallTime now) {
   Intents changed = intents;
-  changed.jobs[job] = {request.reason, request.actor, now, std::nullopt, detail};
+  changed.jobs[job.spec.name] = {request.reason, request.actor, now, std::nullopt, job};
   return changed;
 }
 

@@ -10,9 +10,8 @@
 #include "common/base/result.h"
 #include "common/base/wall_time.h"
 #include "common/fabric/topology.h"
+#include "controller/intents/intent.h"
 #include "controller/operations/action.h"
-#include "controller/settings/options.h"
-#include "controller/store/store.h"
 
 namespace espalier::controller {
 
@@ -45,14 +44,13 @@ Result<Intents> ChangeNodeIntent(const Intents& intents, const fabric::Topology&
 Result<Intents> ChangeWeightIntent(const Intents& intents, const std::string& job,
                                    std::uint64_t weight, const OperatorRequest& request,
                                    WallTime now);
-// No value: the configuration holds again. A name that is no policy of `configured`, or a value
-// that it does not take, is refused.
-Result<Intents> ChangePolicyIntent(const Intents& intents, const ControllerOptions& configured,
-                                   const std::string& name, const std::optional<std::string>& value,
+// No text: the configuration holds again. A name that is no policy, or a text that it does not
+// take, is refused.
+Result<Intents> ChangePolicyIntent(const Intents& intents, const std::string& name,
+                                   const std::optional<std::string>& text,
                                    const OperatorRequest& request, WallTime now);
-Result<Intents> AddJobIntent(const Intents& intents, const std::string& job,
-                             const std::string& detail, const OperatorRequest& request,
-                             WallTime now);
+Result<Intents> AddJobIntent(const Intents& intents, const StartedJob& job,
+                             const OperatorRequest& request, WallTime now);
 Result<Intents> RemoveJobIntent(const Intents& intents, const std::string& job);
 // Takes out what held until a time that is over; true if there was any.
 bool DropEnded(Intents& intents, const std::function<bool(const Intent&)>& has_ended);

@@ -7,7 +7,7 @@
 
 #include "common/base/event_loop.h"
 #include "common/base/wall_time.h"
-#include "controller/store/store.h"
+#include "controller/intents/intent.h"
 
 namespace espalier::controller {
 

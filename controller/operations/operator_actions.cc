@@ -47,8 +47,7 @@ void OperatorActions::ChangePolicy(const std::string& name, const std::optional<
   queue_.Submit({value ? "set policy" : "reset policy", target, request,
                  value ? "policy_set" : "policy_reset", fmt::format("policy={}", target),
                  [this, name, value, request] {
-                   return ChangePolicyIntent(state_.intents, settings_.configured(), name, value,
-                                             request, Now());
+                   return ChangePolicyIntent(state_.intents, name, value, request, Now());
                  },
                  std::move(done)});
 }
@@ -91,8 +90,7 @@ void OperatorActions::StartJob(const JobSpec& spec, const OperatorRequest& reque
                      if (!prepared) return tl::unexpected<Error>(prepared.error());
                      if (Result<void> possible = jobs_.Check(spec); !possible)
                        return Propagate(possible);
-                     return AddJobIntent(state_.intents, spec.name,
-                                         FormatStoredJob({spec, jobs_.ChooseListenPorts(spec)}),
+                     return AddJobIntent(state_.intents, {spec, jobs_.ChooseListenPorts(spec)},
                                          request, Now());
                    },
                    done});

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "controller/forests/job_spec.h"
 #include "controller/forests/tree_jobs.h"
+#include "controller/intents/job_spec.h"
 #include "controller/links/link_states.h"
 #include "controller/operations/intent_edits.h"
 #include "controller/operations/operation_queue.h"

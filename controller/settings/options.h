@@ -7,18 +7,13 @@
 
 #include "common/base/event_loop.h"
 #include "common/base/wall_time.h"
+#include "controller/intents/policy.h"
 #include "controller/links/link_monitor.h"
 #include "controller/paths/path_learner.h"
 #include "controller/routing/live_paths.h"
 #include "proto/message_cost.h"
 
 namespace espalier::controller {
-
-// How all flows are assigned at once, on the operator's word.
-enum class Algorithm {
-  kOptimal,  // the least maximum load, and the fairest of those
-  kGreedy,   // Algorithm 1 of Routing for Large ML Models; starts then move no live flow
-};
 
 struct ControllerOptions {
   // Names this process in its messages; each has its own. 0: drawn at random.

@@ -14,7 +14,7 @@ void Settings::Apply(const IntentById& policies) { now_ = WithPolicies(configure
 
 void Settings::Reload(const ControllerOptions& configured) {
   for (const std::string_view name : PolicyNames()) {
-    static_cast<void>(SetPolicy(configured_, name, PolicyValue(configured, name)));
+    SetPolicy(configured_, name, PolicyOf(configured, name));
   }
   configured_.lease = configured.lease;
   configured_.verify_interval = configured.verify_interval;

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "controller/intents/intent.h"
 #include "controller/settings/options.h"
-#include "controller/store/store.h"
 
 namespace espalier::controller {
 

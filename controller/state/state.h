@@ -13,6 +13,7 @@
 #include "common/fabric/path_map.h"
 #include "common/fabric/paths.h"
 #include "common/fabric/topology.h"
+#include "controller/intents/intent.h"
 #include "controller/paths/port_chooser.h"
 #include "controller/routing/fabric/fabric_view.h"
 #include "controller/routing/live_paths.h"
@@ -23,7 +24,6 @@
 #include "controller/state/job_rounds.h"
 #include "controller/state/plan_log.h"
 #include "controller/state/push_queue.h"
-#include "controller/store/store.h"
 
 namespace espalier::controller {
 

@@ -11,32 +11,9 @@
 #include "common/base/job_key.h"
 #include "common/base/result.h"
 #include "common/base/wall_time.h"
+#include "controller/intents/intent.h"
 
 namespace espalier::controller {
-
-// Why something of the fabric is as an operator wants it, who said so, and for how long.
-struct Intent {
-  std::string reason;
-  std::string actor;
-  WallTime since;
-  std::optional<WallTime> until;  // it ends by itself then
-  std::string detail{};           // of a job: what it is; of a weight or policy: its value
-  bool operator==(const Intent&) const = default;
-};
-using IntentById = std::map<std::string, Intent>;  // by the topology's ids, or by names
-
-// All that operators have said about the fabric and that must survive a restart.
-struct Intents {
-  IntentById failed_links;
-  IntentById failed_nodes;
-  IntentById drained_links;
-  IntentById drained_nodes;
-  IntentById restored_links;  // though the topology file says otherwise
-  IntentById jobs;            // whose collectives run on forests, by name
-  IntentById weights;         // of jobs, by name
-  IntentById policies;        // by name
-  bool operator==(const Intents&) const = default;
-};
 
 // The fabric that a set of intents was meant for.
 struct TopologyStamp {

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "controller/intents/intent_text.h"
 #include "controller/store/schema.h"
 
 namespace espalier::controller {
@@ -253,12 +254,12 @@ Result<void> StoreFile::WriteIntents(const Intents& intents, std::uint64_t revis
     for (const auto& [id, intent] : now) {
       const auto known = old.find(id);
       if (known != old.end() && known->second == intent) continue;
-      auto begun =
-          begin
-              ->Bind(kind, std::string_view(id), std::string_view(intent.reason),
-                     std::string_view(intent.actor), Microseconds(intent.since),
-                     Microseconds(intent.until), Signed(revision), std::string_view(intent.detail))
-              .Run();
+      auto begun = begin
+                       ->Bind(kind, std::string_view(id), std::string_view(intent.reason),
+                              std::string_view(intent.actor), Microseconds(intent.since),
+                              Microseconds(intent.until), Signed(revision),
+                              std::string_view(FormatIntentValue(intent.value)))
+                       .Run();
       if (!begun) return begun;
     }
   }
@@ -442,9 +443,11 @@ Result<Intents> StoreFile::ReadIntents(std::uint64_t revision) {
                   fmt::format("{}: holds an intent of the unknown kind \"{}\" (restore a backup)",
                               database_.path(), kind));
     }
-    (intents.*known_kind->members)[select->Text(1)] = {
+    const std::string id = select->Text(1);
+    (intents.*known_kind->members)[id] = {
         select->Text(2), select->Text(3), Time(select->Integer(4)),
-        Time(select->OptionalInteger(5)), select->Text(6)};
+        Time(select->OptionalInteger(5)),
+        ParseIntentValue(known_kind->members, id, select->Text(6))};
   }
   if (!row) return Propagate(row);
   return intents;

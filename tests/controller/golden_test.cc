@@ -14,6 +14,7 @@
 
 #include "common/base/wall_time.h"
 #include "controller/api/operator_api.h"
+#include "controller/intents/intent_text.h"
 #include "tests/controller/cluster.h"
 #include "tests/controller/golden_file.h"
 
@@ -186,7 +187,8 @@ class ControllerGolden : public testing::Test {
                                         {"weight", &intents.weights},
                                         {"policy", &intents.policies}}) {
         for (const auto& [id, intent] : *by_id) {
-          story_ += fmt::format("# stored in {}: {} {}: {}\n", revision, kind, id, intent.detail);
+          story_ += fmt::format("# stored in {}: {} {}: {}\n", revision, kind, id,
+                                FormatIntentValue(intent.value));
         }
       }
     }

@@ -27,7 +27,8 @@ std::string MakeStore(const std::string& path) {
   for (int i = 0; i < 3; ++i) {
     Intents intents;
     intents.failed_links["leaf0--spine" + std::to_string(i)] = {"optics", "user ada", kNow, {}};
-    intents.jobs["train"] = {"", "user ada", kNow, {}, "allreduce 0 inline\nh0\nh1\n"};
+    const StartedJob job{{.name = "train", .ranks = {"h0", "h1"}}, {}};
+    intents.jobs["train"] = {"", "user ada", kNow, {}, job};
     AuditEntry entry{.action = "fail link", .target = "leaf0--spine0"};
     StoreChange change{.intents = intents, .topology = {"fabric", 7}, .audit = entry};
     const Committed done = file.Commit(change, kNow).value();

@@ -40,9 +40,10 @@ TEST_F(ListenPortsTest, ListenPortsStayWithTheirJobsOverARestart) {
 TEST_F(ListenPortsTest, JobsThatWereStoredWithoutPortsKeepOffStoredOnes) {
   Start(Spec("new"));
   Start(Spec("old"));
-  Intent& old = cluster_.disk.sets.at(cluster_.disk.revision).first.jobs.at("old");
-  old.detail = FormatStoredJob({Spec("old"), {}});
-  cluster_.disk.sets.at(cluster_.disk.revision).first.jobs["a"] = old;
+  IntentById& jobs = cluster_.disk.sets.at(cluster_.disk.revision).first.jobs;
+  jobs["old"].value = StartedJob{Spec("old"), {}};
+  jobs["a"] = jobs["old"];
+  jobs["a"].value = StartedJob{Spec("a"), {}};
   cluster_.RestartController();
   cluster_.ConnectAll();
   cluster_.Advance(1s);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 
 #include "tests/controller/forests/running_jobs.h"
@@ -80,6 +81,23 @@ TEST_F(TreeJobsTest, SurvivesARestartOfTheController) {
   ASSERT_EQ(StatusOf(), JobStatus::kReady);
   EXPECT_GT(JobOf().in_force->version, version);
   ExpectPlannedSpines();
+}
+
+TEST_F(TreeJobsTest, AJobThatCannotBeReadIsSaidSoAndCanBeStopped) {
+  Start(Spec());
+  Intents& stored = cluster_.disk.sets.at(cluster_.disk.revision).first;
+  stored.jobs.at("train").value = UnreadableValue{"allreduce x inline"};
+  cluster_.RestartController();
+  EXPECT_TRUE(cluster_.controller().jobs().all().empty());
+  const auto events = cluster_.state().history.Since(0, 1'000);
+  EXPECT_EQ(std::ranges::count_if(events,
+                                  [](const auto& event) {
+                                    return event.kind == "job_unreadable" &&
+                                           event.text == "job train: cannot be read from the store";
+                                  }),
+            1);
+  EXPECT_TRUE(cluster_.StopJob("train").has_value());
+  EXPECT_TRUE(cluster_.state().intents.jobs.empty());
 }
 
 TEST_F(TreeJobsTest, WhatCannotBeStartedIsRefusedAndChangesNothing) {

@@ -37,7 +37,7 @@ class IntentEdits : public testing::Test {
     return ChangeWeightIntent(intents_, job, weight, request_, kNow);
   }
   Result<Intents> Policy(const std::string& name, const std::optional<std::string>& value) const {
-    return ChangePolicyIntent(intents_, configured_, name, value, request_, kNow);
+    return ChangePolicyIntent(intents_, name, value, request_, kNow);
   }
   // They hold from now on.
   void Keep(const Result<Intents>& intents) {
@@ -50,15 +50,14 @@ class IntentEdits : public testing::Test {
     EXPECT_EQ(refused.error().code, code) << refused.error().message;
     EXPECT_EQ(refused.error().message, message);
   }
-  Intent Written(const std::string& detail = "") const {
-    return {request_.reason, request_.actor, kNow, request_.until, detail};
+  Intent Written(const IntentValue& value = {}) const {
+    return {request_.reason, request_.actor, kNow, request_.until, value};
   }
 
   fabric::Topology topology_ = *fabric::Topology::Build(
       *fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 1}));
   std::vector<LinkState> in_file_;
   Intents intents_;
-  ControllerOptions configured_;
   OperatorRequest request_{.actor = "ada", .reason = "dust"};
 };
 
@@ -171,10 +170,10 @@ TEST_F(IntentEdits, WeightsAreFrom1To1000AndOneIsNone) {
   ExpectRefused(Weight("", 2), ErrorCode::kInvalidArgument, "which job? (it has no name)");
   ExpectRefused(Weight("job", 1), ErrorCode::kAlreadyExists, "nothing was said of job");
   Keep(Weight("job", 1'000));
-  EXPECT_EQ(intents_.weights, (IntentById{{"job", Written("1000")}}));
+  EXPECT_EQ(intents_.weights, (IntentById{{"job", Written(JobWeight{1'000})}}));
   ExpectRefused(Weight("job", 1'000), ErrorCode::kAlreadyExists, "job is 1000 already");
   Keep(Weight("job", 2));
-  EXPECT_EQ(intents_.weights.at("job").detail, "2");
+  EXPECT_EQ(intents_.weights.at("job").value, IntentValue(JobWeight{2}));
   Keep(Weight("job", 1));
   EXPECT_EQ(intents_, Intents{});
 }
@@ -199,8 +198,7 @@ TEST_F(IntentEdits, PoliciesAreThoseOfTheConfiguration) {
   ExpectRefused(Policy("algorithm", std::nullopt), ErrorCode::kAlreadyExists,
                 "nothing was said of algorithm");
   Keep(Policy("algorithm", "greedy"));
-  EXPECT_EQ(intents_.policies, (IntentById{{"algorithm", Written("greedy")}}));
-  EXPECT_EQ(configured_.algorithm, Algorithm::kOptimal);
+  EXPECT_EQ(intents_.policies, (IntentById{{"algorithm", Written(Algorithm::kGreedy)}}));
   ExpectRefused(Policy("algorithm", "greedy"), ErrorCode::kAlreadyExists,
                 "algorithm is greedy already");
   Keep(Policy("algorithm", std::nullopt));
@@ -209,9 +207,9 @@ TEST_F(IntentEdits, PoliciesAreThoseOfTheConfiguration) {
 
 TEST_F(IntentEdits, JobsAreKeptWithWhatTheyAreUntilTheyAreStopped) {
   request_.until = kNow + 1h;  // which a job does not have: OperatorActions refuses it
-  Keep(AddJobIntent(intents_, "train", "{\"kind\": 1}", request_, kNow));
-  EXPECT_EQ(intents_.jobs,
-            (IntentById{{"train", {"dust", "ada", kNow, std::nullopt, "{\"kind\": 1}"}}}));
+  const StartedJob job{{.name = "train", .ranks = {"h0", "h1"}, .bytes = 7}, {4'791, 4'791}};
+  Keep(AddJobIntent(intents_, job, request_, kNow));
+  EXPECT_EQ(intents_.jobs, (IntentById{{"train", {"dust", "ada", kNow, std::nullopt, job}}}));
   ExpectRefused(RemoveJobIntent(intents_, "other"), ErrorCode::kNotFound,
                 "there is no job \"other\" (`espalier job list` names them)");
   Keep(RemoveJobIntent(intents_, "train"));

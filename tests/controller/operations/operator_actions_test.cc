@@ -171,7 +171,7 @@ TEST_F(Weights, MoveFlowsSoThatTheHeavierJobIsFaster) {
 
   EXPECT_EQ(cluster_.ChangeWeight(job, 2).error().code, ErrorCode::kAlreadyExists);
   cluster_.RestartController();
-  EXPECT_EQ(cluster_.state().intents.weights.at(job).detail, "2");
+  EXPECT_EQ(cluster_.state().intents.weights.at(job).value, IntentValue(JobWeight{2}));
   EXPECT_EQ(cluster_.state().intents.weights.at(job).reason, "late");
   ASSERT_TRUE(cluster_.RollBack(0));
   EXPECT_TRUE(cluster_.state().intents.weights.empty());

@@ -10,8 +10,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-IntentById Policy(const std::string& name, const std::string& value) {
-  return {{name, {.reason = "", .actor = "", .since = {}, .until = std::nullopt, .detail = value}}};
+IntentById Policy(const std::string& name, const PolicyValue& value) {
+  return {{name, {.reason = "", .actor = "", .since = {}, .until = std::nullopt, .value = value}}};
 }
 
 TEST(Settings, AreThoseOfTheConfigurationAtFirst) {
@@ -23,10 +23,10 @@ TEST(Settings, AreThoseOfTheConfigurationAtFirst) {
 TEST(Settings, PoliciesHoldUntilTheyAreTakenBack) {
   Settings settings({.moves_per_start = 7});
   const ControllerOptions& now = settings.now();  // stays valid
-  settings.Apply(Policy("moves_per_start", "0"));
+  settings.Apply(Policy("moves_per_start", 0));
   EXPECT_EQ(now.moves_per_start, 0U);
   EXPECT_EQ(settings.configured().moves_per_start, 7U);
-  settings.Apply(Policy("limit_rates", "true"));  // instead of those before
+  settings.Apply(Policy("limit_rates", true));  // instead of those before
   EXPECT_EQ(now.moves_per_start, 7U);
   EXPECT_TRUE(now.limit_rates);
   settings.Apply({});
@@ -35,10 +35,10 @@ TEST(Settings, PoliciesHoldUntilTheyAreTakenBack) {
 
 TEST(Settings, AConfigurationThatIsReadAgainHoldsFromTheNextApplyUnderThePolicies) {
   Settings settings({.moves_per_start = 7});
-  settings.Apply(Policy("moves_per_start", "0"));
+  settings.Apply(Policy("moves_per_start", 0));
   settings.Reload({.moves_per_start = 9, .plan_ahead = false});
   EXPECT_TRUE(settings.now().plan_ahead);
-  settings.Apply(Policy("moves_per_start", "0"));
+  settings.Apply(Policy("moves_per_start", 0));
   EXPECT_EQ(settings.now().moves_per_start, 0U);
   EXPECT_FALSE(settings.now().plan_ahead);
   settings.Apply({});

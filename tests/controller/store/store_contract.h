@@ -68,9 +68,10 @@ inline Intents SomeIntents() {
   intents.drained_links["leaf1--spine1"] = {"soon", "user bob", then, then + 48h};
   intents.drained_nodes["sp\xc3\xafne2"] = {"", "user bob", then, std::nullopt};
   intents.restored_links["leaf2--spine0"] = {"the file is old", "", then, std::nullopt};
-  intents.jobs["train"] = {"", "user ada", then, std::nullopt, "allreduce 0 inline\nh0\nh1\n"};
-  intents.weights["train"] = {"", "user ada", then, then + 1h, "2"};
-  intents.policies["algorithm"] = {"quiet", "user bob", then, std::nullopt, "greedy"};
+  intents.jobs["train"] = {"", "user ada", then, std::nullopt,
+                           StartedJob{{.name = "train", .ranks = {"h0", "h1"}}, {4'791, 4'792}}};
+  intents.weights["train"] = {"", "user ada", then, then + 1h, JobWeight{2}};
+  intents.policies["algorithm"] = {"quiet", "user bob", then, std::nullopt, Algorithm::kGreedy};
   return intents;
 }
 

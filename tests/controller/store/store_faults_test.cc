@@ -30,8 +30,10 @@ Intents IntentsOf(std::uint64_t revision) {
     if (random() % 3 == 0) intents.failed_links[id] = intent;
     if (random() % 3 == 0) intents.drained_nodes[id] = intent;
     Intent setting = intent;
-    setting.detail = std::to_string(random() % 1'000);
+    const auto number = static_cast<std::uint32_t>(random() % 1'000);
+    setting.value = JobWeight{number};
     if (random() % 3 == 0) intents.weights["job" + std::to_string(i)] = setting;
+    setting.value = UnreadableValue{std::to_string(number)};  // there is no such policy
     if (random() % 3 == 0) intents.policies["policy" + std::to_string(i)] = setting;
   }
   return intents;

@@ -177,7 +177,29 @@ TEST_F(StoreToolsTest, ReadsAStoreOfTheFirstSchema) {
   StoreFile file = OpenStore(path_, kNow).value();
   const StoredState state = file.Begin(kNow).value();
   EXPECT_EQ(state.intents.failed_links.at("l1").reason, "optics");
-  EXPECT_EQ(state.intents.failed_links.at("l1").detail, "");
+  EXPECT_EQ(state.intents.failed_links.at("l1").value, IntentValue());
+}
+
+// Another version may have written what this one cannot read: changes leave it as it is.
+TEST_F(StoreToolsTest, KeepsTheValuesThatItCannotRead) {
+  StoreFile file = OpenStore(path_, kNow).value();
+  file.Begin(kNow).value();
+  Intents intents = Failed("l1");
+  intents.jobs["train"].value = UnreadableValue{"telepathy 0 inline\n"};
+  intents.weights["train"].value = UnreadableValue{"heavy"};
+  intents.policies["manners"].value = UnreadableValue{"good"};
+  ASSERT_TRUE(file.Commit({.intents = intents}, kNow).has_value());
+  EXPECT_EQ(file.ReadIntents(1).value(), intents);
+  intents.failed_links.clear();
+  ASSERT_TRUE(file.Commit({.intents = intents}, kNow).has_value());
+  EXPECT_EQ(Begin(path_).intents, intents);
+  // They were written once.
+  EXPECT_EQ(file.database()
+                .ReadInteger("SELECT count(*) FROM intent WHERE from_revision = 1 AND to_revision "
+                             "IS NULL AND detail IN ('heavy', 'good', 'telepathy 0 inline' || "
+                             "char(10))")
+                .value(),
+            3);
 }
 
 TEST_F(StoreToolsTest, KeepsTheAuditLogAppendOnly) {

@@ -2,12 +2,9 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "collective/forest/model/plan.h"
-#include "common/base/result.h"
-#include "common/fabric/topology.h"
 
 namespace espalier::controller {
 
@@ -24,22 +21,12 @@ struct JobSpec {
   bool operator==(const JobSpec&) const = default;
 };
 
-// Its compute nodes. Errors: kInvalidArgument for a name that is no name, fewer than two ranks,
-// unknown nodes, nodes that do not compute, one named twice.
-Result<std::vector<fabric::NodeId>> ResolveRanks(const fabric::Topology& topology,
-                                                 const JobSpec& spec);
-
-// A job as the store keeps it.
-struct StoredJob {
+// A job as it was started.
+struct StartedJob {
   JobSpec spec;
-  // By rank: the port that it is reached at; empty where an older version has stored it.
+  // By rank: the port that it is reached at; empty where an older version has started it.
   std::vector<std::uint16_t> listens;
-  bool operator==(const StoredJob&) const = default;
+  bool operator==(const StartedJob&) const = default;
 };
-
-// All but the name, for Intent::detail; and back. Errors: kInvalidArgument for text of another
-// form.
-std::string FormatStoredJob(const StoredJob& job);
-Result<StoredJob> ParseStoredJob(std::string name, std::string_view text);
 
 }  // namespace espalier::controller

@@ -1,0 +1,90 @@
+#include "controller/intents/intent_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "common/base/local_user.h"
+#include "controller/intents/parse_number.h"
+
+namespace espalier::controller {
+namespace {
+
+constexpr std::string_view kUserWord = "user=";
+
+std::string Format(std::monostate) { return ""; }
+std::string Format(const StartedJob& job) {
+  const JobSpec& spec = job.spec;
+  std::string text = fmt::format("{} {} {}{}", forest::CollectiveName(spec.collective), spec.bytes,
+                                 spec.offload ? "offload" : "inline", spec.verbs ? " verbs" : "");
+  if (!spec.user.empty()) text += fmt::format(" {}{}", kUserWord, spec.user);
+  for (const std::uint16_t port : job.listens) text += fmt::format(" {}", port);
+  text += '\n';
+  for (const std::string& rank : spec.ranks) text += rank + "\n";
+  return text;
+}
+std::string Format(const JobWeight& weight) { return fmt::format("{}", weight.value); }
+std::string Format(const PolicyValue& policy) { return FormatPolicy(policy); }
+std::string Format(const UnreadableValue& unreadable) { return unreadable.text; }
+
+// The text up to the next such character, both of which are taken off it.
+std::string_view TakeUpTo(char separator, std::string_view& text) {
+  const std::size_t end = std::min(text.find(separator), text.size());
+  const std::string_view part = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return part;
+}
+
+std::optional<StartedJob> ParseJob(const std::string& name, std::string_view text) {
+  StartedJob job{.spec = {.name = name, .ranks = {}}, .listens = {}};
+  JobSpec& spec = job.spec;
+  std::string_view head = TakeUpTo('\n', text);
+  const auto collective = forest::FindCollective(TakeUpTo(' ', head));
+  const auto bytes = ParseNumber<std::uint64_t>(TakeUpTo(' ', head));
+  if (!collective || !bytes) return std::nullopt;
+  spec.collective = *collective;
+  spec.bytes = *bytes;
+  spec.offload = TakeUpTo(' ', head) == "offload";
+  while (!head.empty()) {
+    const std::string_view word = TakeUpTo(' ', head);
+    if (word == "verbs" && job.listens.empty()) {
+      spec.verbs = true;
+      continue;
+    }
+    if (word.starts_with(kUserWord) && job.listens.empty()) {
+      spec.user = word.substr(kUserWord.size());
+      if (!IsLocalUser(spec.user)) return std::nullopt;
+      continue;
+    }
+    const auto port = ParseNumber<std::uint16_t>(word);
+    if (!port || *port == 0) return std::nullopt;
+    job.listens.push_back(*port);
+  }
+  while (!text.empty()) spec.ranks.emplace_back(TakeUpTo('\n', text));
+  if (!job.listens.empty() && job.listens.size() != spec.ranks.size()) return std::nullopt;
+  return job;
+}
+
+}  // namespace
+
+std::string FormatIntentValue(const IntentValue& value) {
+  return std::visit([](const auto& known) { return Format(known); }, value);
+}
+
+IntentValue ParseIntentValue(IntentById Intents::*kind, const std::string& id,
+                             std::string_view text) {
+  if (kind == &Intents::jobs) {
+    if (auto job = ParseJob(id, text)) return *std::move(job);
+  } else if (kind == &Intents::weights) {
+    if (const auto weight = ParseNumber<std::uint32_t>(text)) return JobWeight{*weight};
+  } else if (kind == &Intents::policies) {
+    if (const auto policy = ParsePolicy(id, text)) return *policy;
+  } else if (text.empty()) {
+    return {};
+  }
+  return UnreadableValue{std::string(text)};
+}
+
+}  // namespace espalier::controller

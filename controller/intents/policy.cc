@@ -1,0 +1,77 @@
+#include "controller/intents/policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <optional>
+#include <utility>
+
+#include "controller/intents/parse_number.h"
+
+namespace espalier::controller {
+namespace {
+
+std::optional<PolicyValue> ParseAlgorithm(std::string_view text) {
+  if (text == "optimal") return Algorithm::kOptimal;
+  if (text == "greedy") return Algorithm::kGreedy;
+  return std::nullopt;
+}
+
+std::optional<PolicyValue> ParseSwitch(std::string_view text) {
+  if (text == "true") return true;
+  if (text == "false") return false;
+  return std::nullopt;
+}
+
+// From 0 to the most of this type.
+template <std::integral T>
+std::optional<PolicyValue> ParseCount(std::string_view text) {
+  const std::optional<T> number = ParseNumber<T>(text);
+  if (!number || std::cmp_less(*number, 0)) return std::nullopt;
+  return static_cast<std::int64_t>(*number);
+}
+
+struct Policy {
+  std::string_view name;
+  std::string_view values;
+  std::optional<PolicyValue> (*parse)(std::string_view text);
+};
+constexpr std::array kPolicies = {
+    Policy{kAlgorithm, "optimal or greedy", ParseAlgorithm},
+    Policy{kMovesPerStart, "a number of flows from 0", ParseCount<std::uint32_t>},
+    Policy{kMovedBytesPerStart, "a number of bytes from 0", ParseCount<std::int64_t>},
+    Policy{kLimitRates, "true or false", ParseSwitch},
+    Policy{kPlanAhead, "true or false", ParseSwitch},
+};
+constexpr auto kNames = [] {
+  std::array<std::string_view, kPolicies.size()> names;
+  std::ranges::transform(kPolicies, names.begin(), &Policy::name);
+  return names;
+}();
+
+}  // namespace
+
+std::span<const std::string_view> PolicyNames() { return kNames; }
+
+Result<PolicyValue> ParsePolicy(std::string_view name, std::string_view text) {
+  const auto* const policy = std::ranges::find(kPolicies, name, &Policy::name);
+  if (policy == kPolicies.end()) {
+    return Fail(ErrorCode::kNotFound, fmt::format("there is no policy \"{}\" (there are: {})", name,
+                                                  fmt::join(kNames, ", ")));
+  }
+  if (const std::optional<PolicyValue> value = policy->parse(text)) return *value;
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("{}: \"{}\" (it is {})", name, text, policy->values));
+}
+
+std::string FormatPolicy(const PolicyValue& value) {
+  if (const auto* const algorithm = std::get_if<Algorithm>(&value)) {
+    return *algorithm == Algorithm::kGreedy ? "greedy" : "optimal";
+  }
+  if (const auto* const is_on = std::get_if<bool>(&value)) return *is_on ? "true" : "false";
+  return fmt::format("{}", std::get<std::int64_t>(value));
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,71 @@
+// Policies as text.
+#include "controller/intents/policy.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string_view>
+#include <vector>
+
+namespace espalier::controller {
+namespace {
+
+TEST(PolicyText, IsReadAsItIsWrittenUpToTheEndsOfItsRange) {
+  struct Case {
+    std::string_view name;
+    std::string_view text;
+    PolicyValue value;
+  };
+  for (const auto& [name, text, value] :
+       std::vector<Case>{{"algorithm", "optimal", Algorithm::kOptimal},
+                         {"algorithm", "greedy", Algorithm::kGreedy},
+                         {"limit_rates", "true", true},
+                         {"plan_ahead", "false", false},
+                         {"moves_per_start", "0", 0},
+                         {"moves_per_start", "4294967295", 4'294'967'295},
+                         {"moved_bytes_per_start", "0", 0},
+                         {"moved_bytes_per_start", "9223372036854775807",
+                          std::numeric_limits<std::int64_t>::max()}}) {
+    const Result<PolicyValue> read = ParsePolicy(name, text);
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(*read, value) << name;
+    EXPECT_EQ(FormatPolicy(value), text);
+  }
+}
+
+TEST(PolicyText, SaysWhatItMayBe) {
+  struct Case {
+    std::string_view name;
+    std::string_view text;
+    std::string_view message;
+  };
+  for (const auto& [name, text, message] : std::vector<Case>{
+           {"algorithm", "best", "algorithm: \"best\" (it is optimal or greedy)"},
+           {"limit_rates", "1", "limit_rates: \"1\" (it is true or false)"},
+           {"plan_ahead", "True", "plan_ahead: \"True\" (it is true or false)"},
+           {"moves_per_start", "-1", "moves_per_start: \"-1\" (it is a number of flows from 0)"},
+           {"moves_per_start", "4294967296",
+            "moves_per_start: \"4294967296\" (it is a number of flows from 0)"},
+           {"moves_per_start", "", "moves_per_start: \"\" (it is a number of flows from 0)"},
+           {"moved_bytes_per_start", "-1",
+            "moved_bytes_per_start: \"-1\" (it is a number of bytes from 0)"},
+           {"moved_bytes_per_start", "8 MB",
+            "moved_bytes_per_start: \"8 MB\" (it is a number of bytes from 0)"}}) {
+    const Result<PolicyValue> refused = ParsePolicy(name, text);
+    ASSERT_FALSE(refused) << message;
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(refused.error().message, message);
+  }
+}
+
+TEST(PolicyText, NamesThePoliciesThatThereAre) {
+  const Result<PolicyValue> refused = ParsePolicy("lease", "1");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(refused.error().message,
+            "there is no policy \"lease\" (there are: algorithm, moves_per_start, "
+            "moved_bytes_per_start, limit_rates, plan_ahead)");
+}
+
+}  // namespace
+}  // namespace espalier::controller

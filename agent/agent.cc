@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "common/base/enum_names.h"
 #include "common/base/log.h"
 
 namespace espalier::agent {
@@ -34,15 +35,14 @@ Duration HeartbeatInterval(std::uint64_t microseconds) {
 }  // namespace
 
 std::string_view AgentStateName(AgentState state) {
-  switch (state) {
-    case AgentState::kConnecting:
-      return "connecting";
-    case AgentState::kSynced:
-      return "synced";
-    case AgentState::kOrphan:
-      return "orphan";
-  }
-  return "";
+  static constexpr EnumNames<AgentState> kAgentStateNames(
+      {
+          {AgentState::kConnecting, "connecting"},
+          {AgentState::kSynced, "synced"},
+          {AgentState::kOrphan, "orphan"},
+      },
+      "");
+  return kAgentStateNames.NameOf(state);
 }
 
 Agent::Agent(AgentOptions options, EventLoop& loop, Bus& bus, FlowSource& source,

@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <utility>
+
+#include "common/base/enum_names.h"
 
 namespace espalier::program {
 namespace {
 
-constexpr std::array<std::pair<CollectiveKind, std::string_view>, 9> kNames = {{
+constexpr EnumNames<CollectiveKind> kNames({
     {CollectiveKind::kAllReduce, "allreduce"},
     {CollectiveKind::kAllGather, "allgather"},
     {CollectiveKind::kReduceScatter, "reduce_scatter"},
@@ -20,7 +21,7 @@ constexpr std::array<std::pair<CollectiveKind, std::string_view>, 9> kNames = {{
     {CollectiveKind::kAllToNext, "alltonext"},
     {CollectiveKind::kBarrier, "barrier"},
     {CollectiveKind::kCustom, "custom"},
-}};
+});
 
 bool IsRooted(CollectiveKind kind) {
   return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce;
@@ -90,14 +91,10 @@ Result<void> CheckExpected(const CollectiveSpec& spec) {
 
 }  // namespace
 
-std::string_view CollectiveKindName(CollectiveKind kind) {
-  return std::ranges::find(kNames, kind, [](const auto& pair) { return pair.first; })->second;
-}
+std::string_view CollectiveKindName(CollectiveKind kind) { return kNames.NameOf(kind); }
 
 std::optional<CollectiveKind> FindCollectiveKind(std::string_view name) {
-  const auto found = std::ranges::find(kNames, name, [](const auto& pair) { return pair.second; });
-  if (found == kNames.end()) return std::nullopt;
-  return found->first;
+  return kNames.Find(name);
 }
 
 Result<void> CollectiveSpec::Check() const {

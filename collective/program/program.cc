@@ -1,13 +1,13 @@
 #include "collective/program/program.h"
 
 #include <algorithm>
-#include <array>
-#include <utility>
+
+#include "common/base/enum_names.h"
 
 namespace espalier::program {
 namespace {
 
-constexpr std::array<std::pair<OpCode, std::string_view>, 9> kOpNames = {{
+constexpr EnumNames<OpCode> kOpNames({
     {OpCode::kNop, "nop"},
     {OpCode::kSend, "s"},
     {OpCode::kReceive, "r"},
@@ -17,34 +17,20 @@ constexpr std::array<std::pair<OpCode, std::string_view>, 9> kOpNames = {{
     {OpCode::kReceiveReduceCopySend, "rrcs"},
     {OpCode::kCopy, "cpy"},
     {OpCode::kReduce, "re"},
-}};
+});
 
-constexpr std::array<std::pair<Buffer, std::string_view>, 3> kBufferNames = {{
+constexpr EnumNames<Buffer> kBufferNames({
     {Buffer::kInput, "i"},
     {Buffer::kOutput, "o"},
     {Buffer::kScratch, "s"},
-}};
-
-template <typename Names>
-auto FindName(const Names& names, std::string_view name)
-    -> std::optional<typename Names::value_type::first_type> {
-  for (const auto& [value, its_name] : names) {
-    if (its_name == name) return value;
-  }
-  return std::nullopt;
-}
-
-template <typename Names, typename Value>
-std::string_view NameOf(const Names& names, Value value) {
-  return std::ranges::find(names, value, [](const auto& pair) { return pair.first; })->second;
-}
+});
 
 }  // namespace
 
-std::string_view OpCodeName(OpCode op) { return NameOf(kOpNames, op); }
-std::optional<OpCode> FindOpCode(std::string_view name) { return FindName(kOpNames, name); }
-std::string_view BufferName(Buffer buffer) { return NameOf(kBufferNames, buffer); }
-std::optional<Buffer> FindBuffer(std::string_view name) { return FindName(kBufferNames, name); }
+std::string_view OpCodeName(OpCode op) { return kOpNames.NameOf(op); }
+std::optional<OpCode> FindOpCode(std::string_view name) { return kOpNames.Find(name); }
+std::string_view BufferName(Buffer buffer) { return kBufferNames.NameOf(buffer); }
+std::optional<Buffer> FindBuffer(std::string_view name) { return kBufferNames.Find(name); }
 
 bool Sends(OpCode op) {
   return op == OpCode::kSend || op == OpCode::kReceiveCopySend ||

@@ -1,29 +1,24 @@
 #include "common/base/result.h"
 
+#include "common/base/enum_names.h"
+
 namespace espalier {
 
 std::string_view ErrorCodeName(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalidArgument:
-      return "invalid argument";
-    case ErrorCode::kNotFound:
-      return "not found";
-    case ErrorCode::kAlreadyExists:
-      return "already exists";
-    case ErrorCode::kFailedPrecondition:
-      return "failed precondition";
-    case ErrorCode::kResourceExhausted:
-      return "resource exhausted";
-    case ErrorCode::kUnavailable:
-      return "unavailable";
-    case ErrorCode::kPermissionDenied:
-      return "permission denied";
-    case ErrorCode::kUnsupported:
-      return "unsupported";
-    case ErrorCode::kInternal:
-      return "internal error";
-  }
-  return "unknown error";
+  static constexpr EnumNames<ErrorCode> kErrorCodeNames(
+      {
+          {ErrorCode::kInvalidArgument, "invalid argument"},
+          {ErrorCode::kNotFound, "not found"},
+          {ErrorCode::kAlreadyExists, "already exists"},
+          {ErrorCode::kFailedPrecondition, "failed precondition"},
+          {ErrorCode::kResourceExhausted, "resource exhausted"},
+          {ErrorCode::kUnavailable, "unavailable"},
+          {ErrorCode::kPermissionDenied, "permission denied"},
+          {ErrorCode::kUnsupported, "unsupported"},
+          {ErrorCode::kInternal, "internal error"},
+      },
+      "unknown error");
+  return kErrorCodeNames.NameOf(code);
 }
 
 }  // namespace espalier

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/base/enum_names.h"
 #include "common/bus/zap_handler.h"
 #include "common/bus/zmq_bus.h"
 #include "common/bus/zmq_connections.h"
@@ -456,19 +457,15 @@ class RouterBus : public ZmqRouterBus {
 }  // namespace
 
 std::string PeerRefusalText(PeerRefusal::Cause cause) {
-  switch (cause) {
-    case PeerRefusal::Cause::kUnknownKey:
-      return "its key is unknown or revoked";
-    case PeerRefusal::Cause::kNoHandshake:
-      return "no handshake: no keys, or those of another controller";
-    case PeerRefusal::Cause::kTooLarge:
-      return "a message is too large";
-    case PeerRefusal::Cause::kTooMany:
-      return "it sends too much";
-    case PeerRefusal::Cause::kTooManyConnections:
-      return "it connects too often, or has too many connections";
-  }
-  return "?";
+  static constexpr EnumNames<PeerRefusal::Cause> kPeerRefusalTexts({
+      {PeerRefusal::Cause::kUnknownKey, "its key is unknown or revoked"},
+      {PeerRefusal::Cause::kNoHandshake, "no handshake: no keys, or those of another controller"},
+      {PeerRefusal::Cause::kTooLarge, "a message is too large"},
+      {PeerRefusal::Cause::kTooMany, "it sends too much"},
+      {PeerRefusal::Cause::kTooManyConnections,
+       "it connects too often, or has too many connections"},
+  });
+  return std::string(kPeerRefusalTexts.NameOf(cause));
 }
 
 Result<std::unique_ptr<ZmqRouterBus>> ZmqRouterBus::Bind(AsioEventLoop& loop,

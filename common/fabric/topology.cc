@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/enum_names.h"
 
 namespace espalier::fabric {
 namespace {
@@ -49,41 +50,31 @@ void NameLinks(std::span<const Node> nodes, std::span<Link> links,
 }  // namespace
 
 std::string_view NodeKindName(NodeKind kind) {
-  switch (kind) {
-    case NodeKind::kCompute:
-      return "COMPUTE";
-    case NodeKind::kNic:
-      return "NIC";
-    case NodeKind::kSwitch:
-      return "SWITCH";
-  }
-  return "?";
+  static constexpr EnumNames<NodeKind> kNodeKindNames({
+      {NodeKind::kCompute, "COMPUTE"},
+      {NodeKind::kNic, "NIC"},
+      {NodeKind::kSwitch, "SWITCH"},
+  });
+  return kNodeKindNames.NameOf(kind);
 }
 
 std::string_view SwitchRoleName(SwitchRole role) {
-  switch (role) {
-    case SwitchRole::kNone:
-      return "NONE";
-    case SwitchRole::kLeaf:
-      return "LEAF";
-    case SwitchRole::kSpine:
-      return "SPINE";
-    case SwitchRole::kCore:
-      return "CORE";
-  }
-  return "?";
+  static constexpr EnumNames<SwitchRole> kSwitchRoleNames({
+      {SwitchRole::kNone, "NONE"},
+      {SwitchRole::kLeaf, "LEAF"},
+      {SwitchRole::kSpine, "SPINE"},
+      {SwitchRole::kCore, "CORE"},
+  });
+  return kSwitchRoleNames.NameOf(role);
 }
 
 std::string_view LinkStateName(LinkState state) {
-  switch (state) {
-    case LinkState::kUp:
-      return "UP";
-    case LinkState::kDown:
-      return "DOWN";
-    case LinkState::kDrained:
-      return "DRAINED";
-  }
-  return "?";
+  static constexpr EnumNames<LinkState> kLinkStateNames({
+      {LinkState::kUp, "UP"},
+      {LinkState::kDown, "DOWN"},
+      {LinkState::kDrained, "DRAINED"},
+  });
+  return kLinkStateNames.NameOf(state);
 }
 
 tl::expected<Topology, SpecError> Topology::Build(TopologySpec spec) {

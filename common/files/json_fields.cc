@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "common/base/enum_names.h"
 #include "common/files/json.h"
 
 namespace espalier::io {
@@ -12,21 +13,15 @@ using Kind = JsonValue::Kind;
 constexpr std::int64_t kLargestExactInDouble = std::int64_t{1} << 53;
 
 std::string_view KindName(Kind kind) {
-  switch (kind) {
-    case Kind::kNull:
-      return "null";
-    case Kind::kBool:
-      return "true or false";
-    case Kind::kNumber:
-      return "a number";
-    case Kind::kString:
-      return "a string";
-    case Kind::kArray:
-      return "an array";
-    case Kind::kObject:
-      return "an object";
-  }
-  return "?";
+  static constexpr EnumNames<Kind> kKindNames({
+      {Kind::kNull, "null"},
+      {Kind::kBool, "true or false"},
+      {Kind::kNumber, "a number"},
+      {Kind::kString, "a string"},
+      {Kind::kArray, "an array"},
+      {Kind::kObject, "an object"},
+  });
+  return kKindNames.NameOf(kind);
 }
 
 std::optional<std::int64_t> ToInteger(std::string_view text) {

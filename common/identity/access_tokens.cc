@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/enum_names.h"
 #include "common/files/json.h"
 #include "common/identity/trusted_files.h"
 
@@ -16,7 +17,11 @@ namespace espalier::identity {
 namespace {
 
 constexpr std::size_t kHashBytes = 32;
-constexpr std::array kRoles{Role::kViewer, Role::kOperator, Role::kAdmin};
+constexpr EnumNames<Role> kRoleNames({
+    {Role::kViewer, "viewer"},
+    {Role::kOperator, "operator"},
+    {Role::kAdmin, "admin"},
+});
 
 std::string ToHex(const std::array<unsigned char, kHashBytes>& bytes) {
   std::string hex;
@@ -53,22 +58,10 @@ Result<AccessToken> ParseToken(const io::JsonValue& value, std::string_view file
 
 }  // namespace
 
-std::string_view RoleName(Role role) {
-  switch (role) {
-    case Role::kViewer:
-      return "viewer";
-    case Role::kOperator:
-      return "operator";
-    case Role::kAdmin:
-      return "admin";
-  }
-  return "?";
-}
+std::string_view RoleName(Role role) { return kRoleNames.NameOf(role); }
 
 Result<Role> ParseRole(std::string_view name) {
-  for (const Role role : kRoles) {
-    if (RoleName(role) == name) return role;
-  }
+  if (const auto role = kRoleNames.Find(name)) return *role;
   return Fail(ErrorCode::kInvalidArgument,
               fmt::format("\"{}\" is no role (viewer, operator, admin)", name));
 }

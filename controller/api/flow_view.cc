@@ -3,37 +3,31 @@
 #include <bit>
 #include <chrono>
 
+#include "common/base/enum_names.h"
+
 namespace espalier::controller {
 
 using fabric::DirectedLink;
 using io::JsonWriter;
 
 std::string_view ReasonName(wire::PathReason reason) {
-  switch (reason) {
-    case wire::PathReason::kAssigned:
-      return "ASSIGNED";
-    case wire::PathReason::kPredicted:
-      return "PREDICTED";
-    case wire::PathReason::kPathDead:
-      return "PATH_DEAD";
-    case wire::PathReason::kRecomputed:
-      return "RECOMPUTED";
-    case wire::PathReason::kRemapped:
-      return "REMAPPED";
-  }
-  return "?";
+  static constexpr EnumNames<wire::PathReason> kReasonNames({
+      {wire::PathReason::kAssigned, "ASSIGNED"},
+      {wire::PathReason::kPredicted, "PREDICTED"},
+      {wire::PathReason::kPathDead, "PATH_DEAD"},
+      {wire::PathReason::kRecomputed, "RECOMPUTED"},
+      {wire::PathReason::kRemapped, "REMAPPED"},
+  });
+  return kReasonNames.NameOf(reason);
 }
 
 std::string_view ActivityName(wire::FlowState state) {
-  switch (state) {
-    case wire::FlowState::kActive:
-      return "ACTIVE";
-    case wire::FlowState::kIdle:
-      return "IDLE";
-    case wire::FlowState::kStalled:
-      return "STALLED";
-  }
-  return "?";
+  static constexpr EnumNames<wire::FlowState> kActivityNames({
+      {wire::FlowState::kActive, "ACTIVE"},
+      {wire::FlowState::kIdle, "IDLE"},
+      {wire::FlowState::kStalled, "STALLED"},
+  });
+  return kActivityNames.NameOf(state);
 }
 
 std::string NicName(const State& state, const IpAddress& address) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "common/base/enum_names.h"
 #include "common/files/json.h"
 #include "controller/api/flow_view.h"
 #include "controller/api/link_view.h"
@@ -19,15 +20,12 @@ using fabric::LinkId;
 using io::JsonWriter;
 
 std::string_view TrustName(fabric::PortTrust trust) {
-  switch (trust) {
-    case fabric::PortTrust::kPredicted:
-      return "PREDICTED";
-    case fabric::PortTrust::kVerified:
-      return "VERIFIED";
-    case fabric::PortTrust::kReverify:
-      return "REVERIFY";
-  }
-  return "?";
+  static constexpr EnumNames<fabric::PortTrust> kTrustNames({
+      {fabric::PortTrust::kPredicted, "PREDICTED"},
+      {fabric::PortTrust::kVerified, "VERIFIED"},
+      {fabric::PortTrust::kReverify, "REVERIFY"},
+  });
+  return kTrustNames.NameOf(trust);
 }
 
 std::string TimeOf(const Controller& controller, TimePoint time) {
@@ -63,15 +61,12 @@ void WriteEvent(JsonWriter& json, const Controller& controller, const HistoryEve
 }
 
 std::string_view ResultName(AuditResult result) {
-  switch (result) {
-    case AuditResult::kRefused:
-      return "REFUSED";
-    case AuditResult::kDone:
-      return "DONE";
-    case AuditResult::kUnfinished:
-      return "UNFINISHED";
-  }
-  return "?";
+  static constexpr EnumNames<AuditResult> kResultNames({
+      {AuditResult::kRefused, "REFUSED"},
+      {AuditResult::kDone, "DONE"},
+      {AuditResult::kUnfinished, "UNFINISHED"},
+  });
+  return kResultNames.NameOf(result);
 }
 
 // Of a FlowMove, or one in the audit log.

@@ -8,7 +8,6 @@
 namespace espalier::controller {
 
 using fabric::LinkId;
-using fabric::NodeId;
 
 namespace {
 
@@ -18,31 +17,25 @@ constexpr Duration kPause = std::chrono::milliseconds(10);
 constexpr Duration kPauseToLookAgain = std::chrono::milliseconds(100);
 constexpr int kPausesAForest = 9;
 
-std::vector<LinkId> LinksOf(const fabric::Topology& topology, FailurePlans::Element element) {
-  const std::size_t links = topology.links().size();
-  if (element < links) return {LinkId(static_cast<std::int32_t>(element))};
-  const NodeId node(static_cast<std::int32_t>(element - links));
-  std::vector<LinkId> of_node;
-  for (std::size_t i = 0; i < links; ++i) {
-    const LinkId id(static_cast<std::int32_t>(i));
-    const fabric::Link& link = topology.link(id);
-    if (link.a == node || link.b == node) of_node.push_back(id);
+std::vector<LinkId> LinksOf(const fabric::Topology& topology, LinkOrSwitch element) {
+  std::vector<LinkId> links;
+  for (std::size_t i = 0; i < topology.links().size(); ++i) {
+    const LinkId link(static_cast<std::int32_t>(i));
+    if (element.Includes(topology, link)) links.push_back(link);
   }
-  return of_node;
+  return links;
 }
 
 // Links between switches, and switches that are no end of a path.
-std::map<FailurePlans::Element, double> LoadsOf(const State& state, const JobPlan& plan) {
-  const std::size_t links = state.topology.links().size();
-  std::map<FailurePlans::Element, double> loads;
+std::map<LinkOrSwitch, double> LoadsOf(const State& state, const JobPlan& plan) {
+  std::map<LinkOrSwitch, double> loads;
   for (const TreeEdge& edge : plan.forest->edges) {
     if (!edge.crossing) continue;
     const auto& hops = PathOf(state, *edge.crossing).hops;
     for (std::size_t i = 0; i < hops.size(); ++i) {
-      loads[static_cast<FailurePlans::Element>(hops[i].link.Index())] += edge.crossing->rate_gbps;
+      loads[LinkOrSwitch::Link(hops[i].link)] += edge.crossing->rate_gbps;
       if (i + 1 == hops.size()) continue;
-      const std::size_t node = links + state.topology.To(hops[i]).Index();
-      loads[static_cast<FailurePlans::Element>(node)] += edge.crossing->rate_gbps;
+      loads[LinkOrSwitch::Switch(state.topology.To(hops[i]))] += edge.crossing->rate_gbps;
     }
   }
   return loads;
@@ -75,8 +68,7 @@ void FailureForests::Follow(const std::string& job, const JobPlan& plan) {
   ready_.SetElements(job, LoadsOf(state_, plan));
 }
 
-ForestRequest FailureForests::MakeRequestWithout(const TreeJob& job,
-                                                 FailurePlans::Element element) const {
+ForestRequest FailureForests::MakeRequestWithout(const TreeJob& job, LinkOrSwitch element) const {
   auto trial = std::make_shared<fabric::Topology>(state_.topology);
   for (const LinkId link : LinksOf(state_.topology, element))
     trial->SetLinkState(link, fabric::LinkState::kDown);
@@ -148,8 +140,7 @@ void FailureForests::Stop() {
   ahead_.reset();
 }
 
-std::optional<FailurePlans::Element> FailureForests::FailedElement(
-    std::span<const LinkId> changed) const {
+std::optional<LinkOrSwitch> FailureForests::FailedElement(std::span<const LinkId> changed) const {
   const bool have_failed = std::ranges::none_of(changed, [&](LinkId link) {
     return state_.topology.link(link).state == fabric::LinkState::kUp;
   });
@@ -158,7 +149,7 @@ std::optional<FailurePlans::Element> FailureForests::FailedElement(
 
 // Every link that has changed has raised the version by one.
 const ReadyForest* FailureForests::Find(const std::string& job, std::span<const LinkId> changed,
-                                        std::optional<FailurePlans::Element> failed) const {
+                                        std::optional<LinkOrSwitch> failed) const {
   if (!failed || !options_.plan_ahead) return nullptr;
   const auto before = state_.topology.version() - static_cast<std::int64_t>(changed.size());
   const ReadyForest* ready = ready_.Find(job, *failed, before);

@@ -41,15 +41,15 @@ class FailureForests {
   void Forget(const std::string& job) { ready_.Forget(job); }
 
   // These links have just changed. The single element that has failed by that, if it is one.
-  std::optional<FailurePlans::Element> FailedElement(std::span<const fabric::LinkId> changed) const;
+  std::optional<LinkOrSwitch> FailedElement(std::span<const fabric::LinkId> changed) const;
   // The forest that was made for that, if it is usable now.
   const ReadyForest* Find(const std::string& job, std::span<const fabric::LinkId> changed,
-                          std::optional<FailurePlans::Element> failed) const;
+                          std::optional<LinkOrSwitch> failed) const;
 
   const ReadyForests& ready() const { return ready_; }
 
  private:
-  ForestRequest MakeRequestWithout(const TreeJob& job, FailurePlans::Element element) const;
+  ForestRequest MakeRequestWithout(const TreeJob& job, LinkOrSwitch element) const;
   void MakeNext();
   void Take(const ReadyForests::Target& target, ReadyForest ready, Result<JobForest> forest);
 

@@ -41,8 +41,9 @@ void ReadyForests::Drop(Entry& entry) {
   entry.bytes = 0;
 }
 
-void ReadyForests::SetElements(const std::string& job, const std::map<Element, double>& loads) {
-  std::map<Element, Entry>& entries = jobs_[job];
+void ReadyForests::SetElements(const std::string& job,
+                               const std::map<LinkOrSwitch, double>& loads) {
+  std::map<LinkOrSwitch, Entry>& entries = jobs_[job];
   for (auto entry = entries.begin(); entry != entries.end();) {
     const auto next = std::next(entry);
     if (!loads.contains(entry->first)) {
@@ -111,7 +112,7 @@ void ReadyForests::Confirm(const Target& target, std::uint64_t changes) {
   if (found != job->second.end() && found->second.ready) found->second.ready->changes = changes;
 }
 
-const ReadyForest* ReadyForests::Find(const std::string& job, Element element,
+const ReadyForest* ReadyForests::Find(const std::string& job, LinkOrSwitch element,
                                       std::int64_t version) const {
   const auto known = jobs_.find(job);
   if (known == jobs_.end()) return nullptr;

@@ -10,7 +10,7 @@
 
 #include "common/base/metrics.h"
 #include "controller/forests/job_forest.h"
-#include "controller/planning/failure_plans.h"
+#include "controller/planning/link_or_switch.h"
 
 namespace espalier::controller {
 
@@ -31,17 +31,15 @@ struct ReadyForest {
 // O(log elements), and O(elements) where the memory is full.
 class ReadyForests {
  public:
-  using Element = FailurePlans::Element;
-
   explicit ReadyForests(Metrics& metrics, std::size_t max_bytes = std::size_t{256} << 20U);
 
   // What a job's plan goes over, and how much it sends over each. Forests for others are dropped.
-  void SetElements(const std::string& job, const std::map<Element, double>& loads);
+  void SetElements(const std::string& job, const std::map<LinkOrSwitch, double>& loads);
   void Forget(const std::string& job);
 
   struct Target {
     std::string job;
-    Element element = 0;
+    LinkOrSwitch element;
     bool is_missing = false;  // else what others leave may have changed since it was made
   };
   // What to make (or look at) next; none: all is as fresh as it can be.
@@ -51,7 +49,7 @@ class ReadyForests {
   // What others leave is as it was.
   void Confirm(const Target& target, std::uint64_t changes);
   // That which was made on this version of the topology; null: none.
-  const ReadyForest* Find(const std::string& job, Element element, std::int64_t version) const;
+  const ReadyForest* Find(const std::string& job, LinkOrSwitch element, std::int64_t version) const;
 
   struct Coverage {
     std::size_t elements = 0;  // that the job's plan goes over
@@ -71,7 +69,7 @@ class ReadyForests {
   void Drop(Entry& entry);
   void ShowSize();
 
-  std::map<std::string, std::map<Element, Entry>> jobs_;
+  std::map<std::string, std::map<LinkOrSwitch, Entry>> jobs_;
   const std::size_t max_bytes_;
   std::size_t size_ = 0;
   std::size_t bytes_ = 0;

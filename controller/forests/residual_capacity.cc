@@ -37,7 +37,7 @@ void TakeOutOwn(const State& state, const TreeJob& job, Units& units) {
   }
 }
 
-void FollowPlans(const State& state, FailurePlans& failure_plans, FailurePlans::Element failed,
+void FollowPlans(const State& state, FailurePlans& failure_plans, LinkOrSwitch failed,
                  Units& units) {
   failure_plans.ForEachEscape(failed, [&](LivePaths::Way way, std::int32_t from, std::int32_t to) {
     const Flow& flow = state.flows.At(state.flow_paths.FlowOf(way));
@@ -56,7 +56,7 @@ void FollowPlans(const State& state, FailurePlans& failure_plans, FailurePlans::
 
 std::vector<BitsPerSecond> ResidualCapacity(const State& state, FailurePlans& failure_plans,
                                             const TreeJob* job,
-                                            std::optional<FailurePlans::Element> failed) {
+                                            std::optional<LinkOrSwitch> failed) {
   Units units(2 * state.topology.links().size());
   AddHostLinks(state, units);
   const std::vector<std::int64_t> loads = state.flow_paths.live().Loads();

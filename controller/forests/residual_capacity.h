@@ -16,9 +16,9 @@ namespace espalier::controller {
 // link: a load of L leaves it rate / (1 + L), in twelfths, as finer parts make forests of more
 // trees for little. With `failed`: as if that had failed, and flows had followed their plans for
 // it. O(flows + links).
-std::vector<BitsPerSecond> ResidualCapacity(
-    const State& state, FailurePlans& failure_plans, const TreeJob* job,
-    std::optional<FailurePlans::Element> failed = std::nullopt);
+std::vector<BitsPerSecond> ResidualCapacity(const State& state, FailurePlans& failure_plans,
+                                            const TreeJob* job,
+                                            std::optional<LinkOrSwitch> failed = std::nullopt);
 // Tells (but for collisions) whether two such are the same.
 std::uint64_t DigestOf(const std::vector<BitsPerSecond>& rates);
 

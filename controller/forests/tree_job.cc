@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "common/base/enum_names.h"
+
 namespace espalier::controller {
 namespace {
 
@@ -49,19 +51,14 @@ std::vector<TreeEdge> AnswersOf(const State& state, const JobForest& forest) {
 }  // namespace
 
 std::string_view JobStatusName(JobStatus status) {
-  switch (status) {
-    case JobStatus::kPlanning:
-      return "PLANNING";
-    case JobStatus::kLearning:
-      return "LEARNING";
-    case JobStatus::kPushing:
-      return "PUSHING";
-    case JobStatus::kReady:
-      return "READY";
-    case JobStatus::kStuck:
-      return "STUCK";
-  }
-  return "?";
+  static constexpr EnumNames<JobStatus> kJobStatusNames({
+      {JobStatus::kPlanning, "PLANNING"},
+      {JobStatus::kLearning, "LEARNING"},
+      {JobStatus::kPushing, "PUSHING"},
+      {JobStatus::kReady, "READY"},
+      {JobStatus::kStuck, "STUCK"},
+  });
+  return kJobStatusNames.NameOf(status);
 }
 
 const fabric::Path& PathOf(const State& state, const TreeEdge::Crossing& crossing) {

@@ -128,7 +128,7 @@ void LinkHealth::HandlePathFailure(AgentId id, const Flow& flow, std::uint32_t p
   const auto paths = state_.PathsOf(flow);
   if (path >= paths.size()) return;
   const std::vector<fabric::LinkId> links = LinksOf(paths[path]);
-  monitor_.TakeAccusation(id.value(), links, loop_.Now());
+  monitor_.TakeAccusation(id, links, loop_.Now());
   Send(failure_probes_.Ask(id, links, loop_.Now()));
 }
 
@@ -142,7 +142,7 @@ void LinkHealth::HandleFailureProbe(AgentId id, const wire::ProbeReport& report)
   const auto verdict = failure_probes_.TakeAnswer(id, report);
   if (!verdict) return;
   if (verdict->dead) {
-    monitor_.TakeAccusation(id.value(), verdict->links, loop_.Now());
+    monitor_.TakeAccusation(id, verdict->links, loop_.Now());
   } else {
     monitor_.TakeWitness(verdict->links, loop_.Now());
   }

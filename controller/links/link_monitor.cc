@@ -45,7 +45,7 @@ std::vector<LinkId> LinkMonitor::Remembered() const {
   return links;
 }
 
-void LinkMonitor::TakeAccusation(Host host, std::span<const LinkId> links, TimePoint now) {
+void LinkMonitor::TakeAccusation(AgentId host, std::span<const LinkId> links, TimePoint now) {
   auto& own = accusations_[host];
   const std::vector<LinkId> path(links.begin(), links.end());
   if (const auto known = own.find(path); known != own.end()) {

@@ -12,6 +12,7 @@
 
 #include "common/base/event_loop.h"
 #include "common/fabric/topology.h"
+#include "controller/state/flow_table.h"
 
 namespace espalier::controller {
 
@@ -52,8 +53,6 @@ struct LinkMonitorOptions {
 // Thread safety: the controller's loop thread.
 class LinkMonitor {
  public:
-  using Host = std::int32_t;
-
   // `tiers`: of each link a number that all links of its tier have; none: all are of one tier,
   // whose size is unknown, and most_of_tier does not count.
   explicit LinkMonitor(LinkMonitorOptions options = {}, std::vector<std::uint32_t> tiers = {})
@@ -69,7 +68,7 @@ class LinkMonitor {
   void TakeProof(fabric::LinkId link, TimePoint now);
   std::vector<fabric::LinkId> Remembered() const;  // ascending
   // A host found a path over these links dead.
-  void TakeAccusation(Host host, std::span<const fabric::LinkId> links, TimePoint now);
+  void TakeAccusation(AgentId host, std::span<const fabric::LinkId> links, TimePoint now);
   // Traffic passed these links then, or later.
   void TakeWitness(std::span<const fabric::LinkId> links, TimePoint passed);
   // Witnesses are of interest.
@@ -93,7 +92,7 @@ class LinkMonitor {
     bool feed_down = false;
     bool is_remembered = false;  // down, as a feed said before the controller started
     bool is_down = false;
-    std::map<Host, TimePoint> accusers;
+    std::map<AgentId, TimePoint> accusers;
     TimePoint witnessed{};
     TimePoint until{};               // is_down, and nothing says so any more: up again then
     TimePoint last_change{};         // of is_down
@@ -114,7 +113,7 @@ class LinkMonitor {
   std::map<fabric::LinkId, Entry> links_;
   // The paths that each host found dead in the window, and when it last did: links that were blamed
   // together.
-  std::map<Host, std::map<std::vector<fabric::LinkId>, TimePoint>> accusations_;
+  std::map<AgentId, std::map<std::vector<fabric::LinkId>, TimePoint>> accusations_;
   std::size_t accusation_count_ = 0;
   std::size_t accused_ = 0;  // links with accusers
   std::vector<std::uint32_t> tiers_;

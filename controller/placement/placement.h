@@ -49,7 +49,7 @@ class Placement {
   void Revisit(const fabric::PortKey& key);
   void VerifyPorts(FlowSlot slot) { ports_.Verify(slot); }
 
-  std::vector<Rerouted> TakeFailurePlan(FailurePlans& plans, FailurePlans::Element element,
+  std::vector<Rerouted> TakeFailurePlan(FailurePlans& plans, LinkOrSwitch element,
                                         std::span<const LivePaths::Way> stranded,
                                         const std::function<void(AgentId)>& decided) {
     return rerouter_.TakeFailurePlan(plans, element, stranded, decided);

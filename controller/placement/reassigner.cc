@@ -113,7 +113,7 @@ Assignment Reassigner::Repair(const Elephants& elephants, const Assignment& pres
                               std::int64_t max_moved_bytes) {
   constexpr std::int64_t kSteps = 2'000'000;  // about 20 ms
   std::vector<std::int64_t> bytes;            // by way
-  LivePaths live(view_, [&bytes](LivePaths::Way way) { return bytes[way]; });
+  LivePaths live(view_, [&bytes](LivePaths::Way way) { return bytes[way.Index()]; });
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     const Commodity& commodity = elephants.commodities[i];
     for (const std::int32_t path : present.PathsOf(i)) {
@@ -128,7 +128,9 @@ Assignment Reassigner::Repair(const Elephants& elephants, const Assignment& pres
   live.Rebalance(
       {.max_moves = bytes.size(), .max_moved_bytes = max_moved_bytes, .step_budget = kSteps});
   Assignment repaired = present;
-  for (LivePaths::Way way = 0; way < bytes.size(); ++way) repaired.paths[way] = live.PathOf(way);
+  for (std::uint32_t way = 0; way < bytes.size(); ++way) {
+    repaired.paths[way] = live.PathOf(LivePaths::Way(way));
+  }
   repaired.max_load = live.MaxLoad();
   return repaired;
 }

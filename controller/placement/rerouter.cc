@@ -34,8 +34,7 @@ void Rerouter::GiveUpUnusable(Flow& flow) {
 }
 
 std::vector<Rerouter::Leaving> Rerouter::FindEscapes(
-    FailurePlans& plans, FailurePlans::Element element,
-    std::span<const LivePaths::Way> stranded) const {
+    FailurePlans& plans, LinkOrSwitch element, std::span<const LivePaths::Way> stranded) const {
   std::vector<Leaving> leaving;
   leaving.reserve(stranded.size());
   for (const LivePaths::Way way : stranded) {
@@ -52,7 +51,7 @@ std::vector<Rerouter::Leaving> Rerouter::FindEscapes(
   return leaving;
 }
 
-std::vector<Rerouted> Rerouter::TakeFailurePlan(FailurePlans& plans, FailurePlans::Element element,
+std::vector<Rerouted> Rerouter::TakeFailurePlan(FailurePlans& plans, LinkOrSwitch element,
                                                 std::span<const LivePaths::Way> stranded,
                                                 const std::function<void(AgentId)>& decided) {
   const std::vector<Leaving> leaving = FindEscapes(plans, element, stranded);

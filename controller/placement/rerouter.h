@@ -24,7 +24,7 @@ class Rerouter {
   // This element has just failed, and left these ways stranded: those with a plan take it. Those
   // without are left to HandleLinkChange. Agent by agent, each of which is `decided` then: it need
   // not wait for the others. O(stranded log stranded).
-  std::vector<Rerouted> TakeFailurePlan(FailurePlans& plans, FailurePlans::Element element,
+  std::vector<Rerouted> TakeFailurePlan(FailurePlans& plans, LinkOrSwitch element,
                                         std::span<const LivePaths::Way> stranded,
                                         const std::function<void(AgentId)>& decided);
   // Links have changed (State::topology). Paths that are no longer usable are given up, and their
@@ -40,7 +40,7 @@ class Rerouter {
     FailurePlans::Escape to;
   };
   // By agent, flow and way.
-  std::vector<Leaving> FindEscapes(FailurePlans& plans, FailurePlans::Element element,
+  std::vector<Leaving> FindEscapes(FailurePlans& plans, LinkOrSwitch element,
                                    std::span<const LivePaths::Way> stranded) const;
   // By way; those without a path stay where they are.
   Rerouted TakeEscapes(FlowSlot slot, std::span<const FailurePlans::Escape> escapes);

@@ -38,9 +38,21 @@ FailurePlans::FailurePlans(State& state, PathLearner& learner, Metrics& metrics,
   }
 }
 
-std::vector<LivePaths::Way> FailurePlans::WaysOver(Element element) const {
+// Links, then nodes.
+std::size_t FailurePlans::IndexOf(LinkOrSwitch element) const {
+  if (element.IsLink()) return element.link().Index();
+  return state_.topology.links().size() + element.node().Index();
+}
+
+LinkOrSwitch FailurePlans::ElementAt(std::size_t index) const {
+  const std::size_t links = state_.topology.links().size();
+  if (index < links) return LinkOrSwitch::Link(LinkId(static_cast<std::int32_t>(index)));
+  return LinkOrSwitch::Switch(NodeId(static_cast<std::int32_t>(index - links)));
+}
+
+std::vector<LivePaths::Way> FailurePlans::WaysOver(LinkOrSwitch element) const {
   std::vector<LivePaths::Way> ways;
-  for (const std::uint32_t link : links_of_[element]) {
+  for (const std::uint32_t link : LinksOf(element)) {
     const auto on_link = state_.flow_paths.live().WaysOn(link);
     ways.insert(ways.end(), on_link.begin(), on_link.end());
   }
@@ -52,30 +64,31 @@ std::vector<LivePaths::Way> FailurePlans::WaysOver(Element element) const {
   return ways;
 }
 
-std::int64_t FailurePlans::LoadOf(Element element) const {
+std::int64_t FailurePlans::LoadOf(LinkOrSwitch element) const {
   std::int64_t units = 0;
-  for (const std::uint32_t link : links_of_[element]) {
+  for (const std::uint32_t link : LinksOf(element)) {
     units += static_cast<std::int64_t>(state_.flow_paths.live().WaysOn(link).size());
   }
   return units;
 }
 
-bool FailurePlans::IsFresh(Element element) const {
-  const Plan& plan = plans_[element];
+bool FailurePlans::IsFresh(LinkOrSwitch element) const {
+  const Plan& plan = PlanOf(element);
   return plan.changes == state_.flow_paths.changes() && plan.version == state_.topology.version();
 }
 
-void FailurePlans::Clear(Element element) {
-  entries_ -= plans_[element].entries.size();
-  plans_[element].entries = {};
+void FailurePlans::Clear(LinkOrSwitch element) {
+  entries_ -= PlanOf(element).entries.size();
+  PlanOf(element).entries = {};
 }
 
 void FailurePlans::PutInOrder() {
   ordered_changes_ = state_.flow_paths.changes();
   ordered_version_ = state_.topology.version();
   order_.clear();
-  std::vector<std::pair<std::int64_t, Element>> loaded;
-  for (Element element = 0; element < plans_.size(); ++element) {
+  std::vector<std::pair<std::int64_t, LinkOrSwitch>> loaded;
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    const LinkOrSwitch element = ElementAt(i);
     const std::int64_t load = LoadOf(element);
     if (load > 0) {
       loaded.emplace_back(load, element);
@@ -95,7 +108,7 @@ void FailurePlans::PutInOrder() {
   const auto without = std::stable_partition(loaded.begin(), loaded.end(), has_room);
   std::for_each(without, loaded.end(), [&](const auto& element) { Clear(element.second); });
   for (auto with = without; with != loaded.begin();) {
-    const Element element = (--with)->second;
+    const LinkOrSwitch element = (--with)->second;
     if (!IsFresh(element)) order_.push_back(element);
   }
 }
@@ -130,17 +143,13 @@ void FailurePlans::AddLoad(const Flow& flow, std::int32_t path, int sign) {
   }
 }
 
-bool FailurePlans::Avoids(Element element, std::span<const std::uint32_t> hops) const {
-  const std::size_t links = state_.topology.links().size();
+bool FailurePlans::Avoids(LinkOrSwitch element, std::span<const std::uint32_t> hops) const {
   return std::none_of(hops.begin(), hops.end(), [&](std::uint32_t hop) {
-    const LinkId link = DirectedLink::FromIndex(hop).link;
-    if (element < links) return link.Index() == element;
-    const fabric::Link& ends = state_.topology.link(link);
-    return ends.a.Index() == element - links || ends.b.Index() == element - links;
+    return element.Includes(state_.topology, DirectedLink::FromIndex(hop).link);
   });
 }
 
-std::int32_t FailurePlans::ChoosePath(Element element, const Flow& flow, std::int64_t share) {
+std::int32_t FailurePlans::ChoosePath(LinkOrSwitch element, const Flow& flow, std::int64_t share) {
   const std::uint32_t source = *state_.view.LeafOf(flow.source_leaf);
   const std::uint32_t destination = *state_.view.LeafOf(flow.destination_leaf);
   const auto paths = static_cast<std::int32_t>(state_.PathsOf(flow).size());
@@ -164,8 +173,8 @@ std::int32_t FailurePlans::ChoosePath(Element element, const Flow& flow, std::in
   return best;
 }
 
-void FailurePlans::Begin(Element element) {
-  Plan& before = plans_[element];
+void FailurePlans::Begin(LinkOrSwitch element) {
+  Plan& before = PlanOf(element);
   Plan plan{.changes = state_.flow_paths.changes(),
             .version = state_.topology.version(),
             .retractions = state_.path_map.retractions()};
@@ -182,7 +191,7 @@ void FailurePlans::Begin(Element element) {
     plan.entries.push_back({way, path, kNoPath, 0, 0});
     AddLoad(flow, path, -1);
   }
-  draft_ = {element, std::move(plan)};
+  draft_ = Draft{element, std::move(plan)};
 }
 
 std::size_t FailurePlans::GoOn(std::size_t most_ways) {
@@ -209,7 +218,7 @@ std::size_t FailurePlans::GoOn(std::size_t most_ways) {
 }
 
 void FailurePlans::Finish() {
-  Plan& plan = plans_[draft_->element];
+  Plan& plan = PlanOf(draft_->element);
   entries_ -= plan.entries.size();
   plan = std::move(draft_->plan);
   entries_ += plan.entries.size();
@@ -223,7 +232,7 @@ std::uint16_t FailurePlans::FlowTag(const Flow& flow) {
 }
 
 std::uint16_t FailurePlans::PortFor(const Entry& entry, const Flow& flow) {
-  const Plan& before = plans_[draft_->element];  // its entries ascend, as these do
+  const Plan& before = PlanOf(draft_->element);  // its entries ascend, as these do
   std::size_t& next = draft_->before;
   while (next < before.entries.size() && before.entries[next].way < entry.way) ++next;
   if (next < before.entries.size() && before.version == draft_->plan.version) {
@@ -248,21 +257,23 @@ std::uint16_t FailurePlans::AskForPort(const Flow& flow, std::int32_t path) {
   return port != 0 || !learner_.Want(flow.key, index) ? port : choose();
 }
 
-std::optional<FailurePlans::Element> FailurePlans::Find(std::span<const LinkId> links) const {
+std::optional<LinkOrSwitch> FailurePlans::Find(std::span<const LinkId> links) const {
   if (links.empty()) return std::nullopt;
-  if (links.size() == 1) return static_cast<Element>(links.front().Index());
+  if (links.size() == 1) return LinkOrSwitch::Link(links.front());
   for (const NodeId node :
        {state_.topology.link(links.front()).a, state_.topology.link(links.front()).b}) {
+    const auto element = LinkOrSwitch::Switch(node);
     const bool has_all = std::all_of(links.begin(), links.end(), [&](LinkId link) {
-      return state_.topology.link(link).a == node || state_.topology.link(link).b == node;
+      return element.Includes(state_.topology, link);
     });
-    if (has_all) return static_cast<Element>(state_.topology.links().size() + node.Index());
+    if (has_all) return element;
   }
   return std::nullopt;
 }
 
-std::optional<FailurePlans::Escape> FailurePlans::EscapeFor(Element element, LivePaths::Way way) {
-  const std::vector<Entry>& entries = plans_[element].entries;
+std::optional<FailurePlans::Escape> FailurePlans::EscapeFor(LinkOrSwitch element,
+                                                            LivePaths::Way way) {
+  const std::vector<Entry>& entries = PlanOf(element).entries;
   const auto found = std::lower_bound(
       entries.begin(), entries.end(), way,
       [](const Entry& entry, LivePaths::Way wanted) { return entry.way < wanted; });
@@ -279,28 +290,29 @@ std::optional<FailurePlans::Escape> FailurePlans::EscapeFor(Element element, Liv
                          *state_.view.LeafOf(flow.destination_leaf), found->to, hops_);
   if (!state_.view.IsUsable(hops_)) return std::nullopt;
   return Escape{found->to, found->port,
-                plans_[element].retractions == state_.path_map.retractions()};
+                PlanOf(element).retractions == state_.path_map.retractions()};
 }
 
 void FailurePlans::ForEachEscape(
-    Element element,
+    LinkOrSwitch element,
     const std::function<void(LivePaths::Way way, std::int32_t from, std::int32_t to)>& visit) {
-  for (const Entry& entry : plans_[element].entries) {
+  for (const Entry& entry : PlanOf(element).entries) {
     if (EscapeFor(element, entry.way)) visit(entry.way, entry.from, entry.to);
   }
 }
 
 std::size_t FailurePlans::loaded() const {
   std::size_t count = 0;
-  for (Element element = 0; element < plans_.size(); ++element) {
-    count += LoadOf(element) > 0 ? 1 : 0;
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    count += LoadOf(ElementAt(i)) > 0 ? 1 : 0;
   }
   return count;
 }
 
 std::size_t FailurePlans::fresh() const {
   std::size_t count = 0;
-  for (Element element = 0; element < plans_.size(); ++element) {
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    const LinkOrSwitch element = ElementAt(i);
     count += LoadOf(element) > 0 && IsFresh(element) ? 1 : 0;
   }
   return count;

@@ -8,6 +8,7 @@
 
 #include "common/base/metrics.h"
 #include "controller/paths/path_learner.h"
+#include "controller/planning/link_or_switch.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {
@@ -37,10 +38,8 @@ class FailurePlans {
   // put them in order.
   bool RefreshNext(std::size_t most_ways = 100);
 
-  // A link, or a switch with all its links.
-  using Element = std::uint32_t;
   // That which has failed where these links went down together; none where it is no single one.
-  std::optional<Element> Find(std::span<const fabric::LinkId> links) const;
+  std::optional<LinkOrSwitch> Find(std::span<const fabric::LinkId> links) const;
   // Where a way goes which was on a path over the element.
   struct Escape {
     std::int32_t path = kNoPath;
@@ -50,24 +49,24 @@ class FailurePlans {
     bool operator==(const Escape&) const = default;
   };
   // None: nothing was planned for it on that path, or what was planned is not usable now.
-  std::optional<Escape> EscapeFor(Element element, LivePaths::Way way);
+  std::optional<Escape> EscapeFor(LinkOrSwitch element, LivePaths::Way way);
 
   // Calls visit(way, from, to) for all ways that an Escape is ready for, as they are now.
   void ForEachEscape(
-      Element element,
+      LinkOrSwitch element,
       const std::function<void(LivePaths::Way way, std::int32_t from, std::int32_t to)>& visit);
 
   std::size_t entries() const { return entries_; }
-  std::size_t EntriesOf(Element element) const { return plans_[element].entries.size(); }
+  std::size_t EntriesOf(LinkOrSwitch element) const { return PlanOf(element).entries.size(); }
   // Its plan is for the paths as they are.
-  bool IsFresh(Element element) const;
+  bool IsFresh(LinkOrSwitch element) const;
   // Elements that carry ways, and those of them with a plan for the paths as they are.
   std::size_t loaded() const;
   std::size_t fresh() const;
 
  private:
   struct Entry {
-    LivePaths::Way way = 0;
+    LivePaths::Way way;
     std::int32_t from = kNoPath;
     std::int32_t to = kNoPath;
     std::uint16_t port = 0;
@@ -82,24 +81,31 @@ class FailurePlans {
 
   // The plan that is being made.
   struct Draft {
-    Element element = 0;
+    LinkOrSwitch element;
     Plan plan;  // `to` of those from `next` on is open
     std::size_t next = 0;
     std::size_t before = 0;  // in the entries of the plan before it, as far as they are looked at
   };
 
-  std::vector<LivePaths::Way> WaysOver(Element element) const;
-  std::int64_t LoadOf(Element element) const;
-  void Clear(Element element);
+  std::size_t IndexOf(LinkOrSwitch element) const;
+  LinkOrSwitch ElementAt(std::size_t index) const;
+  const std::vector<std::uint32_t>& LinksOf(LinkOrSwitch element) const {
+    return links_of_[IndexOf(element)];
+  }
+  Plan& PlanOf(LinkOrSwitch element) { return plans_[IndexOf(element)]; }
+  const Plan& PlanOf(LinkOrSwitch element) const { return plans_[IndexOf(element)]; }
+  std::vector<LivePaths::Way> WaysOver(LinkOrSwitch element) const;
+  std::int64_t LoadOf(LinkOrSwitch element) const;
+  void Clear(LinkOrSwitch element);
   void PutInOrder();
-  void Begin(Element element);
+  void Begin(LinkOrSwitch element);
   // For so many ways at most; how many it was.
   std::size_t GoOn(std::size_t most_ways);
   void Finish();
   // Less or more of a way's share on the links of a path.
   void AddLoad(const Flow& flow, std::int32_t path, int sign);
-  std::int32_t ChoosePath(Element element, const Flow& flow, std::int64_t share);
-  bool Avoids(Element element, std::span<const std::uint32_t> hops) const;
+  std::int32_t ChoosePath(LinkOrSwitch element, const Flow& flow, std::int64_t share);
+  bool Avoids(LinkOrSwitch element, std::span<const std::uint32_t> hops) const;
   // That of the plan before where that goes the same way. 0: it is to be found.
   std::uint16_t PortFor(const Entry& entry, const Flow& flow);
   std::uint16_t AskForPort(const Flow& flow, std::int32_t path);
@@ -108,10 +114,10 @@ class FailurePlans {
   State& state_;
   PathLearner& learner_;
   const std::size_t max_entries_;
-  std::vector<std::vector<std::uint32_t>> links_of_;  // directed, by element
+  std::vector<std::vector<std::uint32_t>> links_of_;  // directed, by element (IndexOf)
   std::vector<Plan> plans_;                           // by element
   std::size_t entries_ = 0;
-  std::vector<Element> order_;  // to be made, the last first
+  std::vector<LinkOrSwitch> order_;  // to be made, the last first
   std::uint64_t ordered_changes_ = 0;
   std::int64_t ordered_version_ = -1;
   std::optional<Draft> draft_;

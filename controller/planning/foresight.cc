@@ -31,6 +31,11 @@ std::uint64_t Hash(const fabric::PortKey& key) {
                          key.protocol, 0);
 }
 
+// Of flows between the same ends, told apart by their number.
+CycleLearner::Key KeyOf(std::uint64_t pair, std::uint32_t ordinal) {
+  return CycleLearner::Key(pair + ordinal);
+}
+
 }  // namespace
 
 Foresight::Foresight(State& state, PathLearner& learner, const ControllerOptions& options,
@@ -116,7 +121,7 @@ void Foresight::Learn(FlowSlot slot, TimePoint now) {
   known.ordinal =
       std::min<std::uint32_t>(static_cast<std::uint32_t>(std::countr_one(taken)), kMostAlike - 1);
   taken |= std::uint64_t{1} << known.ordinal;
-  known.key = known.pair + known.ordinal;
+  known.key = KeyOf(known.pair, known.ordinal);
   ++job->open_flows;
 
   const std::uint64_t remaining = state_.flows.ActivityOf(slot).remaining_bytes;
@@ -133,8 +138,8 @@ void Foresight::Learn(FlowSlot slot, TimePoint now) {
                                .ways = static_cast<std::uint32_t>(flow.ways.size()),
                                .agent = flow.agent,
                                .is_open = true};
-  ends_.Begin(slot.value(), now, 0);
-  ends_.TakeReport(slot.value(), now, remaining, 0);
+  ends_.Begin(slot, now, 0);
+  ends_.TakeReport(slot, now, remaining, 0);
   NoteSwitch(*job, now);
 }
 
@@ -157,7 +162,7 @@ Result<std::size_t> Foresight::Declare(const Schedule& schedule, TimePoint now) 
   if (job == nullptr) return Fail(ErrorCode::kResourceExhausted, "too many jobs are predicted");
   now_ = now;
   const std::size_t members_before = job->learner.member_count();
-  std::unordered_map<Key, std::uint32_t> alike;  // of one pair, by the pair's hash
+  std::unordered_map<std::uint64_t, std::uint32_t> alike;  // of one pair, by the pair's hash
   std::vector<Key> members;
   for (const auto& [source, destination] : schedule.flows) {
     Template member{.port_key = {.source = source, .destination = destination},
@@ -166,11 +171,11 @@ Result<std::size_t> Foresight::Declare(const Schedule& schedule, TimePoint now) 
                     .agent = agent_of(source)};
     if (options_.fabric_hashes_protocol) member.port_key.protocol = schedule.protocol;
     if (member.source_leaf == member.destination_leaf) continue;
-    const Key pair = Hash(member.port_key);
+    const std::uint64_t pair = Hash(member.port_key);
     const std::uint32_t ordinal = alike[pair]++;
     if (ordinal >= kMostAlike) continue;
-    members.push_back(pair + ordinal);
-    job->templates.try_emplace(pair + ordinal, member);
+    members.push_back(KeyOf(pair, ordinal));
+    job->templates.try_emplace(members.back(), member);
   }
   job->learner.Declare(members, schedule.bytes_each, schedule.period);
   return job->learner.member_count() - members_before;
@@ -185,10 +190,10 @@ void Foresight::NoteSwitch(Job& job, TimePoint now) {
 }
 
 void Foresight::HandleEnd(FlowSlot slot, TimePoint now) {
-  if (const auto forecast = ends_.Of(slot.value())) {
+  if (const auto forecast = ends_.Of(slot)) {
     end_error_.ObserveSeconds(std::abs(SecondsOf(now - forecast->expected)));
   }
-  ends_.End(slot.value());
+  ends_.End(slot);
   if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) return;
   Known& known = known_[slot.Index()];
   --known.job->open_flows;
@@ -210,10 +215,10 @@ void Foresight::HandleProgress(std::span<const FlowSlot> due, TimePoint now) {
       continue;
     }
     const FlowActivity& activity = state_.flows.ActivityOf(slot);
-    ends_.SetPlannedRate(slot.value(), PlannedRate(state_.flows.At(slot)));
-    ends_.TakeReport(slot.value(), now, activity.remaining_bytes, activity.achieved_bps);
+    ends_.SetPlannedRate(slot, PlannedRate(state_.flows.At(slot)));
+    ends_.TakeReport(slot, now, activity.remaining_bytes, activity.achieved_bps);
     // The nearer its end, the more often.
-    const auto left = ends_.ExpectedEnd(slot.value()).value_or(now) - now;
+    const auto left = ends_.ExpectedEnd(slot).value_or(now) - now;
     state_.flows.LookFrom(slot, now + std::clamp(left / kLooksAhead, kMinLook, kMaxLook));
   }
 }
@@ -313,8 +318,8 @@ void Foresight::CountMiss(FlowSlot slot) {
 
 Foresight::Remainder Foresight::RemainderAt(TimePoint until) {
   Remainder remainder{.fingerprint = state_.flow_paths.fingerprint()};
-  for (const EndEstimator::Flow number : ends_.EndingBy(until)) {
-    const Flow& flow = state_.flows.At(FlowSlot(number));
+  for (const FlowSlot slot : ends_.EndingBy(until)) {
+    const Flow& flow = state_.flows.At(slot);
     for (const FlowWay& way : flow.ways) {
       const auto path = state_.flow_paths.PathOf(way);
       if (!path) continue;

@@ -101,9 +101,7 @@ class Foresight {
     bool is_planned = false;  // a plan holds for its next set
   };
   std::vector<JobView> Jobs() const;  // by name
-  std::optional<EndEstimator::Forecast> EndOf(FlowSlot slot) const {
-    return ends_.Of(slot.value());
-  }
+  std::optional<EndEstimator::Forecast> EndOf(FlowSlot slot) const { return ends_.Of(slot); }
 
  private:
   using Key = CycleLearner::Key;
@@ -119,7 +117,7 @@ class Foresight {
     bool is_open = false;
   };
   struct Plan {
-    SetId set = 0;
+    SetId set;
     std::int64_t version = 0;       // of the topology
     std::uint64_t fingerprint = 0;  // of the paths on which it rests
     std::uint64_t changes = 0;      // FlowPaths::changes; counts where live ways move
@@ -138,7 +136,8 @@ class Foresight {
     std::size_t open_flows = 0;
     CycleLearner learner;
     std::unordered_map<Key, Template> templates;
-    std::unordered_map<Key, std::uint64_t> ordinals;  // of open flows of one pair: a bit each
+    // Of open flows of one pair, by its hash: a bit each.
+    std::unordered_map<std::uint64_t, std::uint64_t> ordinals;
     std::vector<CycleLearner::Next> upcoming;
     std::uint64_t seen_changes = 0;  // of the learner, when upcoming was asked for
     bool was_on = true;
@@ -147,9 +146,9 @@ class Foresight {
   // What was made of an open flow.
   struct Known {
     Job* job = nullptr;
-    Key pair = 0;
+    std::uint64_t pair = 0;  // hash of its ends
     std::uint32_t ordinal = 0;
-    Key key = 0;
+    Key key;
     bool is_expected = false;
   };
 
@@ -193,7 +192,7 @@ class Foresight {
   EndEstimator ends_;
   std::uint64_t made_ = 0;  // plans
   Plan* found_ = nullptr;
-  Key found_key_ = 0;
+  Key found_key_;
   bool ports_changed_ = false;
   TimePoint now_{};
 

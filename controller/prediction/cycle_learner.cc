@@ -85,7 +85,8 @@ bool CycleLearner::HandleStart(Key key, std::uint64_t bytes, TimePoint now) {
 
 void CycleLearner::Declare(std::span<const Key> members, std::uint64_t bytes_each,
                            Duration period) {
-  Set set{.id = next_id_, .is_declared = true, .declared_period = std::max(Duration{}, period)};
+  Set set{
+      .id = SetId(next_id_), .is_declared = true, .declared_period = std::max(Duration{}, period)};
   for (const Key key : members) {
     if (set.place.contains(key)) continue;
     const auto known = sets_of_.find(key);
@@ -229,7 +230,7 @@ void CycleLearner::TakeMember(Set& set, Key key, std::uint64_t bytes) {
 void CycleLearner::LearnPending() {
   if (!sets_.empty()) Score(0, pending_.size());
   if (sets_.size() >= options_.max_sets) DropLongestUnseen();
-  Set set{.id = next_id_++, .starts = 1, .times = {pending_first_}};
+  Set set{.id = SetId(next_id_++), .starts = 1, .times = {pending_first_}};
   for (const auto& [key, bytes] : pending_) {
     AddMember(set, key, bytes);
     set.members.back().has_started = true;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/event_loop.h"
+#include "common/base/strong_id.h"
 
 namespace espalier::controller {
 
@@ -42,8 +43,9 @@ struct CycleOptions {
 // the last one counts as the last one. Thread safety: one thread.
 class CycleLearner {
  public:
-  using Key = std::uint64_t;  // names a flow of the job, the same each time that it comes
-  using SetId = std::uint32_t;
+  // Names a flow of the job, the same each time that it comes.
+  using Key = StrongId<struct MemberKeyTag, std::uint64_t>;
+  using SetId = StrongId<struct FlowSetTag, std::uint32_t>;
 
   explicit CycleLearner(CycleOptions options = {}) : options_(options) {}
 
@@ -54,14 +56,14 @@ class CycleLearner {
   void Declare(std::span<const Key> members, std::uint64_t bytes_each, Duration period);
 
   struct Member {
-    Key key = 0;
+    Key key;
     std::uint64_t bytes = 0;      // of its last starts the median
     bool has_started = false;     // in the present start of the set
     std::uint8_t times_away = 0;  // in a row
     std::array<std::uint64_t, 3> recent{};
   };
   struct Next {
-    SetId set = 0;
+    SetId set;
     // None where it is not known yet: after the first start.
     std::optional<TimePoint> expected;
     Duration uncertainty{};  // most starts are no further from `expected` than this
@@ -94,7 +96,7 @@ class CycleLearner {
 
  private:
   struct Set {
-    SetId id = 0;
+    SetId id;
     bool is_declared = false;
     Duration declared_period{};
     std::vector<Member> members;
@@ -143,7 +145,7 @@ class CycleLearner {
   std::vector<Set> sets_;
   std::unordered_map<Key, std::vector<SetId>> sets_of_;
   std::size_t member_count_ = 0;
-  SetId next_id_ = 0;
+  std::uint32_t next_id_ = 0;
   std::optional<SetId> last_set_;
   std::uint64_t changes_ = 0;
   TimePoint now_{};

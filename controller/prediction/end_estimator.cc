@@ -37,26 +37,26 @@ void EndEstimator::LearnRate(Entry& entry, double seen_bps) {
   }
 }
 
-void EndEstimator::Begin(Flow flow, TimePoint now, double planned_bps) {
-  if (flow >= flows_.size()) flows_.resize(std::size_t{flow} + 1);
+void EndEstimator::Begin(FlowSlot flow, TimePoint now, double planned_bps) {
+  if (flow.Index() >= flows_.size()) flows_.resize(flow.Index() + 1);
   RemoveFromHeap(flow);
-  flows_[flow] = {};
-  flows_[flow].is_live = true;
-  flows_[flow].reported = now;
-  flows_[flow].planned_bps = std::max(0.0, planned_bps);
+  At(flow) = {};
+  At(flow).is_live = true;
+  At(flow).reported = now;
+  At(flow).planned_bps = std::max(0.0, planned_bps);
 }
 
-void EndEstimator::SetPlannedRate(Flow flow, double planned_bps) {
-  if (flow >= flows_.size() || !flows_[flow].is_live) return;
-  if (flows_[flow].planned_bps == std::max(0.0, planned_bps)) return;
-  flows_[flow].planned_bps = std::max(0.0, planned_bps);
+void EndEstimator::SetPlannedRate(FlowSlot flow, double planned_bps) {
+  if (flow.Index() >= flows_.size() || !At(flow).is_live) return;
+  if (At(flow).planned_bps == std::max(0.0, planned_bps)) return;
+  At(flow).planned_bps = std::max(0.0, planned_bps);
   Update(flow);
 }
 
-void EndEstimator::TakeReport(Flow flow, TimePoint now, std::uint64_t remaining_bytes,
+void EndEstimator::TakeReport(FlowSlot flow, TimePoint now, std::uint64_t remaining_bytes,
                               std::uint64_t achieved_bps) {
-  if (flow >= flows_.size() || !flows_[flow].is_live) return;
-  Entry& entry = flows_[flow];
+  if (flow.Index() >= flows_.size() || !At(flow).is_live) return;
+  Entry& entry = At(flow);
   if (now < entry.reported) return;
   const double seconds = SecondsOf(now - entry.reported);
   const bool has_moved = entry.has_report && remaining_bytes < entry.remaining_bytes && seconds > 0;
@@ -72,15 +72,15 @@ void EndEstimator::TakeReport(Flow flow, TimePoint now, std::uint64_t remaining_
   Update(flow);
 }
 
-void EndEstimator::End(Flow flow) {
-  if (flow >= flows_.size()) return;
+void EndEstimator::End(FlowSlot flow) {
+  if (flow.Index() >= flows_.size()) return;
   RemoveFromHeap(flow);
-  flows_[flow] = {};
+  At(flow) = {};
 }
 
-std::optional<EndEstimator::Forecast> EndEstimator::Of(Flow flow) const {
-  if (flow >= flows_.size() || flows_[flow].place < 0) return std::nullopt;
-  const Entry& entry = flows_[flow];
+std::optional<EndEstimator::Forecast> EndEstimator::Of(FlowSlot flow) const {
+  if (flow.Index() >= flows_.size() || At(flow).place < 0) return std::nullopt;
+  const Entry& entry = At(flow);
   const double rate = RateOf(entry);
   const double seconds = static_cast<double>(entry.remaining_bytes) * 8 / rate;
   const double spread = kIntervals * entry.spread;
@@ -90,37 +90,37 @@ std::optional<EndEstimator::Forecast> EndEstimator::Of(Flow flow) const {
                   .rate_bps = rate};
 }
 
-std::optional<EndEstimator::Flow> EndEstimator::Soonest() {
-  while (!heap_.empty() && flows_[heap_.front()].key != flows_[heap_.front()].expected) {
+std::optional<FlowSlot> EndEstimator::Soonest() {
+  while (!heap_.empty() && At(heap_.front()).key != At(heap_.front()).expected) {
     MoveToExpected(heap_.front());
   }
   if (heap_.empty()) return std::nullopt;
   return heap_.front();
 }
 
-std::vector<EndEstimator::Flow> EndEstimator::EndingBy(TimePoint until) {
+std::vector<FlowSlot> EndEstimator::EndingBy(TimePoint until) {
   // Below a flow with a later key, all have later keys: the walk sees two for each that it takes.
-  std::vector<Flow> found;
-  std::vector<Flow> behind;
+  std::vector<FlowSlot> found;
+  std::vector<FlowSlot> behind;
   std::vector<std::size_t> open;
   if (!heap_.empty()) open.push_back(0);
   while (!open.empty()) {
     const std::size_t place = open.back();
     open.pop_back();
-    const Flow flow = heap_[place];
-    if (flows_[flow].key > until) continue;
-    (flows_[flow].expected <= until ? found : behind).push_back(flow);
+    const FlowSlot flow = heap_[place];
+    if (At(flow).key > until) continue;
+    (At(flow).expected <= until ? found : behind).push_back(flow);
     for (const std::size_t child : {2 * place + 1, 2 * place + 2}) {
       if (child < heap_.size()) open.push_back(child);
     }
   }
-  for (const Flow flow : behind) MoveToExpected(flow);
+  for (const FlowSlot flow : behind) MoveToExpected(flow);
   std::sort(found.begin(), found.end());
   return found;
 }
 
-void EndEstimator::Update(Flow flow) {
-  Entry& entry = flows_[flow];
+void EndEstimator::Update(FlowSlot flow) {
+  Entry& entry = At(flow);
   const double rate = RateOf(entry);
   const double seconds =
       rate > 0 ? static_cast<double>(entry.remaining_bytes) * 8 / rate : kYearSeconds;
@@ -137,24 +137,24 @@ void EndEstimator::Update(Flow flow) {
   SiftUp(static_cast<std::size_t>(entry.place));
 }
 
-void EndEstimator::MoveToExpected(Flow flow) {
-  flows_[flow].key = flows_[flow].expected;
-  SiftDown(static_cast<std::size_t>(flows_[flow].place));
+void EndEstimator::MoveToExpected(FlowSlot flow) {
+  At(flow).key = At(flow).expected;
+  SiftDown(static_cast<std::size_t>(At(flow).place));
 }
 
-bool EndEstimator::IsBefore(Flow a, Flow b) const {
-  const TimePoint key_a = flows_[a].key;
-  const TimePoint key_b = flows_[b].key;
+bool EndEstimator::IsBefore(FlowSlot a, FlowSlot b) const {
+  const TimePoint key_a = At(a).key;
+  const TimePoint key_b = At(b).key;
   return key_a != key_b ? key_a < key_b : a < b;
 }
 
-void EndEstimator::Put(std::size_t place, Flow flow) {
+void EndEstimator::Put(std::size_t place, FlowSlot flow) {
   heap_[place] = flow;
-  flows_[flow].place = static_cast<std::int32_t>(place);
+  At(flow).place = static_cast<std::int32_t>(place);
 }
 
 void EndEstimator::SiftUp(std::size_t place) {
-  const Flow flow = heap_[place];
+  const FlowSlot flow = heap_[place];
   while (place > 0 && IsBefore(flow, heap_[(place - 1) / 2])) {
     Put(place, heap_[(place - 1) / 2]);
     place = (place - 1) / 2;
@@ -163,7 +163,7 @@ void EndEstimator::SiftUp(std::size_t place) {
 }
 
 void EndEstimator::SiftDown(std::size_t place) {
-  const Flow flow = heap_[place];
+  const FlowSlot flow = heap_[place];
   while (2 * place + 1 < heap_.size()) {
     std::size_t child = 2 * place + 1;
     if (child + 1 < heap_.size() && IsBefore(heap_[child + 1], heap_[child])) ++child;
@@ -174,16 +174,16 @@ void EndEstimator::SiftDown(std::size_t place) {
   Put(place, flow);
 }
 
-void EndEstimator::RemoveFromHeap(Flow flow) {
-  if (flows_[flow].place < 0) return;
-  const auto place = static_cast<std::size_t>(flows_[flow].place);
-  flows_[flow].place = -1;
-  const Flow last = heap_.back();
+void EndEstimator::RemoveFromHeap(FlowSlot flow) {
+  if (At(flow).place < 0) return;
+  const auto place = static_cast<std::size_t>(At(flow).place);
+  At(flow).place = -1;
+  const FlowSlot last = heap_.back();
   heap_.pop_back();
   if (last == flow) return;
   Put(place, last);
   SiftUp(place);
-  SiftDown(static_cast<std::size_t>(flows_[last].place));
+  SiftDown(static_cast<std::size_t>(At(last).place));
 }
 
 }  // namespace espalier::controller

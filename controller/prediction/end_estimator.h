@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/base/event_loop.h"
+#include "controller/prediction/flow_slot.h"
 
 namespace espalier::controller {
 
@@ -18,16 +19,14 @@ namespace espalier::controller {
 // Thread safety: one thread.
 class EndEstimator {
  public:
-  using Flow = std::uint32_t;  // dense, reused after End
-
-  // `planned_bps`: what water-filling gives it; 0: not known. Ends what the number stood for.
-  void Begin(Flow flow, TimePoint now, double planned_bps);
-  void SetPlannedRate(Flow flow, double planned_bps);
+  // `planned_bps`: what water-filling gives it; 0: not known. Ends what the slot stood for.
+  void Begin(FlowSlot flow, TimePoint now, double planned_bps);
+  void SetPlannedRate(FlowSlot flow, double planned_bps);
   // Reports of flows that have not begun are ignored, and so are earlier times than the last one's.
   // `achieved_bps`: as its host measured it; used where two reports do not show a rate.
-  void TakeReport(Flow flow, TimePoint now, std::uint64_t remaining_bytes,
+  void TakeReport(FlowSlot flow, TimePoint now, std::uint64_t remaining_bytes,
                   std::uint64_t achieved_bps);
-  void End(Flow flow);
+  void End(FlowSlot flow);
 
   struct Forecast {
     TimePoint expected;
@@ -36,16 +35,16 @@ class EndEstimator {
     double rate_bps = 0;
   };
   // None where nothing remains, no rate is known, or it would take longer than a year.
-  std::optional<Forecast> Of(Flow flow) const;
-  std::optional<TimePoint> ExpectedEnd(Flow flow) const {  // of the forecast
-    if (flow >= flows_.size() || flows_[flow].place < 0) return std::nullopt;
-    return flows_[flow].expected;
+  std::optional<Forecast> Of(FlowSlot flow) const;
+  std::optional<TimePoint> ExpectedEnd(FlowSlot flow) const {  // of the forecast
+    if (flow.Index() >= flows_.size() || At(flow).place < 0) return std::nullopt;
+    return At(flow).expected;
   }
-  // The flow that is expected to end first of those with a forecast; the lowest number of equals.
-  std::optional<Flow> Soonest();
-  // Flows with a forecast of at most `until`, ascending by number. O(those, and log flows for each
+  // The flow that is expected to end first of those with a forecast; the lowest slot of equals.
+  std::optional<FlowSlot> Soonest();
+  // Flows with a forecast of at most `until`, ascending by slot. O(those, and log flows for each
   // that has moved off beyond `until` since the last call).
-  std::vector<Flow> EndingBy(TimePoint until);
+  std::vector<FlowSlot> EndingBy(TimePoint until);
 
  private:
   struct Entry {
@@ -62,18 +61,20 @@ class EndEstimator {
     TimePoint key;  // in heap_: `expected` as it was when it was last put in place, or nearer
   };
 
+  Entry& At(FlowSlot flow) { return flows_[flow.Index()]; }
+  const Entry& At(FlowSlot flow) const { return flows_[flow.Index()]; }
   static double RateOf(const Entry& entry);
   static void LearnRate(Entry& entry, double seen_bps);
-  bool IsBefore(Flow a, Flow b) const;
-  void Update(Flow flow);
-  void MoveToExpected(Flow flow);
-  void Put(std::size_t place, Flow flow);
+  bool IsBefore(FlowSlot a, FlowSlot b) const;
+  void Update(FlowSlot flow);
+  void MoveToExpected(FlowSlot flow);
+  void Put(std::size_t place, FlowSlot flow);
   void SiftUp(std::size_t place);
   void SiftDown(std::size_t place);
-  void RemoveFromHeap(Flow flow);
+  void RemoveFromHeap(FlowSlot flow);
 
-  std::vector<Entry> flows_;
-  std::vector<Flow> heap_;
+  std::vector<Entry> flows_;  // by slot
+  std::vector<FlowSlot> heap_;
 };
 
 }  // namespace espalier::controller

@@ -190,7 +190,7 @@ void LivePaths::CountAll(std::span<const Way> ways) {
     const auto run = RunOfOneSource(ways);
     std::int64_t units = 0;
     for (const Way way : run) {
-      ESPALIER_CHECK(!occupancy_.HasPath(way), "way={}", way);
+      ESPALIER_CHECK(!occupancy_.HasPath(way), "way={}", way.value());
       const std::int64_t share = occupancy_.ShareOf(way);
       units += share;
       CountAt(view_.leaf_count() + occupancy_.DestinationOf(way), share);

@@ -11,15 +11,15 @@ FlowPaths::FlowPaths(FabricView& view, FlowTable& flows)
     : view_(view), flows_(flows), live_(view, [this](Way way) { return BytesInFlight(way); }) {}
 
 std::int64_t FlowPaths::BytesInFlight(Way way) const {
-  const auto slot = owners_[way].owner.slot;
+  const auto slot = owners_[way.Index()].owner.slot;
   if (!slot) return 0;
   return static_cast<std::int64_t>(flows_.ActivityOf(*slot).outstanding_bytes) /
-         static_cast<std::int64_t>(owners_[way].ways);
+         static_cast<std::int64_t>(owners_[way.Index()].ways);
 }
 
 FlowPaths::Entry& FlowPaths::NewEntry(Way way) {
-  if (owners_.size() <= way) owners_.resize(std::size_t{way} + 1);
-  return owners_[way];
+  if (owners_.size() <= way.Index()) owners_.resize(way.Index() + 1);
+  return owners_[way.Index()];
 }
 
 void FlowPaths::Add(FlowSlot slot, std::uint32_t index) {
@@ -110,7 +110,7 @@ std::uint64_t FlowPaths::FingerprintOf(const Flow& flow, std::int32_t path) cons
 }
 
 std::uint64_t FlowPaths::FingerprintOf(Way way, std::int32_t path) const {
-  const Entry& entry = owners_[way];
+  const Entry& entry = owners_[way.Index()];
   return PathFingerprint(entry.source, entry.destination, path, entry.ways);
 }
 
@@ -124,19 +124,20 @@ void FlowPaths::CheckInvariants() const {
   std::uint64_t fingerprint = 0;
   std::vector<std::int64_t> loads(live_.Loads().size());
   std::vector<std::uint32_t> hops;
-  for (Way way = 0; way < owners_.size(); ++way) {
+  for (std::uint32_t number = 0; number < owners_.size(); ++number) {
+    const Way way(number);
     const std::int32_t path = live_.PathOf(way);
     if (path < 0) continue;
-    const Entry& entry = owners_[way];
+    const Entry& entry = owners_[way.Index()];
     fingerprint += FingerprintOf(way, path);
     hops.clear();
     view_.AppendHops(entry.source, entry.destination, path, hops);
     for (const std::uint32_t link : hops) loads[link] += entry.load;
     if (!entry.owner.slot) continue;
-    ESPALIER_CHECK(flows_.IsOpen(*entry.owner.slot), "way {} is of a closed flow", way);
+    ESPALIER_CHECK(flows_.IsOpen(*entry.owner.slot), "way {} is of a closed flow", way.value());
     const Flow& flow = flows_.At(*entry.owner.slot);
     ESPALIER_CHECK(entry.owner.index < flow.ways.size() && flow.ways[entry.owner.index].way == way,
-                   "way {} is not its owner's", way);
+                   "way {} is not its owner's", way.value());
   }
   ESPALIER_CHECK(fingerprint == fingerprint_, "fingerprint {} is not the sum {}", fingerprint_,
                  fingerprint);

@@ -80,9 +80,9 @@ class FlowPaths {
     std::optional<FlowSlot> slot;
     std::uint32_t index = 0;  // into Flow::ways
   };
-  const Owner& OwnerOf(Way way) const { return owners_[way].owner; }
+  const Owner& OwnerOf(Way way) const { return owners_[way.Index()].owner; }
   // Of a way that is a flow's.
-  FlowSlot FlowOf(Way way) const { return *owners_[way].owner.slot; }
+  FlowSlot FlowOf(Way way) const { return *owners_[way.Index()].owner.slot; }
   std::size_t owner_count() const { return owners_.size(); }  // of ways that are or were
   std::optional<fabric::PathIndex> PathOf(const FlowWay& way) const {
     if (!way.way || live_.PathOf(*way.way) < 0) return std::nullopt;

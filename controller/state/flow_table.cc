@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/base/enum_names.h"
 
 namespace espalier::controller {
 namespace {
@@ -25,35 +26,25 @@ std::uint64_t NewBytes(const FlowActivity& before, const wire::FlowProgress& now
 }  // namespace
 
 std::string_view FlowStatusName(FlowStatus status) {
-  switch (status) {
-    case FlowStatus::kNew:
-      return "NEW";
-    case FlowStatus::kAdopting:
-      return "ADOPTING";
-    case FlowStatus::kLearning:
-      return "LEARNING";
-    case FlowStatus::kRouted:
-      return "ROUTED";
-    case FlowStatus::kLocal:
-      return "LOCAL";
-    case FlowStatus::kUnroutable:
-      return "UNROUTABLE";
-  }
-  return "?";
+  static constexpr EnumNames<FlowStatus> kFlowStatusNames({
+      {FlowStatus::kNew, "NEW"},
+      {FlowStatus::kAdopting, "ADOPTING"},
+      {FlowStatus::kLearning, "LEARNING"},
+      {FlowStatus::kRouted, "ROUTED"},
+      {FlowStatus::kLocal, "LOCAL"},
+      {FlowStatus::kUnroutable, "UNROUTABLE"},
+  });
+  return kFlowStatusNames.NameOf(status);
 }
 
 std::string_view PlanOriginName(PlanOrigin origin) {
-  switch (origin) {
-    case PlanOrigin::kReactive:
-      return "REACTIVE";
-    case PlanOrigin::kPredicted:
-      return "PREDICTED";
-    case PlanOrigin::kFailure:
-      return "FAILURE";
-    case PlanOrigin::kManual:
-      return "MANUAL";
-  }
-  return "?";
+  static constexpr EnumNames<PlanOrigin> kPlanOriginNames({
+      {PlanOrigin::kReactive, "REACTIVE"},
+      {PlanOrigin::kPredicted, "PREDICTED"},
+      {PlanOrigin::kFailure, "FAILURE"},
+      {PlanOrigin::kManual, "MANUAL"},
+  });
+  return kPlanOriginNames.NameOf(origin);
 }
 
 FlowTable::AgentFlows::const_iterator FlowTable::LowerBound(const AgentFlows& flows,

@@ -10,14 +10,14 @@
 #include "common/base/event_loop.h"
 #include "common/base/strong_id.h"
 #include "common/fabric/path_map.h"
+#include "controller/prediction/flow_slot.h"
 #include "controller/routing/live_paths.h"
 #include "controller/state/job_names.h"
 #include "proto/messages.h"
 
 namespace espalier::controller {
 
-using AgentId = StrongId<struct AgentTag>;                 // dense; one per agent name ever seen
-using FlowSlot = StrongId<struct FlowTag, std::uint32_t>;  // place in the table; reused
+using AgentId = StrongId<struct AgentTag>;  // dense; one per agent name ever seen
 
 enum class FlowStatus : std::uint8_t {
   kNew,         // to be placed by the next assignment

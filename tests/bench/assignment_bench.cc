@@ -301,7 +301,7 @@ double MeasureWriting(const Input& input) {
           ++link->values[0];
           link->values[2] = i;
         }
-        moves[i] = {i, -1, spines[i]};
+        moves[i] = {LivePaths::Way(i), -1, spines[i]};
       }
     });
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/base/enum_names.h"
 #include "common/os/large_memory.h"
 
 namespace espalier::forest {
@@ -60,17 +61,15 @@ std::int64_t RoutingTable::Capacity(std::size_t arc) const {
 }
 
 std::string_view MethodName(Method method) {
-  switch (method) {
-    case Method::kGeneral:
-      return "general";
-    case Method::kHierarchical:
-      return "hierarchical";
-    case Method::kTransitive:
-      return "transitive";
-    case Method::kLabels:
-      return "labels";
-  }
-  return "";
+  static constexpr EnumNames<Method> kMethodNames(
+      {
+          {Method::kGeneral, "general"},
+          {Method::kHierarchical, "hierarchical"},
+          {Method::kTransitive, "transitive"},
+          {Method::kLabels, "labels"},
+      },
+      "");
+  return kMethodNames.NameOf(method);
 }
 
 RouteCursor::RouteCursor(const RoutingTable& routes)

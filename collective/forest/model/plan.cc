@@ -1,36 +1,27 @@
 #include "collective/forest/model/plan.h"
 
-#include <array>
 #include <numeric>
-#include <utility>
 
 #include "common/base/check.h"
+#include "common/base/enum_names.h"
 
 namespace espalier::forest {
 namespace {
 
-constexpr std::array<std::pair<Collective, std::string_view>, 5> kNames = {
-    {{Collective::kAllgather, "allgather"},
-     {Collective::kReduceScatter, "reduce-scatter"},
-     {Collective::kAllreduce, "allreduce"},
-     {Collective::kBroadcast, "broadcast"},
-     {Collective::kReduce, "reduce"}}};
+constexpr EnumNames<Collective> kNames(
+    {
+        {Collective::kAllgather, "allgather"},
+        {Collective::kReduceScatter, "reduce-scatter"},
+        {Collective::kAllreduce, "allreduce"},
+        {Collective::kBroadcast, "broadcast"},
+        {Collective::kReduce, "reduce"},
+    },
+    "");
 
 }  // namespace
 
-std::string_view CollectiveName(Collective collective) {
-  for (const auto& [value, name] : kNames) {
-    if (value == collective) return name;
-  }
-  return "";
-}
-
-std::optional<Collective> FindCollective(std::string_view name) {
-  for (const auto& [value, known] : kNames) {
-    if (known == name) return value;
-  }
-  return std::nullopt;
-}
+std::string_view CollectiveName(Collective collective) { return kNames.NameOf(collective); }
+std::optional<Collective> FindCollective(std::string_view name) { return kNames.Find(name); }
 
 bool GoesUp(Collective collective) {
   return collective == Collective::kReduceScatter || collective == Collective::kReduce ||

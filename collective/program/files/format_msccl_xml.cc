@@ -75,10 +75,8 @@ class Writer {
     const CollectiveSpec& spec = program_.collective;
     const bool is_known =
         spec.kind != CollectiveKind::kAllToNext && spec.kind != CollectiveKind::kBarrier;
-    const auto protocol = std::ranges::find(kProtocolNames, program_.protocol,
-                                            [](const auto& pair) { return pair.first; });
     SetText(node, "name", program_.name);
-    SetText(node, "proto", protocol->second);
+    SetText(node, "proto", kProtocolNames.NameOf(program_.protocol));
     Set(node, "nchannels", std::max(1, channels));
     Set(node, "nchunksperloop", spec.chunks);
     Set(node, "ngpus", spec.ranks);

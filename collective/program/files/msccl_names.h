@@ -1,10 +1,9 @@
 #pragma once
 
-#include <array>
-#include <string_view>
-#include <utility>
+#include <cstdint>
 
 #include "collective/program/program.h"
+#include "common/base/enum_names.h"
 
 namespace espalier::program {
 
@@ -15,10 +14,10 @@ constexpr int kMscclSteps = 256;
 constexpr int kMscclChunksInStep = 71;
 constexpr std::int64_t kMscclMaxBytes = std::int64_t{1} << 27;
 
-constexpr std::array<std::pair<Protocol, std::string_view>, 3> kProtocolNames = {{
+constexpr EnumNames<Protocol> kProtocolNames({
     {Protocol::kSimple, "Simple"},
     {Protocol::kLl, "LL"},
     {Protocol::kLl128, "LL128"},
-}};
+});
 
 }  // namespace espalier::program

@@ -127,12 +127,11 @@ class Reader {
   void ReadAlgorithm(const pugi::xml_node& node) {
     program_.name = Find(node, "name").value_or("");
     const auto protocol = Find(node, "proto").value_or("Simple");
-    const auto known =
-        std::ranges::find(kProtocolNames, protocol, [](const auto& pair) { return pair.second; });
-    if (known == kProtocolNames.end()) {
+    const auto known = kProtocolNames.Find(protocol);
+    if (!known) {
       return AddError(node, fmt::format("proto=\"{}\" is none of Simple, LL, LL128", protocol));
     }
-    program_.protocol = known->first;
+    program_.protocol = *known;
     channels_ = SmallOr(kMscclChannels, node, "nchannels", 1, kMscclChannels);
     CollectiveSpec& spec = program_.collective;
     spec.ranks = Small(node, "ngpus", 1, kMaxRanks);

@@ -77,10 +77,8 @@ class Reader {
     program.placement.in_place = fields.Bool("in_place", true);
     program.placement.out_of_place = fields.Bool("out_of_place", true);
     const std::string protocol = fields.String("protocol", "Simple");
-    const auto known =
-        std::ranges::find(kProtocolNames, protocol, [](const auto& pair) { return pair.second; });
-    if (known != kProtocolNames.end()) {
-      program.protocol = known->first;
+    if (const auto known = kProtocolNames.Find(protocol)) {
+      program.protocol = *known;
     } else {
       fields.AddError("protocol", "none of Simple, LL, LL128");
     }
@@ -207,14 +205,12 @@ class Reader {
 
 std::string FormatProgramJson(const Program& program) {
   io::JsonWriter writer;
-  const auto protocol = std::ranges::find(kProtocolNames, program.protocol,
-                                          [](const auto& pair) { return pair.first; });
   writer.BeginObject().Key("name").String(program.name);
   writer.Key("collective");
   WriteCollective(program.collective, writer);
   writer.Key("in_place").Bool(program.placement.in_place);
   writer.Key("out_of_place").Bool(program.placement.out_of_place);
-  writer.Key("protocol").String(protocol->second);
+  writer.Key("protocol").String(kProtocolNames.NameOf(program.protocol));
   writer.Key("min_bytes").Integer(program.min_bytes);
   writer.Key("max_bytes").Integer(program.max_bytes);
   writer.Key("ranks").BeginArray();

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "collective/program/memory_map.h"
+#include "common/base/enum_names.h"
 
 namespace espalier::program {
 namespace {
@@ -213,27 +214,20 @@ class Checker {
 }  // namespace
 
 std::string_view ViolationKindName(ViolationKind kind) {
-  switch (kind) {
-    case ViolationKind::kStructure:
-      return "structure";
-    case ViolationKind::kTooLarge:
-      return "too large";
-    case ViolationKind::kDeadlock:
-      return "deadlock";
-    case ViolationKind::kCountMismatch:
-      return "count mismatch";
-    case ViolationKind::kUninitialised:
-      return "uninitialised read";
-    case ViolationKind::kDoubleReduction:
-      return "double reduction";
-    case ViolationKind::kWritesInput:
-      return "write to the input";
-    case ViolationKind::kRace:
-      return "race";
-    case ViolationKind::kPostcondition:
-      return "postcondition";
-  }
-  return "";
+  static constexpr EnumNames<ViolationKind> kViolationKindNames(
+      {
+          {ViolationKind::kStructure, "structure"},
+          {ViolationKind::kTooLarge, "too large"},
+          {ViolationKind::kDeadlock, "deadlock"},
+          {ViolationKind::kCountMismatch, "count mismatch"},
+          {ViolationKind::kUninitialised, "uninitialised read"},
+          {ViolationKind::kDoubleReduction, "double reduction"},
+          {ViolationKind::kWritesInput, "write to the input"},
+          {ViolationKind::kRace, "race"},
+          {ViolationKind::kPostcondition, "postcondition"},
+      },
+      "");
+  return kViolationKindNames.NameOf(kind);
 }
 
 Violation MakeViolation(ViolationKind kind, std::int32_t rank, std::int32_t block,

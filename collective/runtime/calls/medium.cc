@@ -1,21 +1,19 @@
 #include "collective/runtime/calls/medium.h"
 
-#include <array>
+#include "common/base/enum_names.h"
 
 namespace espalier::runtime {
 namespace {
 
-constexpr std::array<std::string_view, 3> kNames = {"shm", "tcp", "verbs"};
+constexpr EnumNames<Medium> kNames({
+    {Medium::kShared, "shm"},
+    {Medium::kTcp, "tcp"},
+    {Medium::kVerbs, "verbs"},
+});
 
 }  // namespace
 
-std::string_view MediumName(Medium medium) { return kNames[static_cast<std::size_t>(medium)]; }
-
-std::optional<Medium> FindMedium(std::string_view name) {
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    if (kNames[i] == name) return static_cast<Medium>(i);
-  }
-  return std::nullopt;
-}
+std::string_view MediumName(Medium medium) { return kNames.NameOf(medium); }
+std::optional<Medium> FindMedium(std::string_view name) { return kNames.Find(name); }
 
 }  // namespace espalier::runtime

@@ -2,20 +2,22 @@
 
 #include <algorithm>
 
+#include "common/base/enum_names.h"
+
 namespace espalier::runtime {
+namespace {
 
-std::string_view SharedWayName(SharedWay way) {
-  constexpr std::string_view kNames[] = {"small", "slots", "streamed", "read"};
-  return kNames[static_cast<std::size_t>(way)];
-}
+constexpr EnumNames<SharedWay> kWayNames({
+    {SharedWay::kSmall, "small"},
+    {SharedWay::kSlots, "slots"},
+    {SharedWay::kStreamed, "streamed"},
+    {SharedWay::kRead, "read"},
+});
 
-std::optional<SharedWay> FindSharedWay(std::string_view name) {
-  for (const SharedWay way :
-       {SharedWay::kSmall, SharedWay::kSlots, SharedWay::kStreamed, SharedWay::kRead}) {
-    if (SharedWayName(way) == name) return way;
-  }
-  return std::nullopt;
-}
+}  // namespace
+
+std::string_view SharedWayName(SharedWay way) { return kWayNames.NameOf(way); }
+std::optional<SharedWay> FindSharedWay(std::string_view name) { return kWayNames.Find(name); }
 
 // Rounds are meetings of all ranks, messages the flags of others that a rank looks at in them.
 Work SharedWork(SharedWay way, int ranks, std::size_t bytes, int lanes) {

@@ -87,7 +87,7 @@ Plan FlowPlanner::Repair(const PreviousPlan& previous, const MoveBudget& budget)
   constexpr std::int64_t kMaxSteps = 100'000'000;  // about a second
   const auto begin = std::chrono::steady_clock::now();
   std::vector<std::int64_t> bytes;  // by way
-  controller::LivePaths live(view_, [&bytes](auto way) { return bytes[way]; });
+  controller::LivePaths live(view_, [&bytes](auto way) { return bytes[way.Index()]; });
   std::vector<controller::LivePaths::Way> ways;
   std::vector<controller::LivePaths::Way> placed_anew;
   Assignment assignment;

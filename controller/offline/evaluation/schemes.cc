@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <utility>
 
+#include "common/base/enum_names.h"
 #include "controller/offline/comparators/comparators.h"
 #include "controller/offline/comparators/ilp.h"
 #include "controller/offline/simulation/assignment_router.h"
@@ -17,14 +17,14 @@ namespace {
 using controller::Assignment;
 using controller::Commodity;
 
-constexpr std::array kNames = {
-    std::pair(Algorithm::kGreedy, std::string_view("greedy")),
-    std::pair(Algorithm::kOptimal, std::string_view("optimal")),
-    std::pair(Algorithm::kAnnealing, std::string_view("annealing")),
-    std::pair(Algorithm::kIlp, std::string_view("ilp")),
-    std::pair(Algorithm::kEcmp, std::string_view("ecmp")),
-    std::pair(Algorithm::kIdeal, std::string_view("ideal")),
-};
+constexpr EnumNames<Algorithm> kNames({
+    {Algorithm::kGreedy, "greedy"},
+    {Algorithm::kOptimal, "optimal"},
+    {Algorithm::kAnnealing, "annealing"},
+    {Algorithm::kIlp, "ilp"},
+    {Algorithm::kEcmp, "ecmp"},
+    {Algorithm::kIdeal, "ideal"},
+});
 
 double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -32,14 +32,13 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
 
 }  // namespace
 
-std::string_view AlgorithmName(Algorithm algorithm) {
-  return kNames[static_cast<std::size_t>(algorithm)].second;
-}
+std::string_view AlgorithmName(Algorithm algorithm) { return kNames.NameOf(algorithm); }
 
 Result<std::vector<Algorithm>> ParseAlgorithms(std::string_view names) {
   std::vector<Algorithm> algorithms;
   if (names == "all") {
-    for (const auto& [algorithm, name] : kNames) {
+    for (std::size_t i = 0; i < kNames.kCount; ++i) {
+      const auto algorithm = static_cast<Algorithm>(i);
       if (algorithm != Algorithm::kIlp) algorithms.push_back(algorithm);
     }
     return algorithms;
@@ -47,14 +46,14 @@ Result<std::vector<Algorithm>> ParseAlgorithms(std::string_view names) {
   for (std::size_t begin = 0; begin <= names.size();) {
     const std::size_t end = std::min(names.find(',', begin), names.size());
     const std::string_view word = names.substr(begin, end - begin);
-    const auto found = std::ranges::find(kNames, word, &decltype(kNames)::value_type::second);
-    if (found == kNames.end()) {
+    const auto found = kNames.Find(word);
+    if (!found) {
       return Fail(ErrorCode::kInvalidArgument,
                   fmt::format("--algorithm: there is no \"{}\" (greedy, optimal, annealing, ilp, "
                               "ecmp, ideal, several with commas, or all)",
                               word));
     }
-    algorithms.push_back(found->first);
+    algorithms.push_back(*found);
     begin = end + 1;
   }
   return algorithms;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/enum_names.h"
 #include "common/base/units.h"
 #include "common/files/json.h"
 
@@ -20,6 +21,12 @@ using fabric::DirectedLink;
 using fabric::Topology;
 
 namespace {
+
+constexpr EnumNames<FlowState> kStateNames({
+    {FlowState::kRouted, "ROUTED"},
+    {FlowState::kLocal, "LOCAL"},
+    {FlowState::kUnroutable, "UNROUTABLE"},
+});
 
 constexpr std::int64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
 
@@ -68,10 +75,7 @@ class Reader {
     const std::string id = fields.RequiredString("flow");
     const std::string state = fields.RequiredString("state");
     const auto& paths = fields.Array("paths");
-    const bool is_known = state == FlowStateName(FlowState::kRouted) ||
-                          state == FlowStateName(FlowState::kLocal) ||
-                          state == FlowStateName(FlowState::kUnroutable);
-    if (!is_known) fields.AddError("state", "must be ROUTED, LOCAL or UNROUTABLE");
+    if (!kStateNames.Find(state)) fields.AddError("state", "must be ROUTED, LOCAL or UNROUTABLE");
     if (plan.contains(id)) fields.AddError("flow", "the flow is in the plan twice");
     if (auto done = fields.Finish(); !done) return done;
     std::vector<PreviousPath>& entry = plan[id];
@@ -103,17 +107,7 @@ class Reader {
 
 }  // namespace
 
-std::string_view FlowStateName(FlowState state) {
-  switch (state) {
-    case FlowState::kRouted:
-      return "ROUTED";
-    case FlowState::kLocal:
-      return "LOCAL";
-    case FlowState::kUnroutable:
-      return "UNROUTABLE";
-  }
-  return "?";
-}
+std::string_view FlowStateName(FlowState state) { return kStateNames.NameOf(state); }
 
 std::int64_t Plan::Count(FlowState state) const {
   return std::ranges::count(flows, state, &PlannedFlow::state);

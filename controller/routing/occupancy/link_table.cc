@@ -75,7 +75,7 @@ void LinkTable::TakeFrom(std::uint32_t link, WayId way) {
   WayId* const begin = use.count > kInlineWays ? crowded_[link].data() : use.ways.data();
   WayId* const end = begin + use.count;
   WayId* const found = std::find(begin, end, way);
-  ESPALIER_CHECK(found != end, "way={} link={}", way, link);
+  ESPALIER_CHECK(found != end, "way={} link={}", way.value(), link);
   std::copy(found + 1, end, found);
   --use.count;
   if (use.count < kInlineWays) return;
@@ -110,7 +110,8 @@ void LinkTable::AddAt(const ClosEnd& end, WayId way) {
 void LinkTable::TakeAt(const ClosEnd& end, WayId way) {
   const std::size_t slot = SlotOf(end);
   if (sole_.is_on() && sole_.PeerAt(slot) != SoleWays::kNotHere) {
-    ESPALIER_CHECK(sole_.WayAt(slot) == way, "way={} instead of {}", sole_.WayAt(slot), way);
+    ESPALIER_CHECK(sole_.WayAt(slot) == way, "way={} instead of {}", sole_.WayAt(slot).value(),
+                   way.value());
     sole_.SetIdle(slot);
     idle_.Set(end, true);
     return;
@@ -189,10 +190,10 @@ std::size_t LinkTable::PutOnIdle(std::span<const WayId> ways, WayMove* moves) {
   const std::uint64_t* const down_live = clos.down_live.data();
   std::uint64_t* const idle_up = idle_.WordsOf(source, true);
   std::uint64_t* const idle_down = idle_.WordsOf(0, false);
-  WayState* const states = &ways_[0];
+  WayState* const states = &ways_[WayId(0)];
   WayMove* next = moves;
   for (const WayId way : ways) {
-    WayState& state = states[way];
+    WayState& state = states[way.Index()];
     const std::size_t row = std::size_t{state.destination} * words;
     std::uint64_t idle = 0;
     std::uint32_t word = 0;

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "controller/routing/occupancy/way_table.h"
+
 namespace espalier::controller {
 
 // Of every link at a leaf of a 2-layer Clos that bears nothing or one whole flow: which, and the
@@ -23,7 +25,7 @@ class SoleWays {
     leaves_ = leaves;
     spines_ = spines;
     peers_.assign(is_on_ ? 2 * leaves * spines : 0, kIdle);
-    ways_.assign(peers_.size(), 0);
+    ways_.assign(peers_.size(), WayId());
   }
   bool is_on() const { return is_on_; }
 
@@ -34,8 +36,8 @@ class SoleWays {
 
   std::uint16_t PeerAt(std::size_t slot) const { return peers_[slot]; }
   // Of a slot whose peer is a leaf.
-  const std::uint32_t& WayAt(std::size_t slot) const { return ways_[slot]; }
-  void Set(std::size_t slot, std::uint32_t peer, std::uint32_t way) {
+  const WayId& WayAt(std::size_t slot) const { return ways_[slot]; }
+  void Set(std::size_t slot, std::uint32_t peer, WayId way) {
     peers_[slot] = static_cast<std::uint16_t>(peer);
     ways_[slot] = way;
   }
@@ -51,7 +53,7 @@ class SoleWays {
   std::size_t leaves_ = 0;
   std::size_t spines_ = 0;
   std::vector<std::uint16_t> peers_;
-  std::vector<std::uint32_t> ways_;
+  std::vector<WayId> ways_;
 };
 
 }  // namespace espalier::controller

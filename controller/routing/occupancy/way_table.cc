@@ -4,16 +4,16 @@ namespace espalier::controller {
 
 WayId WayTable::Add(std::uint32_t source, std::uint32_t destination, std::int64_t share,
                     bool pinned) {
-  WayId way = 0;
+  WayId way;
   if (free_.empty()) {
-    way = static_cast<WayId>(ways_.size());
+    way = WayId(static_cast<std::uint32_t>(ways_.size()));
     ways_.emplace_back();
   } else {
     way = free_.back();
     free_.pop_back();
   }
   // (Field by field: a copy of a fresh object would wait for its own stores.)
-  WayState& state = ways_[way];
+  WayState& state = ways_[way.Index()];
   state.candidates = view_.clos() ? nullptr : &view_.Candidates(source, destination);
   state.source = source;
   state.destination = destination;

@@ -8,16 +8,17 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/strong_id.h"
 #include "controller/routing/fabric/fabric_view.h"
 
 namespace espalier::controller {
 
 // A way is one path of one flow. Its number is dense, and used again after the way is gone.
-using WayId = std::uint32_t;
-constexpr WayId kNoWay = 0xFFFF'FFFF;
+using WayId = StrongId<struct WayTag, std::uint32_t>;
+constexpr WayId kNoWay(0xFFFF'FFFF);
 
 struct WayMove {
-  WayId way = 0;
+  WayId way;
   std::int32_t from = 0;  // kNoPath: it had none
   std::int32_t to = 0;
 };
@@ -67,8 +68,8 @@ class WayTable {
   // Its number may be used again; it must be off its route.
   void Remove(WayId way) { free_.push_back(way); }
 
-  WayState& operator[](WayId way) { return ways_[way]; }
-  const WayState& operator[](WayId way) const { return ways_[way]; }
+  WayState& operator[](WayId way) { return ways_[way.Index()]; }
+  const WayState& operator[](WayId way) const { return ways_[way.Index()]; }
 
   // A path is an index as in FabricView::Candidates; the way's path there may be.
   std::int32_t ToPath(const WayState& state, std::int32_t route) const {
@@ -101,19 +102,19 @@ class WayTable {
 
   // What is in flight of it; kNotLive for one that has not begun.
   std::int64_t CostOf(WayId way) const {
-    if (!ways_[way].live) return kNotLive;
+    if (!ways_[way.Index()].live) return kNotLive;
     return bytes_in_flight_ ? bytes_in_flight_(way) : 0;
   }
   // It is there to be moved, and within the budget.
   bool CanMove(WayId way, const MoveBudget& budget) const {
-    const WayState& state = ways_[way];
+    const WayState& state = ways_[way.Index()];
     if (state.pinned || budget.moves == 0) return false;
     return !state.live || (budget.live > 0 && CostOf(way) <= budget.bytes);
   }
   // Takes off the budget what moving it costs.
   void Charge(WayId way, MoveBudget& budget) const {
     --budget.moves;
-    if (!ways_[way].live) return;
+    if (!ways_[way.Index()].live) return;
     --budget.live;
     budget.bytes -= CostOf(way);
   }

@@ -23,9 +23,9 @@ class ReadyForestsTest : public testing::Test {
             .changes = changes};
   }
   // The elements in the order in which they come, each made when asked for.
-  static std::vector<ReadyForests::Element> MakeAll(ReadyForests& ready, std::int64_t version,
-                                                    std::uint64_t changes, std::size_t edges = 0) {
-    std::vector<ReadyForests::Element> order;
+  static std::vector<LinkOrSwitch> MakeAll(ReadyForests& ready, std::int64_t version,
+                                           std::uint64_t changes, std::size_t edges = 0) {
+    std::vector<LinkOrSwitch> order;
     while (const auto next = ready.Next(version, changes)) {
       order.push_back(next->element);
       ready.Put(*next, Made(version, changes, edges));
@@ -37,32 +37,35 @@ class ReadyForestsTest : public testing::Test {
   Metrics metrics_;
 };
 
-using Order = std::vector<ReadyForests::Element>;
+LinkOrSwitch Link(std::int32_t id) { return LinkOrSwitch::Link(fabric::LinkId(id)); }
+
+using Order = std::vector<LinkOrSwitch>;
 
 TEST_F(ReadyForestsTest, MissingOnesComeFirstAndOfTheseThoseOfMostLoad) {
   ReadyForests ready(metrics_);
-  ready.SetElements("a", {{1, 5.0}, {2, 7.0}});
-  ready.SetElements("b", {{1, 6.0}});
-  EXPECT_EQ(MakeAll(ready, 1, 1), (Order{2, 1, 1}));
+  ready.SetElements("a", {{Link(1), 5.0}, {Link(2), 7.0}});
+  ready.SetElements("b", {{Link(1), 6.0}});
+  EXPECT_EQ(MakeAll(ready, 1, 1), (Order{Link(2), Link(1), Link(1)}));
   EXPECT_EQ(ready.Next(1, 1), std::nullopt);
-  ready.SetElements("a", {{2, 7.0}, {3, 1.0}});
+  ready.SetElements("a", {{Link(2), 7.0}, {Link(3), 1.0}});
   EXPECT_EQ(ready.size(), 2U);
-  EXPECT_EQ(MakeAll(ready, 1, 2), (Order{3, 2, 1})) << "then what may have changed";
-  EXPECT_EQ(MakeAll(ready, 2, 2), (Order{2, 1, 3})) << "another fabric";
+  EXPECT_EQ(MakeAll(ready, 1, 2), (Order{Link(3), Link(2), Link(1)}))
+      << "then what may have changed";
+  EXPECT_EQ(MakeAll(ready, 2, 2), (Order{Link(2), Link(1), Link(3)})) << "another fabric";
 }
 
 TEST_F(ReadyForestsTest, AreFoundForTheFabricThatTheyWereMadeFor) {
   ReadyForests ready(metrics_);
-  ready.SetElements("a", {{1, 5.0}});
-  ready.Put({"a", 1}, Made(7, 1));
-  EXPECT_NE(ready.Find("a", 1, 7), nullptr);
-  EXPECT_EQ(ready.Find("a", 1, 8), nullptr);
-  EXPECT_EQ(ready.Find("a", 2, 7), nullptr);
-  EXPECT_EQ(ready.Find("b", 1, 7), nullptr);
-  ready.Put({"a", 9}, Made(7, 1));  // its plan does not go over that any more
-  ready.Put({"c", 1}, Made(7, 1));
+  ready.SetElements("a", {{Link(1), 5.0}});
+  ready.Put({"a", Link(1)}, Made(7, 1));
+  EXPECT_NE(ready.Find("a", Link(1), 7), nullptr);
+  EXPECT_EQ(ready.Find("a", Link(1), 8), nullptr);
+  EXPECT_EQ(ready.Find("a", Link(2), 7), nullptr);
+  EXPECT_EQ(ready.Find("b", Link(1), 7), nullptr);
+  ready.Put({"a", Link(9)}, Made(7, 1));  // its plan does not go over that any more
+  ready.Put({"c", Link(1)}, Made(7, 1));
   EXPECT_EQ(ready.size(), 1U);
-  ready.Confirm({"a", 1}, 2);
+  ready.Confirm({"a", Link(1)}, 2);
   EXPECT_EQ(ready.Next(7, 2), std::nullopt);
 }
 
@@ -70,22 +73,23 @@ TEST_F(ReadyForestsTest, KeepThoseOfMostLoadWhereMemoryIsShort) {
   const std::size_t each = [&] {
     Metrics metrics;
     ReadyForests one(metrics);
-    one.SetElements("a", {{1, 1.0}});
-    one.Put({"a", 1}, Made(1, 1, 100));
+    one.SetElements("a", {{Link(1), 1.0}});
+    one.Put({"a", Link(1)}, Made(1, 1, 100));
     return one.bytes();
   }();
   ReadyForests ready(metrics_, 2 * each);
-  ready.SetElements("a", {{1, 1.0}, {2, 4.0}, {3, 2.0}, {4, 3.0}});
-  EXPECT_EQ(MakeAll(ready, 1, 1, 100), (Order{2, 4, 3})) << "then nothing more in vain";
+  ready.SetElements("a", {{Link(1), 1.0}, {Link(2), 4.0}, {Link(3), 2.0}, {Link(4), 3.0}});
+  EXPECT_EQ(MakeAll(ready, 1, 1, 100), (Order{Link(2), Link(4), Link(3)}))
+      << "then nothing more in vain";
   EXPECT_EQ(ready.size(), 2U);
   EXPECT_LE(ready.bytes(), 2 * each);
-  EXPECT_NE(ready.Find("a", 2, 1), nullptr);
-  EXPECT_NE(ready.Find("a", 4, 1), nullptr);
+  EXPECT_NE(ready.Find("a", Link(2), 1), nullptr);
+  EXPECT_NE(ready.Find("a", Link(4), 1), nullptr);
   EXPECT_EQ(MakeAll(ready, 2, 1, 100).size(), 2U) << "nor for another fabric";
-  ready.SetElements("b", {{7, 9.0}});
-  EXPECT_EQ(MakeAll(ready, 2, 1, 100), (Order{7}));
-  EXPECT_NE(ready.Find("b", 7, 2), nullptr);
-  EXPECT_NE(ready.Find("a", 2, 2), nullptr);
+  ready.SetElements("b", {{Link(7), 9.0}});
+  EXPECT_EQ(MakeAll(ready, 2, 1, 100), (Order{Link(7)}));
+  EXPECT_NE(ready.Find("b", Link(7), 2), nullptr);
+  EXPECT_NE(ready.Find("a", Link(2), 2), nullptr);
   EXPECT_EQ(ready.size(), 2U);
 }
 

@@ -21,7 +21,7 @@ std::vector<LinkId> Path(LinkId up, LinkId down) { return {up, down}; }
 TEST(LinkMonitor, OneHostsSilenceIsNoDeath) {
   LinkMonitor monitor;
   for (int i = 0; i < 10; ++i) {
-    monitor.TakeAccusation(7, Path(kUp0, kDown), kStart + i * 100ms);
+    monitor.TakeAccusation(AgentId(7), Path(kUp0, kDown), kStart + i * 100ms);
     EXPECT_TRUE(monitor.Update(kStart + i * 100ms).empty());
   }
   EXPECT_TRUE(monitor.HasAccusations());
@@ -64,8 +64,8 @@ TEST(LinkMonitor, AFeedThatRepeatsItselfIsNoMemory) {
 
 TEST(LinkMonitor, TheLinkThatAllBlameIsDown) {
   LinkMonitor monitor;
-  monitor.TakeAccusation(1, Path(kUp0, kDown), kStart);
-  monitor.TakeAccusation(2, Path(kUp1, kDown), kStart + 20ms);
+  monitor.TakeAccusation(AgentId(1), Path(kUp0, kDown), kStart);
+  monitor.TakeAccusation(AgentId(2), Path(kUp1, kDown), kStart + 20ms);
   const auto changes = monitor.Update(kStart + 20ms);
   ASSERT_EQ(changes.size(), 1U);
   EXPECT_EQ(changes[0].link, kDown);
@@ -79,8 +79,8 @@ TEST(LinkMonitor, TheLinkThatAllBlameIsDown) {
 TEST(LinkMonitor, TrafficThatGetsThroughClearsALink) {
   LinkMonitor monitor;
   // Two hosts of one leaf cannot tell their uplink from the far link; a third host's traffic can.
-  monitor.TakeAccusation(1, Path(kUp0, kDown), kStart);
-  monitor.TakeAccusation(2, Path(kUp0, kDown), kStart);
+  monitor.TakeAccusation(AgentId(1), Path(kUp0, kDown), kStart);
+  monitor.TakeAccusation(AgentId(2), Path(kUp0, kDown), kStart);
   monitor.TakeWitness(Path(kUp0, kOther), kStart + 100ms);
   const auto changes = monitor.Update(kStart + 100ms);
   ASSERT_EQ(changes.size(), 1U);
@@ -90,8 +90,8 @@ TEST(LinkMonitor, TrafficThatGetsThroughClearsALink) {
 TEST(LinkMonitor, OfLinksBlamedAlikeItIsTheOneFurtherOnUnlessThatWasSeenToWork) {
   for (const bool far_link_works : {false, true}) {
     LinkMonitor monitor;
-    monitor.TakeAccusation(1, Path(kUp0, kDown), kStart);
-    monitor.TakeAccusation(2, Path(kUp0, kDown), kStart);
+    monitor.TakeAccusation(AgentId(1), Path(kUp0, kDown), kStart);
+    monitor.TakeAccusation(AgentId(2), Path(kUp0, kDown), kStart);
     if (far_link_works) monitor.TakeWitness(Path(kUp1, kDown), kStart + 100ms);
     const auto changes = monitor.Update(kStart + 100ms);
     ASSERT_EQ(changes.size(), 1U);
@@ -101,8 +101,8 @@ TEST(LinkMonitor, OfLinksBlamedAlikeItIsTheOneFurtherOnUnlessThatWasSeenToWork) 
 
 TEST(LinkMonitor, ARateMeasuredBeforeTheDeathClearsNothing) {
   LinkMonitor monitor;
-  monitor.TakeAccusation(1, Path(kUp0, kDown), kStart);
-  monitor.TakeAccusation(2, Path(kUp1, kDown), kStart);
+  monitor.TakeAccusation(AgentId(1), Path(kUp0, kDown), kStart);
+  monitor.TakeAccusation(AgentId(2), Path(kUp1, kDown), kStart);
   monitor.TakeWitness(Path(kUp0, kDown), kStart - 40ms);
   EXPECT_EQ(monitor.Update(kStart + 10ms).size(), 1U);
 }
@@ -111,8 +111,8 @@ TEST(LinkMonitor, IsTriedAgainAfterAWhileThatDoubles) {
   LinkMonitor monitor;
   TimePoint now = kStart;
   for (const Duration hold : {30s, 60s, 120s}) {
-    monitor.TakeAccusation(1, Path(kUp0, kDown), now);
-    monitor.TakeAccusation(2, Path(kUp1, kDown), now);
+    monitor.TakeAccusation(AgentId(1), Path(kUp0, kDown), now);
+    monitor.TakeAccusation(AgentId(2), Path(kUp1, kDown), now);
     ASSERT_EQ(monitor.Update(now).size(), 1U);
     EXPECT_TRUE(monitor.Update(now + hold - 1ms).empty());
     now += hold;
@@ -172,7 +172,8 @@ TEST(LinkMonitor, ForgetsAllInTheEndWhateverWasSaid) {
         monitor.TakeReport(link(), random() % 2 == 0, time);
         break;
       case 1:
-        monitor.TakeAccusation(static_cast<int>(random() % 50), Path(link(), link()), time);
+        monitor.TakeAccusation(AgentId(static_cast<std::int32_t>(random() % 50)),
+                               Path(link(), link()), time);
         break;
       case 2:
         monitor.TakeWitness(Path(link(), link()), time);

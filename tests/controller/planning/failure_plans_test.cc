@@ -21,6 +21,23 @@ using namespace std::chrono_literals;
 constexpr const char* kHits = "espalier_failure_plan_hits_total";
 constexpr const char* kMisses = "espalier_failure_plan_misses_total";
 
+// All that can fail as one.
+std::vector<LinkOrSwitch> AllElements(const State& state) {
+  std::vector<LinkOrSwitch> all;
+  for (std::size_t i = 0; i < state.topology.links().size(); ++i) {
+    all.push_back(LinkOrSwitch::Link(fabric::LinkId(static_cast<std::int32_t>(i))));
+  }
+  for (std::size_t i = 0; i < state.topology.nodes().size(); ++i) {
+    all.push_back(LinkOrSwitch::Switch(fabric::NodeId(static_cast<std::int32_t>(i))));
+  }
+  return all;
+}
+
+std::string NameOf(const State& state, LinkOrSwitch element) {
+  return element.IsLink() ? state.topology.link(element.link()).id
+                          : state.topology.node(element.node()).id;
+}
+
 class FailurePlansTest : public testing::Test {
  protected:
   void Build(bool plan_ahead = true) {
@@ -168,26 +185,25 @@ TEST_F(FailurePlansTest, AreTheSameHoweverFewWaysAreTakenAtATime) {
   EXPECT_GT(at_once.entries(), 0U);
   EXPECT_EQ(one_by_one.entries(), at_once.entries());
   EXPECT_EQ(one_by_one.fresh(), at_once.fresh());
-  const std::size_t elements = state.topology.links().size() + state.topology.nodes().size();
-  for (FailurePlans::Element element = 0; element < elements; ++element) {
-    for (LivePaths::Way way = 0; way < state.flow_paths.owner_count(); ++way) {
+  for (const LinkOrSwitch element : AllElements(state)) {
+    for (std::uint32_t i = 0; i < state.flow_paths.owner_count(); ++i) {
+      const LivePaths::Way way(i);
       EXPECT_EQ(one_by_one.EscapeFor(element, way), at_once.EscapeFor(element, way));
     }
   }
 }
 
 // By element: the ways on its links between switches.
-std::vector<std::size_t> LoadsOf(const State& state) {
-  const std::size_t links = state.topology.links().size();
-  std::vector<std::size_t> loads(links + state.topology.nodes().size());
-  for (std::size_t i = 0; i < links; ++i) {
+std::map<LinkOrSwitch, std::size_t> LoadsOf(const State& state) {
+  std::map<LinkOrSwitch, std::size_t> loads;
+  for (std::size_t i = 0; i < state.topology.links().size(); ++i) {
     const fabric::LinkId id(static_cast<std::int32_t>(i));
     for (const bool forward : {true, false}) {
       const auto link = static_cast<std::uint32_t>(fabric::DirectedLink{id, forward}.Index());
       const std::size_t ways = state.flow_paths.live().WaysOn(link).size();
-      loads[i] += ways;
-      loads[links + state.topology.link(id).a.Index()] += ways;
-      loads[links + state.topology.link(id).b.Index()] += ways;
+      loads[LinkOrSwitch::Link(id)] += ways;
+      loads[LinkOrSwitch::Switch(state.topology.link(id).a)] += ways;
+      loads[LinkOrSwitch::Switch(state.topology.link(id).b)] += ways;
     }
   }
   return loads;
@@ -210,15 +226,15 @@ TEST_F(FailurePlansTest, AMemoryLimitLeavesOutWhatCarriesLeast) {
       EXPECT_LE(plans.entries(), limit);
       EXPECT_GT(plans.entries(), 0U);
       // What has no plan would not fit beside what carries more.
-      const std::vector<std::size_t> loads = LoadsOf(state);
-      for (FailurePlans::Element without = 0; without < loads.size(); ++without) {
-        if (loads[without] == 0 || plans.EntriesOf(without) > 0) continue;
-        std::size_t most = loads[without];
-        for (FailurePlans::Element with = 0; with < loads.size(); ++with) {
-          const bool counts = loads[with] >= loads[without] && plans.EntriesOf(with) > 0;
-          most += counts ? loads[with] : 0;
+      const std::map<LinkOrSwitch, std::size_t> loads = LoadsOf(state);
+      for (const auto& [without, load] : loads) {
+        if (load == 0 || plans.EntriesOf(without) > 0) continue;
+        std::size_t most = load;
+        for (const auto& [with, other] : loads) {
+          const bool counts = other >= load && plans.EntriesOf(with) > 0;
+          most += counts ? other : 0;
         }
-        EXPECT_GT(most, limit) << without;
+        EXPECT_GT(most, limit) << NameOf(state, without);
       }
       cluster_->Open(host, {{.id = 5, .to = host + 6}, {.id = 6, .to = (host + 3) % 12}});
       cluster_->Settle();
@@ -256,8 +272,7 @@ TEST_F(FailurePlansTest, APortThatIsFoundToLeadElsewhereIsNotTaken) {
     const Flow& flow = state.flows.At(slot);
     const auto way = *flow.ways[0].way;
     const std::string spine = state.Via(flow);
-    const auto element = static_cast<FailurePlans::Element>(
-        state.topology.links().size() + state.topology.FindNode(spine)->Index());
+    const auto element = LinkOrSwitch::Switch(*state.topology.FindNode(spine));
     const auto planned = plans.EscapeFor(element, way);
     ASSERT_TRUE(planned && planned->leads_there && planned->port != 0);
     const fabric::PathIndex elsewhere((planned->path + 1) % 4);

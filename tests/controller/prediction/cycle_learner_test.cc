@@ -17,7 +17,7 @@ constexpr std::uint64_t kBytes = 1 << 30;
 
 // A training job: iterations of phases, each a set of flows that start at an offset.
 struct Phase {
-  Key first = 0;
+  std::uint64_t first = 0;  // key
   std::size_t flows = 0;
   Duration offset{};
 };
@@ -41,7 +41,7 @@ class Player {
       const TimePoint begin = now_ + Vary(phase.offset);
       for (std::size_t i = 0; i < phase.flows; ++i) {
         const auto late = std::chrono::microseconds(random_() % 1'000);  // until it is reported
-        starts.emplace_back(begin + late, phase.first + i);
+        starts.emplace_back(begin + late, Key(phase.first + i));
       }
     }
     std::sort(starts.begin(), starts.end());
@@ -184,15 +184,15 @@ TEST(CycleLearner, AStragglerStillBelongsToItsSet) {
   CycleLearner learner;
   TimePoint now{1h};
   for (int i = 0; i < 10; ++i) {
-    for (Key key = 0; key < 8; ++key) {
+    for (std::uint64_t key = 0; key < 8; ++key) {
       const Duration late = i > 2 && key == 7 ? 300ms : 0ms;
-      if (late == 0ms) learner.HandleStart(key, kBytes, now);
+      if (late == 0ms) learner.HandleStart(Key(key), kBytes, now);
     }
     if (i > 2) {
       const auto members = learner.MembersOf(learner.Upcoming()[0].set);
       EXPECT_TRUE(members[6].has_started);
       EXPECT_FALSE(members[7].has_started);
-      EXPECT_TRUE(learner.HandleStart(7, kBytes, now + 300ms));
+      EXPECT_TRUE(learner.HandleStart(Key(7), kBytes, now + 300ms));
     }
     now += 1s;
   }
@@ -204,19 +204,20 @@ TEST(CycleLearner, ASetIsUnderWayFromItsFirstStartToItsLastUnlessThatStaysAway) 
   CycleLearner learner;
   const TimePoint begin{1h};
   for (int round = 0; round < 3; ++round) {
-    for (const Key key : {1U, 2U, 3U}) learner.HandleStart(key, kBytes, begin + round * 1s);
+    for (const Key key : {Key(1), Key(2), Key(3)})
+      learner.HandleStart(key, kBytes, begin + round * 1s);
   }
   const CycleLearner::SetId set = learner.Upcoming().front().set;
   EXPECT_FALSE(learner.IsUnderWay(set));
-  learner.HandleStart(1, kBytes, begin + 3s);
+  learner.HandleStart(Key(1), kBytes, begin + 3s);
   EXPECT_TRUE(learner.IsUnderWay(set));
-  learner.HandleStart(2, kBytes, begin + 3s + 1ms);
+  learner.HandleStart(Key(2), kBytes, begin + 3s + 1ms);
   EXPECT_TRUE(learner.IsUnderWay(set));
   learner.PassTime(begin + 3s + 600ms);
   EXPECT_FALSE(learner.IsUnderWay(set));
-  for (const Key key : {1U, 2U, 3U}) learner.HandleStart(key, kBytes, begin + 4s);
+  for (const Key key : {Key(1), Key(2), Key(3)}) learner.HandleStart(key, kBytes, begin + 4s);
   EXPECT_FALSE(learner.IsUnderWay(set));
-  EXPECT_FALSE(learner.IsUnderWay(set + 100));
+  EXPECT_FALSE(learner.IsUnderWay(CycleLearner::SetId(set.value() + 100)));
 }
 
 TEST(CycleLearner, AJobThatChangesPhaseIsLearnedAnewAndForgotten) {
@@ -238,13 +239,17 @@ TEST(CycleLearner, SwitchesItselfOffWhereItIsWrongAndOnAgain) {
   CycleLearner learner;
   TimePoint now{1h};
   for (int i = 0; i < 100; ++i) {  // each time other flows
-    for (int flow = 0; flow < 16; ++flow) learner.HandleStart(random() % 100'000, kBytes, now);
+    for (int flow = 0; flow < 16; ++flow) {
+      learner.HandleStart(Key(random() % 100'000), kBytes, now);
+    }
     now += 1s;
   }
   EXPECT_FALSE(learner.IsOn());
   EXPECT_LT(learner.HitRate(), 0.1);
   for (int i = 0; i < 40; ++i) {
-    for (Key key = 500'000; key < 500'016; ++key) learner.HandleStart(key, kBytes, now);
+    for (std::uint64_t key = 500'000; key < 500'016; ++key) {
+      learner.HandleStart(Key(key), kBytes, now);
+    }
     now += 1s;
   }
   EXPECT_TRUE(learner.IsOn());
@@ -256,7 +261,7 @@ TEST(CycleLearner, AForeignHostInAJobDoesNotSwitchItOff) {
   Player player(RingsAndPipeline());
   Play(player, learner, 3);
   for (int i = 0; i < 50; ++i) {
-    learner.HandleStart(1'000'000 + random(), ~std::uint64_t{0}, player.now());
+    learner.HandleStart(Key(1'000'000 + random()), ~std::uint64_t{0}, player.now());
     EXPECT_EQ(Play(player, learner, 1).Share(), 1);
   }
   EXPECT_TRUE(learner.IsOn());
@@ -269,7 +274,8 @@ TEST(CycleLearner, MemoryIsBoundedWhateverComes) {
   TimePoint now{1h};
   for (int i = 0; i < 20'000; ++i) {
     now += Duration(static_cast<std::int64_t>(random() % 60'000'000) - 20'000'000);  // and back
-    learner.HandleStart(random() % 2'000, random(), now);
+    const std::uint64_t bytes = random();
+    learner.HandleStart(Key(random() % 2'000), bytes, now);
     ASSERT_LE(learner.member_count(), options.max_members);
     ASSERT_LE(learner.set_count(), options.max_sets);
     ASSERT_LE(learner.Upcoming().size(), options.max_sets);
@@ -280,7 +286,7 @@ TEST(CycleLearner, TimeThatRunsBackwardsCountsAsTheLast) {
   CycleLearner learner;
   Player player(Script{.phases = {{1, 4, 0ms}}});
   Play(player, learner, 3);
-  EXPECT_TRUE(learner.HandleStart(1, kBytes, TimePoint{}));
+  EXPECT_TRUE(learner.HandleStart(Key(1), kBytes, TimePoint{}));
   EXPECT_GE(learner.last_start(), TimePoint{1h});
   EXPECT_EQ(Play(player, learner, 5).Share(), 1);
 }
@@ -289,7 +295,7 @@ TEST(CycleLearner, OfWildSizesTheMedianIsKept) {
   CycleLearner learner;
   TimePoint now{1h};
   for (const std::uint64_t bytes : {kBytes, kBytes, ~std::uint64_t{0}, kBytes, std::uint64_t{0}}) {
-    learner.HandleStart(9, bytes, now);
+    learner.HandleStart(Key(9), bytes, now);
     now += 1s;
   }
   learner.PassTime(now);
@@ -298,12 +304,12 @@ TEST(CycleLearner, OfWildSizesTheMedianIsKept) {
 
 TEST(CycleLearner, ADeclaredSetIsExpectedTheFirstTime) {
   CycleLearner learner;
-  const std::vector<Key> keys{1, 2, 3, 2};
+  const std::vector<Key> keys{Key(1), Key(2), Key(3), Key(2)};
   learner.Declare(keys, kBytes, 500ms);
   ASSERT_EQ(learner.Upcoming().size(), 1U);
   EXPECT_EQ(learner.MembersOf(learner.Upcoming()[0].set).size(), 3U);
   const TimePoint now{1h};
-  for (const Key key : {2, 3, 1}) EXPECT_TRUE(learner.HandleStart(key, kBytes, now));
+  for (const Key key : {Key(2), Key(3), Key(1)}) EXPECT_TRUE(learner.HandleStart(key, kBytes, now));
   EXPECT_EQ(learner.Upcoming()[0].expected, now + 500ms);
   learner.Declare(keys, kBytes, 1s);  // again: nothing new
   EXPECT_EQ(learner.set_count(), 1U);

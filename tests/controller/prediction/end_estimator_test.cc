@@ -19,43 +19,43 @@ double SecondsFromStart(TimePoint time) {
 
 TEST(EndEstimator, DividesWhatRemainsByThePlannedRate) {
   EndEstimator ends;
-  ends.Begin(3, kStart, 8 * kGigabit);
-  EXPECT_FALSE(ends.Of(3));  // nothing is known to remain
-  ends.TakeReport(3, kStart, 2'000'000'000, 0);
-  ASSERT_TRUE(ends.Of(3));
-  EXPECT_NEAR(SecondsFromStart(ends.Of(3)->expected), 2, 1e-6);
-  EXPECT_EQ(ends.Soonest(), 3U);
+  ends.Begin(FlowSlot(3), kStart, 8 * kGigabit);
+  EXPECT_FALSE(ends.Of(FlowSlot(3)));  // nothing is known to remain
+  ends.TakeReport(FlowSlot(3), kStart, 2'000'000'000, 0);
+  ASSERT_TRUE(ends.Of(FlowSlot(3)));
+  EXPECT_NEAR(SecondsFromStart(ends.Of(FlowSlot(3))->expected), 2, 1e-6);
+  EXPECT_EQ(ends.Soonest(), FlowSlot(3));
 }
 
 TEST(EndEstimator, CorrectsThePlannedRateByWhatIsSeen) {
   EndEstimator ends;
-  ends.Begin(0, kStart, 8 * kGigabit);
+  ends.Begin(FlowSlot(0), kStart, 8 * kGigabit);
   std::uint64_t remaining = 10'000'000'000;
-  ends.TakeReport(0, kStart, remaining, 0);
-  const double at_first = SecondsFromStart(ends.Of(0)->expected);
+  ends.TakeReport(FlowSlot(0), kStart, remaining, 0);
+  const double at_first = SecondsFromStart(ends.Of(FlowSlot(0))->expected);
   EXPECT_NEAR(at_first, 10, 1e-6);
   TimePoint now = kStart;
   for (int i = 0; i < 12; ++i) {  // half the planned rate
     now += 100ms;
     remaining -= 50'000'000;
-    ends.TakeReport(0, now, remaining, 0);
+    ends.TakeReport(FlowSlot(0), now, remaining, 0);
   }
-  EXPECT_NEAR(SecondsFromStart(ends.Of(0)->expected), 20, 0.1);
-  EXPECT_NEAR(ends.Of(0)->rate_bps, 4 * kGigabit, 0.05 * kGigabit);
-  EXPECT_LE(ends.Of(0)->earliest, ends.Of(0)->expected);
-  EXPECT_GE(ends.Of(0)->latest, ends.Of(0)->expected);
+  EXPECT_NEAR(SecondsFromStart(ends.Of(FlowSlot(0))->expected), 20, 0.1);
+  EXPECT_NEAR(ends.Of(FlowSlot(0))->rate_bps, 4 * kGigabit, 0.05 * kGigabit);
+  EXPECT_LE(ends.Of(FlowSlot(0))->earliest, ends.Of(FlowSlot(0))->expected);
+  EXPECT_GE(ends.Of(FlowSlot(0))->latest, ends.Of(FlowSlot(0))->expected);
 }
 
 TEST(EndEstimator, TheIntervalNarrowsWhileTheRateIsSteady) {
   EndEstimator ends;
-  ends.Begin(0, kStart, 0);
+  ends.Begin(FlowSlot(0), kStart, 0);
   std::uint64_t remaining = 100'000'000'000;
   Duration width_before = 24h;
   for (int i = 0; i < 20; ++i) {
-    ends.TakeReport(0, kStart + i * 100ms, remaining, kGigabit);
+    ends.TakeReport(FlowSlot(0), kStart + i * 100ms, remaining, kGigabit);
     remaining -= 12'500'000;
-    ASSERT_TRUE(ends.Of(0));
-    const Duration width = ends.Of(0)->latest - ends.Of(0)->earliest;
+    ASSERT_TRUE(ends.Of(FlowSlot(0)));
+    const Duration width = ends.Of(FlowSlot(0))->latest - ends.Of(FlowSlot(0))->earliest;
     EXPECT_LE(width, width_before + 1ms);
     width_before = width;
   }
@@ -69,7 +69,7 @@ TEST(EndEstimator, KnowsTheFlowThatEndsFirstWhateverIsReported) {
   TimePoint now = kStart;
   for (int step = 0; step < 5'000; ++step) {
     now += std::chrono::microseconds(random() % 2'000);
-    const auto flow = static_cast<std::uint32_t>(random() % kFlows);
+    const FlowSlot flow(static_cast<std::uint32_t>(random() % kFlows));
     switch (random() % 6) {
       case 0:
         ends.Begin(flow, now, static_cast<double>(random() % 3) * kGigabit);
@@ -83,9 +83,10 @@ TEST(EndEstimator, KnowsTheFlowThatEndsFirstWhateverIsReported) {
       default:
         ends.TakeReport(flow, now, random() % 5'000'000'000, random() % 2 * 3'000'000'000);
     }
-    std::optional<std::uint32_t> first;
-    std::vector<std::uint32_t> within;
-    for (std::uint32_t other = 0; other < kFlows; ++other) {
+    std::optional<FlowSlot> first;
+    std::vector<FlowSlot> within;
+    for (std::uint32_t i = 0; i < kFlows; ++i) {
+      const FlowSlot other(i);
       const auto forecast = ends.Of(other);
       if (!forecast) continue;
       if (!first || forecast->expected < ends.Of(*first)->expected) first = other;
@@ -103,19 +104,19 @@ TEST(EndEstimator, KnowsTheFlowThatEndsFirstWhateverIsReported) {
 
 TEST(EndEstimator, NonsenseSpoilsOnlyTheFlowItIsAbout) {
   EndEstimator ends;
-  ends.Begin(0, kStart, kGigabit);
-  ends.TakeReport(0, kStart, 125'000'000, 0);
-  ends.Begin(1, kStart, kGigabit);
-  ends.TakeReport(1, kStart, std::numeric_limits<std::uint64_t>::max(), 1);
-  EXPECT_FALSE(ends.Of(1));               // it would take centuries
-  ends.TakeReport(1, kStart - 1h, 1, 0);  // before the last report
-  EXPECT_FALSE(ends.Of(1));
-  ends.TakeReport(1, kStart + 1ms, 0, std::numeric_limits<std::uint64_t>::max());
-  EXPECT_FALSE(ends.Of(1));           // nothing remains
-  ends.TakeReport(77, kStart, 5, 5);  // never begun
-  ends.End(1'000'000);
-  EXPECT_EQ(ends.Soonest(), 0U);
-  EXPECT_NEAR(SecondsFromStart(ends.Of(0)->expected), 1, 1e-6);
+  ends.Begin(FlowSlot(0), kStart, kGigabit);
+  ends.TakeReport(FlowSlot(0), kStart, 125'000'000, 0);
+  ends.Begin(FlowSlot(1), kStart, kGigabit);
+  ends.TakeReport(FlowSlot(1), kStart, std::numeric_limits<std::uint64_t>::max(), 1);
+  EXPECT_FALSE(ends.Of(FlowSlot(1)));               // it would take centuries
+  ends.TakeReport(FlowSlot(1), kStart - 1h, 1, 0);  // before the last report
+  EXPECT_FALSE(ends.Of(FlowSlot(1)));
+  ends.TakeReport(FlowSlot(1), kStart + 1ms, 0, std::numeric_limits<std::uint64_t>::max());
+  EXPECT_FALSE(ends.Of(FlowSlot(1)));           // nothing remains
+  ends.TakeReport(FlowSlot(77), kStart, 5, 5);  // never begun
+  ends.End(FlowSlot(1'000'000));
+  EXPECT_EQ(ends.Soonest(), FlowSlot(0));
+  EXPECT_NEAR(SecondsFromStart(ends.Of(FlowSlot(0))->expected), 1, 1e-6);
 }
 
 }  // namespace

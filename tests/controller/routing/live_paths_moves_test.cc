@@ -18,7 +18,7 @@ class Corner {
  public:
   Corner()
       : fabric_(Fabric::LeafSpine(2, 4)),
-        paths_(fabric_->view, [this](LivePaths::Way way) { return bytes_[way]; }),
+        paths_(fabric_->view, [this](LivePaths::Way way) { return bytes_[way.Index()]; }),
         first_(paths_.Add(0, 1)),
         second_(paths_.Add(2, 3)) {
     paths_.Place(first_, 0);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "tests/controller/routing/test_fabric.h"
@@ -95,7 +96,7 @@ TEST(Occupancy, TellsOfPathsAsPathTablesCountThem) {
     for (int i = 0; i < 60; ++i) {
       const WayId way = on.Add(random, kLoadUnit >> random() % 2);
       EXPECT_EQ(occupancy.LeastLoadedPath(way), on.LeastLoadedByHand(way));
-      std::vector<std::int32_t> paths(200, kNoPath);
+      std::map<WayId, std::int32_t> paths;
       for (const WayId other : on.all()) paths[other] = occupancy.PathOf(other);
       const std::vector<std::int64_t> loads = occupancy.Loads();
       std::int64_t steps = kManySteps;
@@ -160,7 +161,7 @@ TEST(Occupancy, FindsIdlePathsOnlyInAClosWithEqualLinks) {
   EXPECT_EQ(flat.occupancy().PathOf(starts[1]), 1);
   EXPECT_FALSE(flat.occupancy().HasPath(starts[2]));
   flat.occupancy().Clear();
-  EXPECT_EQ(flat.occupancy().Add(1, 2, kLoadUnit, false), 0U);
+  EXPECT_EQ(flat.occupancy().Add(1, 2, kLoadUnit, false), WayId(0));
   EXPECT_EQ(flat.occupancy().LoadOf(0), 0);
 }
 

@@ -86,7 +86,7 @@ TEST(TwoSpineChains, MakeRoomWhereverAChainOfTwoSpinesDoes) {
     SCOPED_TRACE(seed);
     std::mt19937 random(static_cast<std::uint32_t>(seed));
     Tables tables(Fabric::LeafSpine(kSpines, 5 + static_cast<int>(seed % 5)),
-                  [](WayId way) { return 10 + way % 5; });
+                  [](WayId way) { return 10 + way.value() % 5; });
     if (seed % 3 == 0) tables.fabric().FailSome(random, 5);
     TwoSpineChains chains(tables.fabric().view, tables.ways(), tables.links());
     ASSERT_TRUE(chains.IsPossible());
@@ -132,7 +132,7 @@ TEST(TwoSpineChains, KeepToLimitsAndBudgetWhereLinksTakeSeveral) {
   for (const std::uint64_t seed : SeedsToTry(1, 400)) {
     SCOPED_TRACE(seed);
     std::mt19937 random(static_cast<std::uint32_t>(seed));
-    Tables tables(Fabric::LeafSpine(3, 5), [](WayId way) { return way; });
+    Tables tables(Fabric::LeafSpine(3, 5), [](WayId way) { return way.value(); });
     tables.SetAllLimits(2 * kLoadUnit);
     TwoSpineChains chains(tables.fabric().view, tables.ways(), tables.links());
     for (int i = 0; i < 150; ++i) {

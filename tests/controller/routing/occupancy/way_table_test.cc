@@ -29,7 +29,7 @@ TEST(WayTable, UsesNumbersAgainAndForgetsWhatTheyNamed) {
 
 TEST(WayTable, CostsBytesInFlightOnlyForWaysThatHaveBegun) {
   auto fabric = Fabric::LeafSpine(2, 3);
-  WayTable ways(fabric->view, [](WayId way) { return 100 + std::int64_t{way}; });
+  WayTable ways(fabric->view, [](WayId way) { return 100 + std::int64_t{way.value()}; });
   const WayId fresh = ways.Add(0, 1, kLoadUnit, false);
   const WayId live = ways.Add(0, 1, kLoadUnit, false);
   ways[live].live = true;

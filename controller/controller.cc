@@ -200,7 +200,7 @@ void Controller::Turn() {
   PlaceNew();
   OrderProbes();
   publisher_.PushChanges(loop_.Now());
-  metrics_.flows_open.Set(static_cast<double>(state_.flows.size()));
+  metrics_.flows_open.Set(static_cast<double>(state_.flows.size() + state_.edges.all().size()));
   planner_.RequestAfterChanges();
   metrics_.turn_seconds.ObserveSeconds(SecondsOf(loop_.Now() - turn));
 }

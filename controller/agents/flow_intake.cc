@@ -94,7 +94,7 @@ std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& repor
   std::size_t refused = 0;
   for (const wire::OpenedFlow& opened : report.opened) {
     if (state_.flows.Find(id, opened.id)) continue;  // a full report repeats what is known
-    if (state_.flows.CountOfAgent(id) >= options_.max_flows_per_agent) {
+    if (state_.CountFlowsOf(id) >= options_.max_flows_per_agent) {
       ++refused;
       continue;
     }
@@ -140,7 +140,6 @@ std::span<const FlowSlot> FlowIntake::TakeProgress(AgentId id,
 }
 
 void FlowIntake::Close(FlowSlot slot) {
-  if (state_.flows.At(slot).tree_load != 0) return;  // edges of forests are not the agents' to end
   foresight_.HandleEnd(slot, loop_.Now());
   if (state_.flows.ActivityOf(slot).IsBusy()) {
     state_.rounds.End(state_.flows.At(slot).job, loop_.Now());
@@ -172,13 +171,10 @@ void FlowIntake::PassTime() {
     const Agent& agent = state_.agents.At(id);
     if (!agent.peer && now - agent.last_heard > options_.lease &&
         state_.flows.CountOfAgent(id) > 0) {
-      auto slots = state_.flows.OfAgent(id);
-      std::erase_if(slots, [&](FlowSlot slot) { return state_.flows.At(slot).tree_load != 0; });
+      const auto slots = state_.flows.OfAgent(id);
       for (const FlowSlot slot : slots) Close(slot);
-      if (!slots.empty()) {
-        state_.history.RecordOf(agent.name, now, "agent_flows_dropped",
-                                fmt::format("agent={} flows={}", agent.name, slots.size()));
-      }
+      state_.history.RecordOf(agent.name, now, "agent_flows_dropped",
+                              fmt::format("agent={} flows={}", agent.name, slots.size()));
     }
     if (agent.peer && agent.reported && state_.pushes.NeedsFull(id) && now >= agent.hold_until) {
       placement_.EndAdoption(id);

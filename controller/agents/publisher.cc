@@ -122,7 +122,6 @@ wire::PathPush Publisher::Compose(AgentId id, const PushQueue::Changes& changes,
   push.full = changes.needs_full;
   if (push.full) {
     for (const FlowSlot slot : state_.flows.OfAgent(id)) {
-      if (state_.flows.At(slot).tree_load != 0) continue;  // its rank's plan has the port
       Describe(id, state_.flows.At(slot).local, now, push);
     }
     return push;

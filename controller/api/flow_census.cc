@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
-#include "controller/api/flow_view.h"
-
 namespace espalier::controller {
 namespace {
 
 using fabric::DirectedLink;
 
-void AddHostLinks(const State& state, const Flow& flow, std::uint64_t bps, LinkTraffic& traffic) {
+void AddHostLinks(const State& state, const ShownFlow& flow, std::uint64_t bps,
+                  LinkTraffic& traffic) {
   const auto add = [&](const IpAddress& address, bool sends) {
     const auto nic = state.topology.FindNic(address);
     const auto attachment = nic ? state.paths.FindAttachment(*nic) : std::nullopt;
@@ -40,31 +39,30 @@ FlowCensus::FlowCensus(const State& state) {
 
 FlowCensus FlowCensus::Take(const State& state) {
   FlowCensus census(state);
-  for (const FlowSlot slot : state.flows.All()) census.Count(state, slot);
+  for (const FlowSlot slot : state.flows.All()) census.Count(state, Show(state, slot));
+  for (const auto& [name, edge] : state.edges.all()) census.Count(state, Show(state, name, edge));
   return census;
 }
 
-void FlowCensus::Count(const State& state, FlowSlot slot) {
-  const Flow& flow = state.flows.At(slot);
-  const FlowActivity& activity = state.flows.ActivityOf(slot);
-  const std::uint64_t bps = activity.achieved_bps;
+void FlowCensus::Count(const State& state, const ShownFlow& flow) {
+  const std::uint64_t bps = flow.activity.achieved_bps;
   ++flows_;
   ++by_status_[static_cast<std::size_t>(flow.status)];
-  unacknowledged_ += IsAcknowledged(state, slot) ? 0 : 1;
+  unacknowledged_ += flow.is_acknowledged ? 0 : 1;
   JobFigures& job = jobs_[flow.job];
   ++job.flows;
   job.routed += flow.status == FlowStatus::kRouted ? 1 : 0;
   job.unroutable += flow.status == FlowStatus::kUnroutable ? 1 : 0;
   job.achieved_bps += bps;
-  if (activity.IsBusy()) job.slowest_bps = std::min(job.slowest_bps.value_or(bps), bps);
+  if (flow.activity.IsBusy()) job.slowest_bps = std::min(job.slowest_bps.value_or(bps), bps);
   job.directions.resize(traffic_.paths.size());
   if (bps > 0) AddHostLinks(state, flow, bps, traffic_);
-  for (const FlowWay& way : flow.ways) {
-    const auto path = state.flow_paths.PathOf(way);
-    if (!path) continue;
-    for (const DirectedLink hop : state.PathsOf(flow)[path->Index()].hops) {
+  for (const ShownFlow::Way& way : flow.ways()) {
+    if (!way.path) continue;
+    const auto paths = state.paths.Between(flow.source_leaf, flow.destination_leaf);
+    for (const DirectedLink hop : paths[way.path->Index()].hops) {
       ++traffic_.paths[hop.Index()];
-      traffic_.achieved_bps[hop.Index()] += bps / flow.ways.size();
+      traffic_.achieved_bps[hop.Index()] += bps / flow.way_count;
       job.directions[hop.Index()] = true;
     }
   }

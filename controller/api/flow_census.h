@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "controller/api/shown_flow.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {
@@ -35,11 +36,11 @@ struct JobFigures {
 class FlowCensus {
  public:
   explicit FlowCensus(const State& state);
-  // Of all flows. O(flows x hops).
+  // Of all flows and edges. O(flows x hops).
   static FlowCensus Take(const State& state);
 
-  // The flow must be open. O(hops).
-  void Count(const State& state, FlowSlot slot);
+  // O(hops).
+  void Count(const State& state, const ShownFlow& flow);
 
   std::int64_t flows() const { return flows_; }
   std::int64_t unacknowledged() const { return unacknowledged_; }

@@ -2,6 +2,8 @@
 
 #include <bit>
 #include <chrono>
+#include <span>
+#include <vector>
 
 #include "common/base/enum_names.h"
 
@@ -35,58 +37,52 @@ std::string NicName(const State& state, const IpAddress& address) {
   return nic ? state.topology.node(*nic).id : address.ToString();
 }
 
-bool IsAcknowledged(const State& state, FlowSlot slot) {
-  const PushState& push = state.flows.PushOf(slot);
-  const Agent& agent = state.agents.At(state.flows.At(slot).agent);
-  return !push.is_dirty && push.generation <= agent.acked_generation;
-}
-
 namespace {
 
-bool IsLearning(const State& state, const FlowWay& way) {
-  const auto path = state.flow_paths.PathOf(way);
-  return path && (way.port == 0 || way.port_path != *path);
+// The switches on the paths of some of its ways.
+std::string Via(const State& state, const ShownFlow& flow, std::span<const ShownFlow::Way> ways) {
+  std::vector<std::int32_t> indices;
+  for (const ShownFlow::Way& way : ways) {
+    if (way.path) indices.push_back(way.path->value());
+  }
+  return state.Via(flow.source_leaf, flow.destination_leaf, indices);
 }
 
-void WriteWays(JsonWriter& json, const State& state, const Flow& flow) {
+void WriteWays(JsonWriter& json, const State& state, const ShownFlow& flow) {
   json.Key("paths").BeginArray();
-  for (const FlowWay& way : flow.ways) {
-    const auto path = state.flow_paths.PathOf(way);
-    const std::int32_t index = path ? path->value() : 0;
+  for (const ShownFlow::Way& way : flow.ways()) {
     json.BeginObject();
-    json.Key("via").String(path ? state.Via(flow, {&index, 1}) : "");
+    json.Key("via").String(Via(state, flow, {&way, 1}));
     json.Key("source_port").Integer(way.port);
-    json.Key("learning").Bool(IsLearning(state, way));
+    json.Key("learning").Bool(way.is_learning);
     json.EndObject();
   }
   json.EndArray();
 }
 
 // Of a whole flow and of a live one.
-void WriteIdentity(JsonWriter& json, const State& state, FlowSlot slot) {
-  const Flow& flow = state.flows.At(slot);
-  json.Key("flow").String(state.FlowName(flow));
+void WriteIdentity(JsonWriter& json, const State& state, const ShownFlow& flow) {
+  json.Key("flow").String(state.FlowName(flow.agent, flow.local));
   json.Key("job").String(state.flows.JobName(flow.job));
   json.Key("source").String(NicName(state, flow.source_address));
   json.Key("destination").String(NicName(state, flow.destination_address));
   json.Key("protocol").Integer(flow.protocol);
   json.Key("status").String(FlowStatusName(flow.status));
   json.Key("reason").String(ReasonName(flow.reason));
-  json.Key("acknowledged").Bool(IsAcknowledged(state, slot));
+  json.Key("acknowledged").Bool(flow.is_acknowledged);
 }
 
 }  // namespace
 
-void WriteFlow(JsonWriter& json, const State& state, FlowSlot slot, TimePoint now) {
-  const Flow& flow = state.flows.At(slot);
-  const FlowActivity& activity = state.flows.ActivityOf(slot);
+void WriteFlow(JsonWriter& json, const State& state, const ShownFlow& flow, TimePoint now) {
+  const FlowActivity& activity = flow.activity;
   json.BeginObject();
-  WriteIdentity(json, state, slot);
+  WriteIdentity(json, state, flow);
   json.Key("plan").String(PlanOriginName(flow.origin));
   json.Key("source_address").String(flow.source_address.ToString());
   json.Key("destination_address").String(flow.destination_address.ToString());
-  json.Key("via").String(state.Via(flow));
-  json.Key("source_port").Integer(flow.ways.empty() ? 0 : flow.ways.front().port);
+  json.Key("via").String(Via(state, flow, flow.ways()));
+  json.Key("source_port").Integer(flow.first_port());
   json.Key("own_port").Integer(flow.own_port);
   WriteWays(json, state, flow);
   json.Key("max_rate_bps").Integer(static_cast<std::int64_t>(flow.max_rate_bps));
@@ -98,22 +94,22 @@ void WriteFlow(JsonWriter& json, const State& state, FlowSlot slot, TimePoint no
   json.EndObject();
 }
 
-std::string LiveFlow(const State& state, FlowSlot slot) {
-  const Flow& flow = state.flows.At(slot);
-  const FlowActivity& activity = state.flows.ActivityOf(slot);
+std::string LiveFlow(const State& state, const ShownFlow& flow) {
+  const std::uint64_t bps = CoarseRate(flow.activity.achieved_bps);
   JsonWriter json;
   json.BeginObject();
-  WriteIdentity(json, state, slot);
-  json.Key("activity").String(ActivityName(activity.state));
-  json.Key("achieved_bps").Integer(static_cast<std::int64_t>(CoarseRate(activity.achieved_bps)));
+  WriteIdentity(json, state, flow);
+  json.Key("activity").String(ActivityName(flow.activity.state));
+  json.Key("achieved_bps").Integer(static_cast<std::int64_t>(bps));
   json.Key("paths").BeginArray();
-  for (const FlowWay& way : flow.ways) {
+  for (const ShownFlow::Way& way : flow.ways()) {
     json.BeginObject();
     json.Key("source_port").Integer(way.port);
-    json.Key("learning").Bool(IsLearning(state, way));
+    json.Key("learning").Bool(way.is_learning);
     json.Key("hops").BeginArray();
-    if (const auto path = state.flow_paths.PathOf(way)) {
-      for (const DirectedLink hop : state.PathsOf(flow)[path->Index()].hops) {
+    if (way.path) {
+      const auto paths = state.paths.Between(flow.source_leaf, flow.destination_leaf);
+      for (const DirectedLink hop : paths[way.path->Index()].hops) {
         json.Integer(static_cast<std::int64_t>(hop.Index()));
       }
     }
@@ -130,21 +126,18 @@ std::uint64_t CoarseRate(std::uint64_t bits_per_second) {
   return bits_per_second >> (width - kDigits) << (width - kDigits);
 }
 
-std::uint64_t LiveFlowDigest(const State& state, FlowSlot slot) {
-  const Flow& flow = state.flows.At(slot);
-  const FlowActivity& activity = state.flows.ActivityOf(slot);
+std::uint64_t LiveFlowDigest(const ShownFlow& flow) {
   std::uint64_t digest = 1;
   Mix(digest, static_cast<std::uint64_t>(flow.agent.value()));
   Mix(digest, flow.local.value());
   Mix(digest, static_cast<std::uint64_t>(flow.status) << 16 |
                   static_cast<std::uint64_t>(flow.reason) << 8 |
-                  static_cast<std::uint64_t>(activity.state) << 1 |
-                  static_cast<std::uint64_t>(IsAcknowledged(state, slot)));
-  for (const FlowWay& way : flow.ways) {
-    const auto path = state.flow_paths.PathOf(way);
-    Mix(digest, static_cast<std::uint64_t>(way.port) << 1 |
-                    static_cast<std::uint64_t>(IsLearning(state, way)));
-    Mix(digest, path ? path->Index() + 1 : 0);
+                  static_cast<std::uint64_t>(flow.activity.state) << 1 |
+                  static_cast<std::uint64_t>(flow.is_acknowledged));
+  for (const ShownFlow::Way& way : flow.ways()) {
+    Mix(digest,
+        static_cast<std::uint64_t>(way.port) << 1 | static_cast<std::uint64_t>(way.is_learning));
+    Mix(digest, way.path ? way.path->Index() + 1 : 0);
   }
   return digest;
 }

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "common/files/json.h"
+#include "controller/api/shown_flow.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {
@@ -12,16 +13,15 @@ namespace espalier::controller {
 std::string_view ReasonName(wire::PathReason reason);               // "ASSIGNED", ...
 std::string_view ActivityName(wire::FlowState state);               // "ACTIVE", ...
 std::string NicName(const State& state, const IpAddress& address);  // the address where unknown
-bool IsAcknowledged(const State& state, FlowSlot slot);
 
 // One flow as an object, whole.
-void WriteFlow(io::JsonWriter& json, const State& state, FlowSlot slot, TimePoint now);
+void WriteFlow(io::JsonWriter& json, const State& state, const ShownFlow& flow, TimePoint now);
 // What the live feed tells of a flow: who, how it is steered and how fast (coarsely), and the
 // directions of links that each of its paths takes.
-std::string LiveFlow(const State& state, FlowSlot slot);
+std::string LiveFlow(const State& state, const ShownFlow& flow);
 
 // A number that differs where LiveFlow would but for the rate.
-std::uint64_t LiveFlowDigest(const State& state, FlowSlot slot);
+std::uint64_t LiveFlowDigest(const ShownFlow& flow);
 
 // So much of a rate as is worth telling: its four leading binary digits.
 std::uint64_t CoarseRate(std::uint64_t bits_per_second);

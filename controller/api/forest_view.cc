@@ -25,7 +25,7 @@ void WriteForest(JsonWriter& json, const TreeJob& job) {
   json.Key("edges").Integer(plan != nullptr ? static_cast<std::int64_t>(plan->forest->edges.size())
                                             : 0);
   json.Key("edges_over_fabric")
-      .Integer(plan != nullptr ? static_cast<std::int64_t>(plan->flows.size()) : 0);
+      .Integer(plan != nullptr ? static_cast<std::int64_t>(plan->reserved.size()) : 0);
   json.Key("algbw_gbps").Double(algbw);
   json.Key("bound_gbps").Double(plan != nullptr ? plan->forest->bound_gbps : 0);
   json.Key("expected_seconds")

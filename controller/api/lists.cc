@@ -36,24 +36,34 @@ class AgentItems : public Items {
   std::size_t next_;
 };
 
-// Flows by agent, one after the other. Slots of flows are used again, so the place is the flow that
-// was given last.
+// Flows and edges by agent and number, one after the other. Slots of flows are used again, so the
+// place is the flow that was given last.
 class FlowWalk {
  public:
   FlowWalk(const State& state, std::size_t agent, std::optional<wire::LocalFlowId> after)
       : state_(state), agent_(agent), after_(after) {}
 
-  std::optional<FlowSlot> Next() {
+  std::optional<ShownFlow> Next() {
     for (; agent_ < state_.agents.size(); ++agent_, after_.reset()) {
-      const auto slot = state_.flows.FindAfter(AgentId(static_cast<std::int32_t>(agent_)), after_);
-      if (!slot) continue;
-      after_ = state_.flows.At(*slot).local;
-      return slot;
+      auto next = NextOf(AgentId(static_cast<std::int32_t>(agent_)));
+      if (!next) continue;
+      after_ = next->local;
+      return next;
     }
     return std::nullopt;
   }
 
  private:
+  std::optional<ShownFlow> NextOf(AgentId agent) const {
+    const auto slot = state_.flows.FindAfter(agent, after_);
+    const auto edge = state_.edges.all().upper_bound({agent, after_.value_or(wire::LocalFlowId())});
+    const bool has_edge = edge != state_.edges.all().end() && edge->first.agent == agent;
+    if (slot && !(has_edge && edge->first.number < state_.flows.At(*slot).local)) {
+      return Show(state_, *slot);
+    }
+    return has_edge ? std::optional(Show(state_, edge->first, edge->second)) : std::nullopt;
+  }
+
   const State& state_;
   std::size_t agent_;
   std::optional<wire::LocalFlowId> after_;  // of this agent: the last that was given
@@ -66,12 +76,12 @@ class FlowItems : public Items {
 
   std::vector<std::string_view> Arrays() const override { return {"flows"}; }
   std::optional<Item> Next() override {
-    const auto slot = walk_.Next();
-    if (!slot) return std::nullopt;
+    const auto flow = walk_.Next();
+    if (!flow) return std::nullopt;
     const State& state = controller_.state();
     io::JsonWriter json;
-    WriteFlow(json, state, *slot, controller_.Now());
-    return Item{state.FlowName(state.flows.At(*slot)), json.Text()};
+    WriteFlow(json, state, *flow, controller_.Now());
+    return Item{state.FlowName(flow->agent, flow->local), json.Text()};
   }
 
  private:
@@ -87,9 +97,9 @@ class CountedItems : public Items {
 
   bool Prepare() override {
     for (std::size_t i = 0; i < kListItemsPerTurn; ++i) {
-      const auto slot = walk_.Next();
-      if (!slot) return true;
-      census_.Count(controller_.state(), *slot);
+      const auto flow = walk_.Next();
+      if (!flow) return true;
+      census_.Count(controller_.state(), *flow);
     }
     return false;
   }

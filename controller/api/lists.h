@@ -23,7 +23,7 @@ struct Page {
   std::string source;       // of the path map: only pairs from this NIC; "": from all
 };
 
-// Flows by agent, and in the order in which they were opened. Where the limit ends a list early,
+// Flows and edges of forests by agent and number. Where the limit ends a list early,
 // its "next" is the `after` of the page that follows. Calls back at once where one turn is enough.
 // Errors: kInvalidArgument for an `after` that is no flow's name ("AGENT:NUMBER"), or no agent's.
 void ListFlows(Controller& controller, const Page& page, ListDone done);

@@ -80,8 +80,12 @@ void LiveJournal::Begin() {
 
 void LiveJournal::Continue() {
   const TimePoint start = loop_.Now();
-  const bool has_ended = look_->next_slot == look_->slots.size();
-  has_ended ? Finish() : LookAtFlows();
+  const bool has_ended = look_->has_all;
+  if (has_ended) {
+    Finish();
+  } else {
+    look_->has_all = LookAtEdges(LookAtFlows(kFlowsPerSlice)) > 0;
+  }
   const Duration spent = loop_.Now() - start;
   slice_seconds_.ObserveSeconds(SecondsOf(spent));
   look_->spent += spent;
@@ -113,10 +117,9 @@ void LiveJournal::AppendTo(std::string& list, std::string_view item) {
   list += item;
 }
 
-void LiveJournal::LookAtFlows() {
+std::size_t LiveJournal::LookAtFlows(std::size_t most) {
   const State& state = controller_->state();
-  const std::size_t end = std::min(look_->next_slot + kFlowsPerSlice, look_->slots.size());
-  for (; look_->next_slot < end; ++look_->next_slot) {
+  for (; most > 0 && look_->next_slot < look_->slots.size(); --most, ++look_->next_slot) {
     const FlowSlot slot = look_->slots[look_->next_slot];
     if (!state.flows.IsOpen(slot)) continue;  // since the look began: it is found to have ended
     if (slot.Index() >= flows_.size()) flows_.resize(slot.Index() + 1);
@@ -124,29 +127,49 @@ void LiveJournal::LookAtFlows() {
     LookAtFlow(slot);
     ++look_->next_flow;
   }
-  if (end != look_->slots.size()) return;
-  for (; look_->next_flow < flows_.size(); ++look_->next_flow) EndFlow(look_->next_flow);
+  if (look_->next_slot == look_->slots.size()) {
+    for (; look_->next_flow < flows_.size(); ++look_->next_flow) EndFlow(look_->next_flow);
+  }
+  return most;
+}
+
+std::size_t LiveJournal::LookAtEdges(std::size_t most) {
+  const State& state = controller_->state();
+  const EdgeReservations::ByName& edges = state.edges.all();
+  auto edge = edges.upper_bound(look_->last_edge);
+  for (; most > 0 && edge != edges.end(); --most, ++edge) {
+    EndEdgesBefore(&edge->first);
+    Tell(edges_[edge->first], Show(state, edge->first, edge->second));
+    look_->last_edge = edge->first;
+  }
+  if (most > 0) EndEdgesBefore(nullptr);
+  return most;
 }
 
 void LiveJournal::LookAtFlow(FlowSlot slot) {
   const State& state = controller_->state();
-  look_->census.Count(state, slot);
   const Flow& flow = state.flows.At(slot);
-  const std::uint64_t bps = CoarseRate(state.flows.ActivityOf(slot).achieved_bps);
   FlowRecord& told = flows_[slot.Index()];
   if (!told.name.empty() && (told.agent != flow.agent || told.local != flow.local)) {
     EndFlow(slot.Index());  // the place was another's
   }
-  if (IsNews(told.record, LiveFlowDigest(state, slot))) {
-    if (told.name.empty()) told.name = state.FlowName(flow);
+  Tell(told, Show(state, slot));
+}
+
+void LiveJournal::Tell(FlowRecord& told, const ShownFlow& flow) {
+  const State& state = controller_->state();
+  look_->census.Count(state, flow);
+  const std::uint64_t bps = CoarseRate(flow.activity.achieved_bps);
+  if (IsNews(told.record, LiveFlowDigest(flow))) {
+    if (told.name.empty()) told.name = state.FlowName(flow.agent, flow.local);
     told.agent = flow.agent;
     told.local = flow.local;
     told.coarse_bps = bps;
-    told.record.json = LiveFlow(state, slot);
+    told.record.json = LiveFlow(state, flow);
     AppendTo(look_->flows, told.record.json);
   } else if (bps != told.coarse_bps) {
     told.coarse_bps = bps;
-    told.record.json = LiveFlow(state, slot);
+    told.record.json = LiveFlow(state, flow);
     AppendTo(look_->rates,
              fmt::format("{{\"flow\":{},\"achieved_bps\":{}}}", Quoted(told.name), bps));
   }
@@ -160,6 +183,15 @@ void LiveJournal::EndFlow(std::size_t slot) {
   const bool has_moved =
       now && now->Index() < flows_.size() && flows_[now->Index()].name == told.name;
   if (!has_moved) AppendTo(look_->ended, Quoted(told.name));
+}
+
+// An edge's number is no other edge's later.
+void LiveJournal::EndEdgesBefore(const EdgeName* next) {
+  auto told = edges_.upper_bound(look_->last_edge);
+  while (told != edges_.end() && (next == nullptr || told->first < *next)) {
+    AppendTo(look_->ended, Quoted(told->second.name));
+    told = edges_.erase(told);
+  }
 }
 
 void LiveJournal::LookAtLinks() {
@@ -183,7 +215,7 @@ void LiveJournal::LookAtAgents() {
     const AgentId id(static_cast<std::int32_t>(i));
     const Agent& agent = state.agents.At(id);
     std::uint64_t digest = agent.instance;
-    Mix(digest, state.flows.CountOfAgent(id) << 1 | (agent.peer ? 1 : 0));
+    Mix(digest, state.CountFlowsOf(id) << 1 | (agent.peer ? 1 : 0));
     Mix(digest, agent.generation);
     Mix(digest, agent.acked_generation);
     if (!IsNews(agents_[i], digest)) continue;
@@ -249,6 +281,7 @@ std::shared_ptr<const std::string> LiveJournal::WriteSnapshot() const {
   for (const FlowRecord& flow : flows_) {
     if (!flow.name.empty()) AppendTo(flows, flow.record.json);
   }
+  for (const auto& [name, edge] : edges_) AppendTo(flows, edge.record.json);
   const auto join = [](std::span<const Record> records) {
     std::string all;
     for (const Record& record : records) AppendTo(all, record.json);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,8 +23,8 @@ namespace espalier::controller {
 // told to those who are new and to those who are further behind than changes are kept.
 //
 // While there are viewers the state is looked through again and again, in slices of some hundred
-// flows between which the loop does its other work, and with pauses: all slices together take at
-// most a tenth of the time.
+// flows (and edges of forests) between which the loop does its other work, and with pauses: all
+// slices together take at most a tenth of the time.
 //
 // Thread safety: the controller's loop thread. The controller may go before this (Close).
 class LiveJournal {
@@ -70,6 +71,8 @@ class LiveJournal {
     std::vector<FlowSlot> slots;
     std::size_t next_slot = 0;  // of slots
     std::size_t next_flow = 0;  // of the records: those before it are done
+    EdgeName last_edge;         // that was looked at
+    bool has_all = false;       // flows and edges
     FlowCensus census;
     Duration spent{};
     std::string ended;
@@ -82,9 +85,14 @@ class LiveJournal {
   void Begin();
   // The next slice of the look, or its end.
   void Continue();
-  void LookAtFlows();
+  // Both return how many more may be looked at in this slice.
+  std::size_t LookAtFlows(std::size_t most);
+  std::size_t LookAtEdges(std::size_t most);
   void LookAtFlow(FlowSlot slot);
+  void Tell(FlowRecord& told, const ShownFlow& flow);
   void EndFlow(std::size_t slot);
+  // Those after the last that was looked at, up to that one (null: all).
+  void EndEdgesBefore(const EdgeName* next);
   void LookAtLinks();
   void LookAtAgents();
   void Finish();
@@ -124,8 +132,9 @@ class LiveJournal {
   Record status_;
   Record jobs_;
   std::vector<FlowRecord> flows_;  // by slot
-  std::vector<Record> links_;      // by link
-  std::vector<Record> agents_;     // by agent
+  std::map<EdgeName, FlowRecord> edges_;
+  std::vector<Record> links_;   // by link
+  std::vector<Record> agents_;  // by agent
 };
 
 }  // namespace espalier::controller

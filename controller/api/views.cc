@@ -46,7 +46,7 @@ void WriteAgent(JsonWriter& json, const State& state, AgentId id) {
   json.Key("nics").BeginArray();
   for (const wire::Nic& nic : agent.nics) json.String(nic.address.ToString());
   json.EndArray();
-  json.Key("flows").Integer(static_cast<std::int64_t>(state.flows.CountOfAgent(id)));
+  json.Key("flows").Integer(static_cast<std::int64_t>(state.CountFlowsOf(id)));
   json.Key("generation").Integer(static_cast<std::int64_t>(agent.generation));
   json.Key("acknowledged_generation").Integer(static_cast<std::int64_t>(agent.acked_generation));
 }
@@ -78,6 +78,25 @@ void WriteMove(JsonWriter& json, const Move& move) {
   json.Key("from").String(move.from);
   json.Key("to").String(move.to);
   json.EndObject();
+}
+
+struct NamedFlow {
+  ShownFlow flow;
+  std::optional<FlowSlot> slot;  // none: it is an edge
+};
+
+std::optional<NamedFlow> FindFlow(const State& state, const std::string& name) {
+  const std::size_t colon = name.rfind(':');
+  const auto agent = state.agents.FindByName(name.substr(0, colon));
+  if (!agent || colon == std::string::npos) return std::nullopt;
+  const wire::LocalFlowId number(std::strtoull(name.c_str() + colon + 1, nullptr, 10));
+  if (state.FlowName(*agent, number) != name) return std::nullopt;
+  const auto slot = state.flows.Find(*agent, number);
+  if (slot) return NamedFlow{Show(state, *slot), slot};
+  const EdgeName edge{*agent, number};
+  const EdgeReservation* const found = state.edges.Find(edge);
+  if (found == nullptr) return std::nullopt;
+  return NamedFlow{Show(state, edge, *found), std::nullopt};
 }
 
 }  // namespace
@@ -175,25 +194,19 @@ std::string LiveEvents(const Controller& controller, std::span<const HistoryEven
 
 Result<std::string> ExplainView(const Controller& controller, const std::string& name) {
   const State& state = controller.state();
-  const std::size_t colon = name.rfind(':');
-  const auto agent = state.agents.FindByName(name.substr(0, colon));
-  std::optional<FlowSlot> slot;
-  if (agent && colon != std::string::npos) {
-    slot = state.flows.Find(
-        *agent, wire::LocalFlowId(std::strtoull(name.c_str() + colon + 1, nullptr, 10)));
-  }
-  if (!slot || state.FlowName(state.flows.At(*slot)) != name) {
+  const auto named = FindFlow(state, name);
+  if (!named) {
     return Fail(ErrorCode::kNotFound,
                 fmt::format("there is no flow \"{}\" (`espalier flows` lists them)", name));
   }
-  const Flow& flow = state.flows.At(*slot);
+  const ShownFlow& flow = named->flow;
   JsonWriter json;
   json.BeginObject();
   json.Key("flow");
-  WriteFlow(json, state, *slot, controller.Now());
-  const std::uint16_t port = flow.ways.empty() ? 0 : flow.ways.front().port;
+  WriteFlow(json, state, flow, controller.Now());
+  const std::uint16_t port = flow.first_port();
   const auto entry = port != 0 ? state.path_map.Find(flow.key, port) : std::nullopt;
-  const auto end = controller.foresight().EndOf(*slot);
+  const auto end = named->slot ? controller.foresight().EndOf(*named->slot) : std::nullopt;
   const auto until = [&](TimePoint time) { return SecondsOf(time - controller.Now()); };
   json.Key("ends_known").Bool(end.has_value());
   json.Key("ends_in_seconds").Double(end ? until(end->expected) : 0);
@@ -203,16 +216,14 @@ Result<std::string> ExplainView(const Controller& controller, const std::string&
   json.Key("known_ports").Integer(static_cast<std::int64_t>(state.path_map.Ports(flow.key).size()));
   json.Key("paths").BeginArray();
   if (flow.source_leaf != flow.destination_leaf) {
-    const auto paths = state.PathsOf(flow);
+    const auto paths = state.paths.Between(flow.source_leaf, flow.destination_leaf);
     const std::vector<std::int64_t> counts = state.CountPaths();
     for (std::size_t i = 0; i < paths.size(); ++i) {
       json.BeginObject();
       json.Key("via").String(fabric::ViaNames(state.topology, paths[i]));
       json.Key("usable").Bool(fabric::IsUsable(state.topology, paths[i]));
-      json.Key("chosen").Bool(std::ranges::any_of(flow.ways, [&](const FlowWay& way) {
-        const auto path = state.flow_paths.PathOf(way);
-        return path && path->Index() == i;
-      }));
+      json.Key("chosen").Bool(std::ranges::any_of(
+          flow.ways(), [&](const auto& way) { return way.path && way.path->Index() == i; }));
       std::int64_t busiest = 0;
       for (const DirectedLink hop : paths[i].hops) {
         busiest = std::max(busiest, counts[hop.Index()]);

@@ -17,7 +17,7 @@ using Units = std::vector<std::int64_t>;  // of 1 / kLoadUnit of a flow, by dire
 void AddHostLinks(const State& state, Units& units) {
   for (const FlowSlot slot : state.flows.All()) {
     const Flow& flow = state.flows.At(slot);
-    if (flow.tree_load != 0 || !state.HasPaths(flow)) continue;
+    if (!state.HasPaths(flow)) continue;
     for (const auto& [nic, sends] :
          {std::pair(flow.key.source, true), std::pair(flow.key.destination, false)}) {
       fabric::DirectedLink link = state.paths.FindAttachment(nic)->uplink;
@@ -29,11 +29,9 @@ void AddHostLinks(const State& state, Units& units) {
 
 void TakeOutOwn(const State& state, const TreeJob& job, Units& units) {
   if (!job.in_force) return;
-  for (const FlowSlot slot : job.in_force->flows) {
-    const Flow& flow = state.flows.At(slot);
-    for (const auto hop : state.PathsOf(flow)[flow.ways[0].port_path.Index()].hops) {
-      units[hop.Index()] -= flow.tree_load;
-    }
+  for (const EdgeName& name : job.in_force->reserved) {
+    const EdgeReservation& edge = *state.edges.Find(name);
+    for (const auto hop : state.PathOf(edge).hops) units[hop.Index()] -= edge.load;
   }
 }
 

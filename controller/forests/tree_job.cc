@@ -91,7 +91,7 @@ JobPlan MakeJobPlan(const State& state, const TreeJob& job, std::shared_ptr<cons
                .verbs = job.spec.verbs,
                .origin = origin,
                .answers = {},
-               .flows = {}};
+               .reserved = {}};
   if (plan.verbs) plan.answers = AnswersOf(state, *plan.forest);
   plan.ports.resize(plan.forest->edges.size() + plan.answers.size());
   return plan;

@@ -41,7 +41,7 @@ struct JobPlan {
   // Over RDMA: the ways back of edges whose connection has none, on the same path, for
   // acknowledgements: a port must be theirs, or a dead spine could take the edge down.
   std::vector<TreeEdge> answers;
-  std::vector<FlowSlot> flows;  // those of its edges in the flow table, once in force
+  std::vector<EdgeName> reserved;  // what its edges reserve, once in force
 
   // Of the forest's edges, then the answers; as many as there are ports.
   const TreeEdge& edge(std::size_t index) const {

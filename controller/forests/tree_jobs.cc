@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "controller/forests/job_ranks.h"
+#include "controller/forests/plan_reservations.h"
 #include "controller/forests/residual_capacity.h"
 
 namespace espalier::controller {
@@ -32,7 +33,6 @@ TreeJobs::TreeJobs(State& state, PathLearner& learner, FailurePlans& failure_pla
       loop_(loop),
       request_turn_(std::move(request_turn)),
       ports_(state, learner, options, loop),
-      edge_flows_(state, ports_, loop),
       failures_(state, failure_plans, jobs_, options, loop, metrics),
       forests_(metrics.MakeCounter("espalier_controller_forests_total",
                                    "Forests that were made for jobs")),
@@ -236,7 +236,7 @@ void TreeJobs::PutInForce(TreeJob& job) {
   job.in_force = std::move(job.next);
   job.next.reset();
   job.in_force->version = PlanVersion(state_.epoch, ++plans_made_);
-  edge_flows_.Open(job);
+  ReserveEdges(state_, job, ports_, loop_.Now());
   DeliverPlans(state_, job);
   failures_.Follow(job.spec.name, *job.in_force);
   if (job.broken_since && IsUsable(state_, *job.in_force)) {
@@ -247,14 +247,14 @@ void TreeJobs::PutInForce(TreeJob& job) {
       "jobs", loop_.Now(), "job_planned",
       fmt::format("job={} plan={} origin={} edges={} crossing={} algbw_gbps={:.6g}", job.spec.name,
                   job.in_force->version, PlanOriginName(job.in_force->origin),
-                  job.in_force->forest->edges.size(), job.in_force->flows.size(),
+                  job.in_force->forest->edges.size(), job.in_force->reserved.size(),
                   job.in_force->forest->algbw_gbps));
   request_turn_();
 }
 
 void TreeJobs::TakeOutOfForce(TreeJob& job) {
   if (!job.in_force) return;
-  edge_flows_.Close(*job.in_force);
+  ReleaseEdges(state_, *job.in_force);
   ports_.Drop(*job.in_force);
   job.in_force.reset();
 }

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "common/base/metrics.h"
-#include "controller/forests/edge_flows.h"
 #include "controller/forests/edge_ports.h"
 #include "controller/forests/failure_forests.h"
 #include "controller/forests/job_forest.h"
@@ -118,7 +117,6 @@ class TreeJobs {
   std::function<void()> request_turn_;
   TreeJobTable jobs_;
   EdgePorts ports_;
-  EdgeFlows edge_flows_;
   FailureForests failures_;
   std::optional<Prepared> prepared_;
   std::uint64_t plans_made_ = 0;

@@ -1,12 +1,14 @@
 #include "controller/placement/port_verifier.h"
 
+#include <iterator>
 #include <utility>
 #include <vector>
 
 namespace espalier::controller {
 namespace {
 
-// After a change of links: flows whose ports are looked at in one go, and the time between.
+// After a change of links: flows (or edges) whose ports are looked at in one go, and the time
+// between.
 constexpr std::size_t kFlowsAtOnce = 64;
 constexpr Duration kPause = std::chrono::milliseconds(2);
 
@@ -24,23 +26,42 @@ PortVerifier::PortVerifier(State& state, PathLearner& learner, Placement& placem
 
 void PortVerifier::HandleLinkChange() {
   links_changed_ = loop_.Now();
-  left_ = state_.flows.slot_count();
-  if (!timer_) timer_ = loop_.After(kPause, [this] { VerifySomeFlows(); });
+  slots_left_ = state_.flows.slot_count();
+  edges_left_ = state_.edges.all().size();
+  if (!timer_) timer_ = loop_.After(kPause, [this] { VerifySome(); });
 }
 
-void PortVerifier::VerifySomeFlows() {
+void PortVerifier::VerifySome() {
   timer_.reset();
-  const std::size_t slots = state_.flows.slot_count();
   const bool has_patience = loop_.Now() - links_changed_ < kAcknowledgementPatience;
   if (!has_patience || !wiring_.awaits_acknowledgements()) {
-    for (std::size_t i = 0; i < kFlowsAtOnce && left_ > 0; ++i, --left_) {
-      const FlowSlot slot(static_cast<std::uint32_t>(next_++ % slots));
-      if (state_.flows.IsOpen(slot)) placement_.VerifyPorts(slot);
+    for (std::size_t i = 0; i < kFlowsAtOnce && slots_left_ + edges_left_ > 0; ++i) {
+      slots_left_ > 0 ? VerifyNextSlot() : VerifyNextEdge();
     }
     wiring_.request_turn();
   }
-  if (left_ == 0) return;
-  timer_ = loop_.After(kPause, [this] { VerifySomeFlows(); });
+  if (slots_left_ + edges_left_ == 0) return;
+  timer_ = loop_.After(kPause, [this] { VerifySome(); });
+}
+
+void PortVerifier::VerifyNextSlot() {
+  --slots_left_;
+  const FlowSlot slot(static_cast<std::uint32_t>(next_slot_++ % state_.flows.slot_count()));
+  if (state_.flows.IsOpen(slot)) placement_.VerifyPorts(slot);
+}
+
+void PortVerifier::VerifyNextEdge() {
+  --edges_left_;
+  const EdgeReservations::ByName& edges = state_.edges.all();
+  if (edges.empty()) return;
+  auto next = edges.upper_bound(last_edge_);
+  if (next == edges.end()) next = edges.begin();
+  const auto& [name, edge] = *next;
+  last_edge_ = name;
+  const auto known = state_.path_map.Find(edge.key, edge.source_port);
+  if (known && known->trust != fabric::PortTrust::kVerified) {
+    learner_.Verify(edge.key, edge.source_port);
+  }
 }
 
 void PortVerifier::PassTime() {
@@ -52,11 +73,17 @@ void PortVerifier::PassTime() {
 
 void PortVerifier::VerifyOnePort() {
   const std::vector<FlowSlot> slots = state_.flows.All();
-  for (std::size_t tried = 0; tried < slots.size(); ++tried) {
-    const Flow& flow = state_.flows.At(slots[cursor_++ % slots.size()]);
+  const EdgeReservations::ByName& edges = state_.edges.all();
+  const std::size_t all = slots.size() + edges.size();
+  for (std::size_t tried = 0; tried < all; ++tried) {
+    const std::size_t next = cursor_++ % all;
+    if (next >= slots.size()) {
+      const auto edge = std::next(edges.begin(), static_cast<std::ptrdiff_t>(next - slots.size()));
+      return learner_.Verify(edge->second.key, edge->second.source_port);
+    }
+    const Flow& flow = state_.flows.At(slots[next]);
     if (flow.status != FlowStatus::kRouted) continue;
-    learner_.Verify(flow.key, flow.ways[cursor_ / slots.size() % flow.ways.size()].port);
-    return;
+    return learner_.Verify(flow.key, flow.ways[cursor_ / all % flow.ways.size()].port);
   }
 }
 

@@ -28,13 +28,15 @@ class PortVerifier {
   PortVerifier(State& state, PathLearner& learner, Placement& placement,
                const ControllerOptions& options, EventLoop& loop, Wiring wiring);
 
-  // Links have changed: the ports of all flows are to be looked at.
+  // Links have changed: the ports of all flows and edges are to be looked at.
   void HandleLinkChange();
   // To be called now and then.
   void PassTime();
 
  private:
-  void VerifySomeFlows();
+  void VerifySome();
+  void VerifyNextSlot();
+  void VerifyNextEdge();
   void VerifyOnePort();
 
   State& state_;
@@ -45,10 +47,12 @@ class PortVerifier {
   Wiring wiring_;
   TimerPtr timer_;
   TimePoint links_changed_;
-  std::size_t next_ = 0;      // FlowSlot, round and round
-  std::size_t left_ = 0;      // slots to be looked at
-  TimePoint last_;            // when one port was last looked at
-  std::uint32_t cursor_ = 0;  // of single ports
+  std::size_t next_slot_ = 0;   // FlowSlot, round and round
+  std::size_t slots_left_ = 0;  // to be looked at
+  EdgeName last_edge_;          // that was looked at, round and round
+  std::size_t edges_left_ = 0;  // to be looked at
+  TimePoint last_;              // when one port was last looked at
+  std::uint32_t cursor_ = 0;    // of single ports
 };
 
 }  // namespace espalier::controller

@@ -11,7 +11,7 @@ namespace espalier::controller {
 using wire::PathReason;
 
 bool Rerouter::IsOnBrokenPath(const Flow& flow) const {
-  if (flow.ways.empty() || flow.tree_load != 0) return false;
+  if (flow.ways.empty()) return false;
   return std::any_of(flow.ways.begin(), flow.ways.end(), [&](const FlowWay& way) {
     if (way.adopting) return false;
     const auto path = state_.flow_paths.PathOf(way);

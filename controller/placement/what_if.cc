@@ -12,7 +12,7 @@ namespace espalier::controller {
 using wire::PathReason;
 
 bool WhatIf::IsOnBrokenPath(const Flow& flow, const fabric::Topology& topology) const {
-  if (flow.ways.empty() || flow.tree_load != 0) return false;
+  if (flow.ways.empty()) return false;
   const auto paths = state_.PathsOf(flow);
   return std::ranges::any_of(flow.ways, [&](const FlowWay& way) {
     if (way.adopting) return false;
@@ -28,9 +28,8 @@ bool WhatIf::IsOnBrokenPath(const Flow& flow, const fabric::Topology& topology) 
 WhatIf::PathsBySlot WhatIf::PathsAfter(const fabric::Topology& trial, FabricView& view) const {
   LivePaths live(view);
   const auto add = [&](const Flow& flow) {
-    const std::int64_t load = flow.tree_load != 0 ? flow.tree_load : kLoadUnit;
     return live.Add(*view.LeafOf(flow.source_leaf), *view.LeafOf(flow.destination_leaf),
-                    load / static_cast<std::int64_t>(flow.ways.size()));
+                    kLoadUnit / static_cast<std::int64_t>(flow.ways.size()));
   };
   const auto usable_path = [&](const Flow& flow, const FlowWay& way) {
     const auto path = state_.flow_paths.PathOf(way);
@@ -45,8 +44,16 @@ WhatIf::PathsBySlot WhatIf::PathsAfter(const fabric::Topology& trial, FabricView
       const LivePaths::Way placed = add(flow);
       live.Place(placed, path->value());
       live.SetLive(placed);
-      live.Pin(placed, !flow.movable || flow.tree_load != 0);
+      live.Pin(placed, !flow.movable);
     }
+  }
+  for (const auto& [name, edge] : state_.edges.all()) {
+    if (!fabric::IsUsable(trial, state_.PathOf(edge))) continue;
+    const LivePaths::Way placed =
+        live.Add(*view.LeafOf(edge.source_leaf), *view.LeafOf(edge.destination_leaf), edge.load);
+    live.Place(placed, edge.path.value());
+    live.SetLive(placed);
+    live.Pin(placed, true);
   }
   std::vector<FlowSlot> broken = state_.flows.All();
   std::erase_if(broken,

@@ -133,7 +133,11 @@ void FlowPaths::CheckInvariants() const {
     hops.clear();
     view_.AppendHops(entry.source, entry.destination, path, hops);
     for (const std::uint32_t link : hops) loads[link] += entry.load;
-    if (!entry.owner.slot) continue;
+    if (!entry.owner.slot) {
+      ESPALIER_CHECK(entry.ways == 1 && entry.load > 0, "way {} reserves {} in {} ways",
+                     way.value(), entry.load, entry.ways);
+      continue;
+    }
     ESPALIER_CHECK(flows_.IsOpen(*entry.owner.slot), "way {} is of a closed flow", way.value());
     const Flow& flow = flows_.At(*entry.owner.slot);
     ESPALIER_CHECK(entry.owner.index < flow.ways.size() && flow.ways[entry.owner.index].way == way,

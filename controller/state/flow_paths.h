@@ -20,9 +20,9 @@ namespace espalier::controller {
 // whose they are, and of the source ports in use. Nobody else changes any of these.
 //
 // Invariants (CheckInvariants): a subflow with a place in LivePaths is named there as its owner;
-// the fingerprint is the sum of PathFingerprint over all subflows and reservations that have a
-// path; the loads of links are the sums of the shares on them; `pairs` holds exactly the flows
-// registered.
+// a reservation has a load and is one way; the fingerprint is the sum of PathFingerprint over all
+// subflows and reservations that have a path; the loads of links are the sums of the shares on
+// them; `pairs` holds exactly the flows registered.
 //
 // Thread safety: the controller's loop thread. The references must outlive it.
 class FlowPaths {

@@ -75,10 +75,6 @@ struct FlowDecision {
   std::uint64_t max_rate_bps = 0;  // 0: no limit
   wire::PathReason reason = wire::PathReason::kAssigned;
   PlanOrigin origin = PlanOrigin::kReactive;
-
-  // Of an edge of a job's forest, which no agent reports and which no assignment moves: what it
-  // puts on each link of its path, in 1 / kLoadUnit of a flow. 0: an elephant.
-  std::int64_t tree_load = 0;
 };
 
 struct Flow : ReportedFlow, FlowDecision {};
@@ -151,12 +147,15 @@ class FlowTable {
   std::size_t slot_count() const { return slots_.size(); }  // open ones and others
   std::size_t CountOfAgent(AgentId agent) const;
 
-  // Of open flows, and some that had flows.
+  // Of open flows, those that are kept, and some that had flows.
   const JobNames& jobs() const { return jobs_; }
   // Until its first flow is open it may be forgotten when another flow is closed.
   std::uint32_t JobIndex(const std::string& name, AgentId named_by) {
     return jobs_.Intern(name, named_by.Index());
   }
+  // For what else is of a job than its open flows: its name is not forgotten until then.
+  void KeepJob(std::uint32_t index) { jobs_.Begin(index); }
+  void ReleaseJob(std::uint32_t index) { jobs_.End(index); }
   const std::string& JobName(std::uint32_t index) const { return jobs_.At(index); }
   // The indices of jobs that are forgotten, which stand for others from the next call on.
   std::vector<std::uint32_t> TakeForgottenJobs() { return jobs_.TakeForgotten(); }

@@ -24,7 +24,7 @@ class JobNames {
 
   // `host`: a dense number.
   std::uint32_t Intern(const std::string& name, std::size_t host);
-  // A flow of the job is open, or not any more.
+  // A flow of the job (or an edge of its forest) is open, or not any more.
   void Begin(std::uint32_t job);
   void End(std::uint32_t job);
   std::vector<std::uint32_t> TakeForgotten();

@@ -28,16 +28,16 @@ std::string State::Via(fabric::NodeId source_leaf, fabric::NodeId destination_le
 
 std::vector<std::int64_t> State::CountPaths() const {
   std::vector<std::int64_t> counts(2 * topology.links().size());
+  const auto count = [&](const fabric::Path& path) {
+    for (const fabric::DirectedLink hop : path.hops) ++counts[hop.Index()];
+  };
   for (const FlowSlot slot : flows.All()) {
     const Flow& flow = flows.At(slot);
     for (const FlowWay& way : flow.ways) {
-      const auto path = flow_paths.PathOf(way);
-      if (!path) continue;
-      for (const fabric::DirectedLink hop : PathsOf(flow)[path->Index()].hops) {
-        ++counts[hop.Index()];
-      }
+      if (const auto path = flow_paths.PathOf(way)) count(PathsOf(flow)[path->Index()]);
     }
   }
+  for (const auto& [name, edge] : edges.all()) count(PathOf(edge));
   return counts;
 }
 

@@ -18,6 +18,7 @@
 #include "controller/routing/fabric/fabric_view.h"
 #include "controller/routing/live_paths.h"
 #include "controller/state/agent_registry.h"
+#include "controller/state/edge_reservations.h"
 #include "controller/state/event_history.h"
 #include "controller/state/flow_paths.h"
 #include "controller/state/flow_table.h"
@@ -35,6 +36,7 @@ struct State {
         paths(topology),
         view(topology, paths),
         flow_paths(view, flows),
+        edges(flow_paths, flows),
         rounds(topology),
         pushes(flows) {}
   State(const State&) = delete;  // its parts refer to each other
@@ -46,6 +48,7 @@ struct State {
   FabricView view;
   FlowTable flows;
   FlowPaths flow_paths;
+  EdgeReservations edges;
   JobRounds rounds;
   AgentRegistry agents;
   PushQueue pushes;
@@ -59,15 +62,18 @@ struct State {
   std::span<const fabric::Path> PathsOf(const Flow& flow) const {
     return paths.Between(flow.source_leaf, flow.destination_leaf);
   }
+  const fabric::Path& PathOf(const EdgeReservation& edge) const {
+    return paths.Between(edge.source_leaf, edge.destination_leaf)[edge.path.Index()];
+  }
   // By the last report.
   std::int64_t BytesInFlight(FlowSlot slot) const {
     return static_cast<std::int64_t>(flows.ActivityOf(slot).outstanding_bytes);
   }
   // An elephant with all that it needs: not where it crosses no fabric, or is not placed.
   bool HasPaths(const Flow& flow) const {
-    return flow.tree_load == 0 && !flow.ways.empty() &&
-           std::ranges::all_of(
-               flow.ways, [&](const FlowWay& way) { return flow_paths.PathOf(way).has_value(); });
+    return !flow.ways.empty() && std::ranges::all_of(flow.ways, [&](const FlowWay& way) {
+      return flow_paths.PathOf(way).has_value();
+    });
   }
   // The switches on each of its paths: "spine0", "spine0+spine3", "" where it has none. As it is
   // now, or by indices into PathsOf.
@@ -75,7 +81,13 @@ struct State {
   std::string Via(const Flow& flow, std::span<const std::int32_t> indices) const;
   std::string Via(fabric::NodeId source_leaf, fabric::NodeId destination_leaf,
                   std::span<const std::int32_t> indices) const;
-  // Paths of flows over each direction of a link, by DirectedLink::Index. O(flows x hops).
+  // Of the agent, as operators see them: the flows that it reported, and the edges that its host
+  // sends over.
+  std::size_t CountFlowsOf(AgentId agent) const {
+    return flows.CountOfAgent(agent) + edges.CountOfAgent(agent);
+  }
+  // Paths of flows and edges over each direction of a link, by DirectedLink::Index.
+  // O(flows x hops).
   std::vector<std::int64_t> CountPaths() const;
   // "h3:17": the agent and its number for the flow; names a flow for operators.
   std::string FlowName(const Flow& flow) const { return FlowName(flow.agent, flow.local); }

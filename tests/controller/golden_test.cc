@@ -97,6 +97,9 @@ class ControllerGolden : public testing::Test {
     for (const FlowSlot slot : cluster_.state().flows.All()) {
       Ask("flows/explain", {{"flow", cluster_.state().FlowName(cluster_.state().flows.At(slot))}});
     }
+    for (const auto& [name, edge] : cluster_.state().edges.all()) {
+      Ask("flows/explain", {{"flow", cluster_.state().FlowName(name.agent, name.number)}});
+    }
     story_ += fmt::format("\n# sent to agents: {:016x}\n", cluster_.sent_digest());
   }
 

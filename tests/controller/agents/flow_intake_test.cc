@@ -147,9 +147,37 @@ TEST_F(Intake, ARoundEndsWithTheFlowThatHadSomethingToSend) {
 
 TEST_F(Intake, AProcessThatIsGoneHasNoFlows) {
   Handle(Opening(1, {1, 2}));
-  FlowOf("h0", 2).tree_load = 1;  // an edge of a forest
   intake_.CloseAll(Agent("h0"));
-  EXPECT_EQ(OpenOf("h0"), Ids{2});
+  EXPECT_TRUE(OpenOf("h0").empty());
+}
+
+TEST_F(Intake, EdgesOfForestsAreNotTheAgentsToEnd) {
+  Handle(Full(1, {1}));
+  const EdgeName edge =
+      state_.edges.Open(Agent("h0"), {.job = FlowOf("h0", 1).job,
+                                      .source_leaf = FlowOf("h0", 1).source_leaf,
+                                      .destination_leaf = FlowOf("h0", 1).destination_leaf,
+                                      .load = 1});
+  Handle(Ending(2, {edge.number}));
+  Handle(Full(3, {}));
+  intake_.CloseAll(Agent("h0"));
+  EXPECT_TRUE(OpenOf("h0").empty());
+  EXPECT_NE(state_.edges.Find(edge), nullptr);
+}
+
+// Once, a job that was started later stopped the controller.
+TEST_F(Intake, AFlowMayHaveTheNumberOfAnEdge) {
+  const std::uint64_t number = std::uint64_t{1} << 63U;
+  Handle(Opening(1, {number}));
+  const EdgeName edge =
+      state_.edges.Open(Agent("h0"), {.job = FlowOf("h0", number).job,
+                                      .source_leaf = FlowOf("h0", number).source_leaf,
+                                      .destination_leaf = FlowOf("h0", number).destination_leaf,
+                                      .load = 1});
+  EXPECT_EQ(edge.number.value(), number);
+  Handle(Ending(2, {edge.number}));
+  EXPECT_TRUE(OpenOf("h0").empty());
+  EXPECT_NE(state_.edges.Find(edge), nullptr);
 }
 
 TEST_F(Intake, FlowsOfAnAgentThatIsGoneStayForTheLease) {

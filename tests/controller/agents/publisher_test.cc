@@ -158,7 +158,10 @@ TEST_F(Publishing, AFlowThatLostItsPortsIsWithdrawnOnce) {
 }
 
 TEST_F(Publishing, EdgesOfForestsAreToldByTheirPlans) {
-  At(Open(1, 0xC001)).tree_load = 5;
+  state_.edges.Open(id_, {.source_port = 0xC001,
+                          .source_leaf = *state_.topology.FindNode("leaf0"),
+                          .destination_leaf = *state_.topology.FindNode("leaf1"),
+                          .load = 5});
   QueuePush(id_);
   ASSERT_EQ(Push().size(), 1U);
   EXPECT_TRUE(pushes_[0].sets.empty());

@@ -100,6 +100,26 @@ TEST_F(Census, AJobIsAsCrowdedAsTheLinksThatItTakes) {
   EXPECT_EQ(Of(census, "b").MaxLinkFlows(census.traffic()), 3);
 }
 
+TEST_F(Census, CountsEdgesOfForestsAsRoutedFlows) {
+  Open({.job = "a", .paths = {1}, .bps = 5});
+  const std::uint32_t job = state_.flows.JobIndex("b", AgentId(0));
+  state_.edges.Open(AgentId(0), {.job = job,
+                                 .key = {.source = *state_.topology.FindNode("h0"),
+                                         .destination = *state_.topology.FindNode("h1")},
+                                 .source_leaf = *state_.topology.FindNode("leaf0"),
+                                 .destination_leaf = *state_.topology.FindNode("leaf1"),
+                                 .path = fabric::PathIndex(1),
+                                 .load = 1});
+  const FlowCensus census = FlowCensus::Take(state_);
+  EXPECT_EQ(census.flows(), 2);
+  EXPECT_EQ(census.Of(FlowStatus::kRouted), 2);
+  EXPECT_EQ(census.unacknowledged(), 0);
+  EXPECT_EQ(census.traffic().paths[On("leaf0--spine1")], 2);
+  EXPECT_EQ(Of(census, "b").routed, 1);
+  EXPECT_EQ(Of(census, "b").achieved_bps, 0U);
+  EXPECT_EQ(Of(census, "b").slowest_bps, std::nullopt);
+}
+
 TEST_F(Census, OfNoFlowsIsZero) {
   const FlowCensus census = FlowCensus::Take(state_);
   EXPECT_EQ(census.flows(), 0);

@@ -186,6 +186,41 @@ TEST_F(LiveApiTest, JobsOnForestsAreAsTheDescriptionSays) {
   EXPECT_EQ(post("/api/v1/jobs/stop", "train").status, 404);
 }
 
+TEST_F(LiveApiTest, EdgesOfForestsAreListedBehindTheFlowsOfTheirAgents) {
+  ASSERT_TRUE(cluster_.StartJob({.name = "train", .ranks = {"h0", "h2"}}).has_value());
+  cluster_.Settle();
+  std::vector<std::string> all;  // of h0, h1 and h2, which have flows, edges, or both
+  for (const char* name : {"h0:5", "h1:6"}) {
+    all.emplace_back(name);
+    for (const auto& [edge, reserved] : cluster_.state().edges.all()) {
+      const std::string& agent = cluster_.state().agents.At(edge.agent).name;
+      if (all.back().starts_with(agent)) {
+        all.push_back(cluster_.state().FlowName(edge.agent, edge.number));
+      }
+    }
+  }
+  for (const auto& [edge, reserved] : cluster_.state().edges.all()) {
+    const std::string name = cluster_.state().FlowName(edge.agent, edge.number);
+    if (name.starts_with("h2:")) all.push_back(name);
+  }
+  ASSERT_EQ(all.size(), 2 + cluster_.state().edges.all().size());
+  std::vector<std::string> paged;
+  for (std::string after, next = "first"; !next.empty(); after = next) {
+    const JsonValue page =
+        Parse(Call("GET", "/api/v1/flows", {{"limit", "1"}, {"after", after}}).body);
+    ASSERT_EQ(page.Find("flows")->items.size(), 1U);
+    paged.push_back(page.Find("flows")->items[0].Find("flow")->text);
+    next = page.Find("next") != nullptr ? page.Find("next")->text : "";
+  }
+  EXPECT_EQ(paged, all);
+  const JsonValue edge = Parse(Call("GET", "/api/v1/flows/explain", {{"flow", all[1]}}).body);
+  EXPECT_EQ(edge.Find("flow")->Find("job")->text, "train");
+  EXPECT_EQ(edge.Find("flow")->Find("acknowledged")->boolean, true);
+  EXPECT_EQ(edge.Find("ends_known")->boolean, false);
+  EXPECT_EQ(edge.Find("port_trust")->text, "VERIFIED");
+  EXPECT_EQ(Call("GET", "/api/v1/flows/explain", {{"flow", all[1] + "0"}}).status, 404);
+}
+
 TEST_F(LiveApiTest, PagesOfOtherSitesCannotAct) {
   const std::map<std::string, std::string> link = {{"id", "leaf0--spine0"}};
   const auto from = [&](const std::string& origin) {

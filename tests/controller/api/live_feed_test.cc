@@ -33,6 +33,51 @@ TEST_F(LiveApiTest, StreamsASnapshotAndThenOnlyWhatChanges) {
   EXPECT_EQ(stream->Next(), nullptr);
 }
 
+// Once, flows stayed on the page when the last of them had ended.
+TEST_F(LiveApiTest, TellsThatTheLastFlowHasEnded) {
+  const auto stream = Connect();
+  Take(*stream);
+  cluster_.End(0, 5);
+  cluster_.End(1, 6);
+  Refresh();
+  const Event update = Take(*stream);
+  ASSERT_NE(update.data.Find("ended"), nullptr);
+  EXPECT_EQ(update.data.Find("ended")->items.size(), 2U);
+}
+
+TEST_F(LiveApiTest, AnEdgeOfAForestBeginsAndEndsAsAFlow) {
+  const JsonValue description = Description();
+  const JsonValue& schema = *description.Find("components")->Find("schemas")->Find("LiveUpdate");
+  cluster_.End(0, 5);
+  cluster_.End(1, 6);
+  const auto stream = Connect();
+  Take(*stream);
+  ASSERT_TRUE(cluster_.StartJob({.name = "train", .ranks = {"h0", "h2"}}).has_value());
+  cluster_.Settle();
+  std::set<std::string> edges;
+  for (const auto& [name, edge] : cluster_.state().edges.all()) {
+    edges.insert(cluster_.state().FlowName(name.agent, name.number));
+  }
+  ASSERT_GE(edges.size(), 2U);
+  Refresh();
+  const Event begun = Take(*stream);
+  EXPECT_EQ(Violation(description, schema, begun.data, "update"), "");
+  EXPECT_EQ(Names(begun.data, "flows", "flow"), edges);
+  EXPECT_EQ(begun.data.Find("flows")->items[0].Find("status")->text, "ROUTED");
+  EXPECT_EQ(begun.data.Find("flows")->items[0].Find("job")->text, "train");
+  ASSERT_TRUE(cluster_.StopJob("train").has_value());
+  Refresh();
+  std::set<std::string> ended;
+  while (const auto piece = stream->Next()) {
+    const JsonValue update = Parse(piece->substr(piece->find("\ndata: ") + 7));
+    if (const JsonValue* const names = update.Find("ended")) {
+      for (const JsonValue& name : names->items) ended.insert(name.text);
+    }
+    EXPECT_EQ(update.Find("flows"), nullptr);
+  }
+  EXPECT_EQ(ended, edges);
+}
+
 TEST_F(LiveApiTest, TellsOfFailuresAsTheyHappen) {
   const auto stream = Connect();
   Take(*stream);

@@ -48,7 +48,7 @@ TEST_F(EdgePortsTest, AFailedLinkBringsANewPlanOnPortsThatNoOldConnectionHas) {
   EXPECT_GT(JobOf().in_force->version, version);
   ExpectPlannedSpines();
   for (const auto& port : PortsInForce()) EXPECT_FALSE(before.contains(port));
-  EXPECT_EQ(FlowsOfTrees(), JobOf().in_force->flows.size());
+  EXPECT_EQ(ReservedEdges(), JobOf().in_force->reserved.size());
   for (const bool forward : {true, false}) {
     const auto link = *cluster_.state().topology.FindLink("leaf1--spine2");
     const fabric::DirectedLink direction{link, forward};

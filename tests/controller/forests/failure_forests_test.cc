@@ -110,8 +110,9 @@ TEST_F(FailureForestsTest, TheVeryForestThatWouldBeMadeIsThereWhenALinkOrSwitchF
   EXPECT_EQ(Count(kMisses), 0);
   EXPECT_TRUE(*Job().in_force->forest == Fresh());
   ExpectSound();
-  const Flow& edge = cluster_->state().flows.At(Job().in_force->flows.front());
-  EXPECT_EQ(edge.origin, PlanOrigin::kFailure);
+  const EdgeReservation* edge = cluster_->state().edges.Find(Job().in_force->reserved.front());
+  ASSERT_NE(edge, nullptr);
+  EXPECT_EQ(edge->origin, PlanOrigin::kFailure);
 }
 
 TEST_F(FailureForestsTest, TheyAreForWhatOtherFlowsLeaveOnceThoseHaveMoved) {

@@ -84,13 +84,7 @@ class RunningJobs : public testing::Test {
     }
     return ports;
   }
-  std::size_t FlowsOfTrees() {
-    std::size_t count = 0;
-    for (const FlowSlot slot : cluster_.state().flows.All()) {
-      count += cluster_.state().flows.At(slot).tree_load != 0 ? 1 : 0;
-    }
-    return count;
-  }
+  std::size_t ReservedEdges() { return cluster_.state().edges.all().size(); }
 
   Cluster cluster_;
 };

@@ -140,6 +140,8 @@ class Storm {
     Calm();
     if (testing::Test::HasFailure()) return;
     checker_.LookAtRest(jobs_);
+    cluster_.state().flow_paths.CheckInvariants();
+    cluster_.state().edges.CheckInvariants();
     if (testing::Test::HasFailure()) return;
     CheckPaths();
     EXPECT_GT(checker_.plans(), 0);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/controller/four_flows.h"
 
 namespace espalier::controller {
@@ -25,6 +27,47 @@ TEST(PortVerifierTest, FindsOutWhenAPortLeadsElsewhere) {
   cluster.Advance(3s);
   EXPECT_GE(cluster.CounterValue(kMismatches), 1);
   EXPECT_EQ(cluster.AppliedSpine(0, 1, 4), 0);
+}
+
+// An edge's port is looked at when its turn comes, and a job whose port leads elsewhere gets
+// others.
+TEST(PortVerifierTest, FindsOutWhenThePortOfAnEdgeLeadsElsewhere) {
+  ControllerOptions options{.verify_interval = 100ms};
+  options.fabric_hashes_protocol = false;  // what UDP probes learn holds for TCP
+  Cluster cluster(kFourLeaves, options);
+  cluster.ConnectAll();
+  ASSERT_TRUE(cluster.StartJob({.name = "train", .ranks = {"h0", "h4"}}).has_value());
+  cluster.Settle();
+  const auto count = [&] {
+    const auto events = cluster.state().history.Since(0, 1'000);
+    return std::ranges::count(events, "job_port_remapped", &HistoryEvent::kind);
+  };
+  ASSERT_EQ(count(), 0);
+  const auto before = cluster.hash;
+  cluster.hash = [before](int from, int to, std::uint16_t port) {
+    return (before(from, to, port) + 1) % 4;
+  };
+  cluster.Advance(10s);
+  EXPECT_GE(cluster.CounterValue(kMismatches), 1);
+  EXPECT_GE(count(), 1);
+}
+
+// What was known of an edge's port before links changed is looked at again.
+TEST(PortVerifierTest, LooksAtThePortsOfEdgesAfterAChangeOfLinks) {
+  ControllerOptions options{.verify_interval = {}};
+  options.fabric_hashes_protocol = false;
+  Cluster cluster(kFourLeaves, options);
+  cluster.ConnectAll();
+  ASSERT_TRUE(cluster.StartJob({.name = "train", .ranks = {"h0", "h4"}}).has_value());
+  cluster.Settle();
+  ASSERT_TRUE(cluster.ChangeLink("leaf3--spine3", IntentAction::kFail).has_value());
+  cluster.Advance(1s);
+  ASSERT_FALSE(cluster.state().edges.all().empty());
+  for (const auto& [name, edge] : cluster.state().edges.all()) {
+    const auto known = cluster.state().path_map.Find(edge.key, edge.source_port);
+    ASSERT_TRUE(known.has_value());
+    EXPECT_EQ(known->trust, fabric::PortTrust::kVerified);
+  }
 }
 
 }  // namespace

@@ -50,5 +50,30 @@ TEST(WhatIfTest, DryRunsTellWhereFlowsWouldGo) {
   EXPECT_TRUE(told->moves.empty());  // all links come back: nothing has to move
 }
 
+// Nor do edges of forests move for others in a dry run.
+TEST(WhatIfTest, EdgesOfForestsWeighInADryRun) {
+  Cluster cluster({.spines = 4, .leaves = 3, .hosts_per_leaf = 2},
+                  {.moves_per_start = 0, .fabric_hashes_protocol = false, .plan_ahead = false});
+  cluster.ConnectAll();
+  ASSERT_TRUE(cluster.StartJob({.name = "train", .ranks = {"h0", "h2"}}).has_value());
+  cluster.Settle();
+  ASSERT_FALSE(cluster.state().edges.all().empty());
+  for (std::uint64_t id = 1; id <= 8; ++id) cluster.Open(1, {{.id = id, .to = 3}});
+  cluster.Settle();
+  std::size_t moved = 0;
+  for (const char* link : {"leaf2--spine0", "leaf1--spine1", "leaf0--spine3"}) {
+    const auto told = cluster.ChangeLink(link, IntentAction::kFail, {.dry_run = true});
+    const auto done = cluster.ChangeLink(link, IntentAction::kFail);
+    ASSERT_TRUE(told.has_value() && done.has_value());
+    ASSERT_EQ(told->moves.size(), done->moves.size()) << link;
+    for (std::size_t i = 0; i < done->moves.size(); ++i) {
+      EXPECT_EQ(told->moves[i].to, done->moves[i].to) << link << " " << done->moves[i].flow;
+    }
+    moved += done->moves.size();
+    cluster.Advance(std::chrono::seconds(1));
+  }
+  EXPECT_GE(moved, 2U);
+}
+
 }  // namespace
 }  // namespace espalier::controller

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/fabric/builders.h"
+#include "controller/routing/assignment.h"
 
 namespace espalier::controller {
 namespace {
@@ -54,9 +55,6 @@ TEST_F(StateOfFlows, KnowsWhichHaveAllTheirPaths) {
   EXPECT_FALSE(state_.HasPaths(flow()));
   Place(1, 1);
   EXPECT_TRUE(state_.HasPaths(flow()));
-  flow().tree_load = 1;  // an edge of a forest
-  EXPECT_FALSE(state_.HasPaths(flow()));
-  flow().tree_load = 0;
   for (FlowWay& way : flow().ways) state_.flow_paths.Remove(way);
   flow().ways.clear();
   EXPECT_FALSE(state_.HasPaths(flow()));
@@ -69,6 +67,20 @@ TEST_F(StateOfFlows, CountsPathsOfEachDirectionOfALink) {
   EXPECT_EQ(CountOn("leaf1--spine1", false), 2);
   EXPECT_EQ(CountOn("leaf0--spine1", false), 0);
   EXPECT_EQ(CountOn("leaf0--spine0", true), 0);
+}
+
+TEST_F(StateOfFlows, CountsEdgesOfForestsWithThem) {
+  Place(0, 1);
+  const EdgeName edge =
+      state_.edges.Open(flow().agent, {.source_leaf = flow().source_leaf,
+                                       .destination_leaf = flow().destination_leaf,
+                                       .path = fabric::PathIndex(1),
+                                       .load = kLoadUnit / 2});
+  EXPECT_EQ(CountOn("leaf0--spine1", true), 2);
+  EXPECT_EQ(state_.CountFlowsOf(flow().agent), 2U);
+  state_.edges.Close(edge);
+  EXPECT_EQ(CountOn("leaf0--spine1", true), 1);
+  EXPECT_EQ(state_.CountFlowsOf(flow().agent), 1U);
 }
 
 }  // namespace

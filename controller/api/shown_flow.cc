@@ -1,0 +1,66 @@
+#include "controller/api/shown_flow.h"
+
+namespace espalier::controller {
+namespace {
+
+bool IsAcknowledged(const State& state, FlowSlot slot) {
+  const PushState& push = state.flows.PushOf(slot);
+  const Agent& agent = state.agents.At(state.flows.At(slot).agent);
+  return !push.is_dirty && push.generation <= agent.acked_generation;
+}
+
+}  // namespace
+
+ShownFlow Show(const State& state, FlowSlot slot) {
+  const Flow& flow = state.flows.At(slot);
+  ShownFlow shown{.agent = flow.agent,
+                  .local = flow.local,
+                  .job = flow.job,
+                  .source_address = flow.source_address,
+                  .destination_address = flow.destination_address,
+                  .own_port = flow.own_port,
+                  .protocol = flow.protocol,
+                  .status = flow.status,
+                  .reason = flow.reason,
+                  .origin = flow.origin,
+                  .is_acknowledged = IsAcknowledged(state, slot),
+                  .key = flow.key,
+                  .source_leaf = flow.source_leaf,
+                  .destination_leaf = flow.destination_leaf,
+                  .max_rate_bps = flow.max_rate_bps,
+                  .activity = state.flows.ActivityOf(slot),
+                  .started = flow.started,
+                  .all_ways = {},
+                  .way_count = flow.ways.size()};
+  for (std::size_t i = 0; i < flow.ways.size(); ++i) {
+    const FlowWay& way = flow.ways[i];
+    const auto path = state.flow_paths.PathOf(way);
+    shown.all_ways[i] = {path, way.port, path && (way.port == 0 || way.port_path != *path)};
+  }
+  return shown;
+}
+
+ShownFlow Show(const State& state, const EdgeName& name, const EdgeReservation& edge) {
+  const auto address_of = [&](fabric::NodeId nic) {
+    return state.topology.node(nic).addresses.front();
+  };
+  ShownFlow shown{.agent = name.agent,
+                  .local = name.number,
+                  .job = edge.job,
+                  .source_address = address_of(edge.key.source),
+                  .destination_address = address_of(edge.key.destination),
+                  .own_port = edge.source_port,
+                  .protocol = edge.protocol,
+                  .origin = edge.origin,
+                  .key = edge.key,
+                  .source_leaf = edge.source_leaf,
+                  .destination_leaf = edge.destination_leaf,
+                  .activity = {},
+                  .started = edge.started,
+                  .all_ways = {},
+                  .way_count = 1};
+  shown.all_ways.front() = {edge.path, edge.source_port, edge.source_port == 0};
+  return shown;
+}
+
+}  // namespace espalier::controller

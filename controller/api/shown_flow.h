@@ -1,0 +1,51 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "controller/routing/assignment.h"
+#include "controller/state/state.h"
+
+namespace espalier::controller {
+
+// A flow as operators see it, at one moment: one that an agent has reported, or an edge of a job's
+// forest, which is ROUTED and acknowledged as long as it reserves its path.
+struct ShownFlow {
+  struct Way {
+    std::optional<fabric::PathIndex> path;  // that is decided; none: it has none
+    std::uint16_t port = 0;                 // given to the agent; 0: none
+    bool is_learning = false;               // no port is known yet that leads to the path
+  };
+
+  AgentId agent;
+  wire::LocalFlowId local;
+  std::uint32_t job = 0;  // index into JobNames
+  IpAddress source_address;
+  IpAddress destination_address;
+  std::uint16_t own_port = 0;
+  std::uint8_t protocol = 0;
+  FlowStatus status = FlowStatus::kRouted;
+  wire::PathReason reason = wire::PathReason::kAssigned;
+  PlanOrigin origin = PlanOrigin::kReactive;
+  bool is_acknowledged = true;
+  fabric::PortKey key;
+  fabric::NodeId source_leaf;
+  fabric::NodeId destination_leaf;
+  std::uint64_t max_rate_bps = 0;  // 0: no limit
+  FlowActivity activity;
+  TimePoint started;
+  std::array<Way, kMaxWays> all_ways;
+  std::size_t way_count = 0;
+
+  std::span<const Way> ways() const { return std::span(all_ways).first(way_count); }
+  std::uint16_t first_port() const { return way_count == 0 ? 0 : all_ways.front().port; }
+};
+
+// The flow must be open. O(ways).
+ShownFlow Show(const State& state, FlowSlot slot);
+ShownFlow Show(const State& state, const EdgeName& name, const EdgeReservation& edge);
+
+}  // namespace espalier::controller

@@ -34,14 +34,16 @@ void EdgeReservations::Close(const EdgeName& name) {
 
 void EdgeReservations::CheckInvariants() const {
   for (const auto& [name, edge] : edges_) {
-    ESPALIER_CHECK(!flow_paths_.OwnerOf(edge.way).slot, "way {} of an edge is a flow's", edge.way);
+    ESPALIER_CHECK(!flow_paths_.OwnerOf(edge.way).slot, "way {} of an edge is a flow's",
+                   edge.way.value());
     ESPALIER_CHECK(flow_paths_.live().PathOf(edge.way) == edge.path.value(),
                    "edge {} has left its path", name.number.value());
     ESPALIER_CHECK(flow_paths_.ports().IsTaken(edge.key, edge.source_port), "port {} is free",
                    edge.source_port);
   }
   std::size_t reserved = 0;
-  for (FlowPaths::Way way = 0; way < flow_paths_.owner_count(); ++way) {
+  for (std::uint32_t i = 0; i < flow_paths_.owner_count(); ++i) {
+    const FlowPaths::Way way(i);
     const bool is_placed = flow_paths_.live().PathOf(way) >= 0;
     reserved += is_placed && !flow_paths_.OwnerOf(way).slot ? 1 : 0;
   }

@@ -35,7 +35,7 @@ struct EdgeReservation {
   std::int64_t load = 0;  // on each link of the path, in 1 / kLoadUnit of a flow
   PlanOrigin origin = PlanOrigin::kReactive;
   TimePoint started;
-  FlowPaths::Way way = 0;  // its place; EdgeReservations::Open gives it
+  FlowPaths::Way way{};  // its place; EdgeReservations::Open gives it
 };
 
 // The edges of all plans in force that cross the fabric: each keeps its load in FlowPaths and its

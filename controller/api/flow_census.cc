@@ -57,12 +57,12 @@ void FlowCensus::Count(const State& state, const ShownFlow& flow) {
   if (flow.activity.IsBusy()) job.slowest_bps = std::min(job.slowest_bps.value_or(bps), bps);
   job.directions.resize(traffic_.paths.size());
   if (bps > 0) AddHostLinks(state, flow, bps, traffic_);
-  for (const ShownFlow::Way& way : flow.ways()) {
+  for (const ShownFlow::Way& way : flow.ways) {
     if (!way.path) continue;
     const auto paths = state.paths.Between(flow.source_leaf, flow.destination_leaf);
     for (const DirectedLink hop : paths[way.path->Index()].hops) {
       ++traffic_.paths[hop.Index()];
-      traffic_.achieved_bps[hop.Index()] += bps / flow.way_count;
+      traffic_.achieved_bps[hop.Index()] += bps / flow.ways.size();
       job.directions[hop.Index()] = true;
     }
   }

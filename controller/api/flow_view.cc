@@ -50,7 +50,7 @@ std::string Via(const State& state, const ShownFlow& flow, std::span<const Shown
 
 void WriteWays(JsonWriter& json, const State& state, const ShownFlow& flow) {
   json.Key("paths").BeginArray();
-  for (const ShownFlow::Way& way : flow.ways()) {
+  for (const ShownFlow::Way& way : flow.ways) {
     json.BeginObject();
     json.Key("via").String(Via(state, flow, {&way, 1}));
     json.Key("source_port").Integer(way.port);
@@ -81,7 +81,7 @@ void WriteFlow(JsonWriter& json, const State& state, const ShownFlow& flow, Time
   json.Key("plan").String(PlanOriginName(flow.origin));
   json.Key("source_address").String(flow.source_address.ToString());
   json.Key("destination_address").String(flow.destination_address.ToString());
-  json.Key("via").String(Via(state, flow, flow.ways()));
+  json.Key("via").String(Via(state, flow, flow.ways));
   json.Key("source_port").Integer(flow.first_port());
   json.Key("own_port").Integer(flow.own_port);
   WriteWays(json, state, flow);
@@ -102,7 +102,7 @@ std::string LiveFlow(const State& state, const ShownFlow& flow) {
   json.Key("activity").String(ActivityName(flow.activity.state));
   json.Key("achieved_bps").Integer(static_cast<std::int64_t>(bps));
   json.Key("paths").BeginArray();
-  for (const ShownFlow::Way& way : flow.ways()) {
+  for (const ShownFlow::Way& way : flow.ways) {
     json.BeginObject();
     json.Key("source_port").Integer(way.port);
     json.Key("learning").Bool(way.is_learning);
@@ -134,7 +134,7 @@ std::uint64_t LiveFlowDigest(const ShownFlow& flow) {
                   static_cast<std::uint64_t>(flow.reason) << 8 |
                   static_cast<std::uint64_t>(flow.activity.state) << 1 |
                   static_cast<std::uint64_t>(flow.is_acknowledged));
-  for (const ShownFlow::Way& way : flow.ways()) {
+  for (const ShownFlow::Way& way : flow.ways) {
     Mix(digest,
         static_cast<std::uint64_t>(way.port) << 1 | static_cast<std::uint64_t>(way.is_learning));
     Mix(digest, way.path ? way.path->Index() + 1 : 0);

@@ -30,12 +30,12 @@ ShownFlow Show(const State& state, FlowSlot slot) {
                   .max_rate_bps = flow.max_rate_bps,
                   .activity = state.flows.ActivityOf(slot),
                   .started = flow.started,
-                  .all_ways = {},
-                  .way_count = flow.ways.size()};
-  for (std::size_t i = 0; i < flow.ways.size(); ++i) {
-    const FlowWay& way = flow.ways[i];
+                  .ways = {}};
+  shown.ways.reserve(flow.ways.size());
+  for (const FlowWay& way : flow.ways) {
     const auto path = state.flow_paths.PathOf(way);
-    shown.all_ways[i] = {path, way.port, path && (way.port == 0 || way.port_path != *path)};
+    const bool is_learning = path && (way.port == 0 || way.port_path != *path);
+    shown.ways.push_back({path, way.port, is_learning});
   }
   return shown;
 }
@@ -44,23 +44,20 @@ ShownFlow Show(const State& state, const EdgeName& name, const EdgeReservation& 
   const auto address_of = [&](fabric::NodeId nic) {
     return state.topology.node(nic).addresses.front();
   };
-  ShownFlow shown{.agent = name.agent,
-                  .local = name.number,
-                  .job = edge.job,
-                  .source_address = address_of(edge.key.source),
-                  .destination_address = address_of(edge.key.destination),
-                  .own_port = edge.source_port,
-                  .protocol = edge.protocol,
-                  .origin = edge.origin,
-                  .key = edge.key,
-                  .source_leaf = edge.source_leaf,
-                  .destination_leaf = edge.destination_leaf,
-                  .activity = {},
-                  .started = edge.started,
-                  .all_ways = {},
-                  .way_count = 1};
-  shown.all_ways.front() = {edge.path, edge.source_port, edge.source_port == 0};
-  return shown;
+  return {.agent = name.agent,
+          .local = name.number,
+          .job = edge.job,
+          .source_address = address_of(edge.key.source),
+          .destination_address = address_of(edge.key.destination),
+          .own_port = edge.source_port,
+          .protocol = edge.protocol,
+          .origin = edge.origin,
+          .key = edge.key,
+          .source_leaf = edge.source_leaf,
+          .destination_leaf = edge.destination_leaf,
+          .activity = {},
+          .started = edge.started,
+          .ways = {{edge.path, edge.source_port, edge.source_port == 0}}};
 }
 
 }  // namespace espalier::controller

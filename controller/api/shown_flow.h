@@ -1,12 +1,9 @@
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
+#include <vector>
 
-#include "controller/routing/assignment.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {
@@ -37,11 +34,9 @@ struct ShownFlow {
   std::uint64_t max_rate_bps = 0;  // 0: no limit
   FlowActivity activity;
   TimePoint started;
-  std::array<Way, kMaxWays> all_ways;
-  std::size_t way_count = 0;
+  std::vector<Way> ways;  // empty: LOCAL, or an end is unknown
 
-  std::span<const Way> ways() const { return std::span(all_ways).first(way_count); }
-  std::uint16_t first_port() const { return way_count == 0 ? 0 : all_ways.front().port; }
+  std::uint16_t first_port() const { return ways.empty() ? 0 : ways.front().port; }
 };
 
 // The flow must be open. O(ways).

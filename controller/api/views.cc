@@ -223,7 +223,7 @@ Result<std::string> ExplainView(const Controller& controller, const std::string&
       json.Key("via").String(fabric::ViaNames(state.topology, paths[i]));
       json.Key("usable").Bool(fabric::IsUsable(state.topology, paths[i]));
       json.Key("chosen").Bool(std::ranges::any_of(
-          flow.ways(), [&](const auto& way) { return way.path && way.path->Index() == i; }));
+          flow.ways, [&](const auto& way) { return way.path && way.path->Index() == i; }));
       std::int64_t busiest = 0;
       for (const DirectedLink hop : paths[i].hops) {
         busiest = std::max(busiest, counts[hop.Index()]);

@@ -49,12 +49,12 @@ TEST_F(Shown, AFlowIsAsItsAgentReportedItAndAsItWasDecided) {
   EXPECT_EQ(shown.status, FlowStatus::kLearning);
   EXPECT_EQ(shown.max_rate_bps, 9U);
   EXPECT_EQ(shown.first_port(), kPort);
-  ASSERT_EQ(shown.ways().size(), 3U);
-  EXPECT_FALSE(shown.ways()[0].is_learning);
-  EXPECT_TRUE(shown.ways()[1].is_learning);  // its port still leads elsewhere
-  EXPECT_EQ(shown.ways()[1].path, fabric::PathIndex(1));
-  EXPECT_FALSE(shown.ways()[2].is_learning);
-  EXPECT_EQ(shown.ways()[2].path, std::nullopt);
+  ASSERT_EQ(shown.ways.size(), 3U);
+  EXPECT_FALSE(shown.ways[0].is_learning);
+  EXPECT_TRUE(shown.ways[1].is_learning);  // its port still leads elsewhere
+  EXPECT_EQ(shown.ways[1].path, fabric::PathIndex(1));
+  EXPECT_FALSE(shown.ways[2].is_learning);
+  EXPECT_EQ(shown.ways[2].path, std::nullopt);
   EXPECT_FALSE(shown.is_acknowledged);
   state_.agents.At(h0_).acked_generation = 1;
   EXPECT_TRUE(Show(state_, slot).is_acknowledged);
@@ -85,9 +85,9 @@ TEST_F(Shown, AnEdgeIsARoutedFlowOfWhichNothingIsReported) {
   EXPECT_EQ(shown.max_rate_bps, 0U);
   EXPECT_FALSE(shown.activity.IsBusy());
   EXPECT_EQ(shown.activity.state, wire::FlowState::kActive);
-  ASSERT_EQ(shown.ways().size(), 1U);
-  EXPECT_EQ(shown.ways()[0].path, fabric::PathIndex(1));
-  EXPECT_FALSE(shown.ways()[0].is_learning);
+  ASSERT_EQ(shown.ways.size(), 1U);
+  EXPECT_EQ(shown.ways[0].path, fabric::PathIndex(1));
+  EXPECT_FALSE(shown.ways[0].is_learning);
 }
 
 }  // namespace

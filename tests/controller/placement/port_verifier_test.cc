@@ -58,10 +58,13 @@ TEST(PortVerifierTest, LooksAtThePortsOfEdgesAfterAChangeOfLinks) {
   options.fabric_hashes_protocol = false;
   Cluster cluster(kFourLeaves, options);
   cluster.ConnectAll();
+  ASSERT_TRUE(cluster.ChangeLink("leaf0--spine3", IntentAction::kFail).has_value());
   ASSERT_TRUE(cluster.StartJob({.name = "train", .ranks = {"h0", "h4"}}).has_value());
-  cluster.Settle();
-  ASSERT_TRUE(cluster.ChangeLink("leaf3--spine3", IntentAction::kFail).has_value());
   cluster.Advance(1s);
+  const auto version = cluster.controller().jobs().all().at("train").in_force->version;
+  ASSERT_TRUE(cluster.ChangeLink("leaf0--spine3", IntentAction::kRestore).has_value());
+  cluster.Advance(1s);
+  ASSERT_EQ(cluster.controller().jobs().all().at("train").in_force->version, version);
   ASSERT_FALSE(cluster.state().edges.all().empty());
   for (const auto& [name, edge] : cluster.state().edges.all()) {
     const auto known = cluster.state().path_map.Find(edge.key, edge.source_port);

@@ -53,7 +53,7 @@ TEST(WhatIfTest, DryRunsTellWhereFlowsWouldGo) {
 // Nor do edges of forests move for others in a dry run.
 TEST(WhatIfTest, EdgesOfForestsWeighInADryRun) {
   Cluster cluster({.spines = 4, .leaves = 3, .hosts_per_leaf = 2},
-                  {.moves_per_start = 0, .fabric_hashes_protocol = false, .plan_ahead = false});
+                  {.fabric_hashes_protocol = false, .moves_per_start = 0, .plan_ahead = false});
   cluster.ConnectAll();
   ASSERT_TRUE(cluster.StartJob({.name = "train", .ranks = {"h0", "h2"}}).has_value());
   cluster.Settle();

@@ -166,17 +166,20 @@ Result<JobSpec> ParseJobRequest(std::string_view body) {
   const std::string collective = fields.String("collective", "allreduce");
   const auto known = forest::FindCollective(collective);
   if (!known) {
-    fields.AddError("collective", "is allreduce, allgather, reduce-scatter, broadcast or reduce");
+    fields.AddError("collective",
+                    "the collective is allreduce, allgather, reduce-scatter, broadcast or reduce");
   }
   spec.bytes = static_cast<std::uint64_t>(
       fields.Integer("bytes", 0, 0, std::numeric_limits<std::int64_t>::max()));
   spec.offload = fields.Bool("offload", false);
   const std::string transport = fields.String("transport", kTcp);
-  if (transport != kTcp && transport != kVerbs) fields.AddError("transport", "is tcp or verbs");
+  if (transport != kTcp && transport != kVerbs)
+    fields.AddError("transport", "the transport is tcp or verbs");
   spec.verbs = transport == kVerbs;
   spec.user = fields.String("user", "");
   if (!spec.user.empty() && !IsLocalUser(spec.user)) {
-    fields.AddError("user", "is neither a user's name, as in [a-z_][a-z0-9_-]{0,31}, nor a number");
+    fields.AddError(
+        "user", "the user is neither a user's name, as in [a-z_][a-z0-9_-]{0,31}, nor a number");
   }
   if (Result<void> finished = fields.Finish(); !finished) return Propagate(finished);
   spec.collective = *known;

@@ -80,6 +80,11 @@ class RawTcp {
       if (bytes != nullptr) *bytes += static_cast<std::size_t>(got);
     }
   }
+  // Whether it has by now, and all that it said before was read.
+  bool HasHungUp() const {
+    char byte = 0;
+    return ::recv(socket_, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
+  }
 
  private:
   int socket_;

@@ -32,6 +32,7 @@ using std::chrono::steady_clock;
 
 constexpr int kMostActions = 64;
 constexpr std::size_t kMostFileBytes = 1 << 16;
+constexpr std::size_t kMostSessions = 64;
 
 class Input {
  public:
@@ -79,11 +80,8 @@ class Program {
     join.group.connections = 1;
     std::string words;
     const int code = Ask(join, ring_.file(), nullptr, &words);
-    if (words.starts_with("cannot listen")) return false;
-    if (words.ends_with("the limit for one user")) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (words.starts_with("cannot listen") || words.ends_with("the limit for one user"))
       return false;
-    }
     ESPALIER_CHECK(code == 0, "{}: {}", code, words);
     return true;
   }
@@ -165,7 +163,8 @@ class Program {
     while (ring().done.value.load() != posted_) {
       for (std::size_t i = 0; i < bytes.size(); ++i) to[i] = bytes[i];
       std::memcpy(bytes.data(), &call, sizeof(call));
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      transport::SleepOn(ring().done, posted_ - 1,
+                         steady_clock::now() + std::chrono::milliseconds(1));
     }
     Await();
   }
@@ -201,12 +200,17 @@ struct Fixture {
     std::string folder = std::filesystem::temp_directory_path() / "espalier-fuzz-XXXXXX";
     ESPALIER_CHECK(mkdtemp(folder.data()) != nullptr);
     path = folder + "/engine.sock";
-    auto listening = OffloadEngine::Listen(path, {.most_buffers = 8,
+    auto listening = OffloadEngine::Listen(path, {.most_sessions_of_user = kMostSessions,
+                                                  .most_buffers = 8,
                                                   .most_shared_bytes_of_session = 1 << 18,
                                                   .most_memory_of_session = std::size_t{512} << 20,
                                                   .networks = {*IpPrefix::Parse("127.0.0.0/8")}});
     ESPALIER_CHECK(listening.has_value());
     engine = std::move(*listening);
+  }
+  // Those of earlier inputs end by themselves, as their programs are gone.
+  void AwaitRoomForASession() const {
+    while (engine->counts().sessions >= kMostSessions) std::this_thread::yield();
   }
   ~Fixture() {
     engine.reset();
@@ -229,6 +233,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (int tries = 0; !program; ++tries) {
     ESPALIER_CHECK(tries < kPorts, "no port is free");
     const int port = 20'000 + (getpid() * 16 + fixture.tries++) % kPorts;
+    fixture.AwaitRoomForASession();
     program.emplace(fixture.path);
     if (!program->Join("tcp://127.0.0.1:" + std::to_string(port))) program.reset();
   }

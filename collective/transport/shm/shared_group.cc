@@ -202,7 +202,7 @@ std::byte* SharedGroup::memory() const { return mapping_ + kHeaderBytes; }
 
 SharedGroup::~SharedGroup() {
   if (mapping_ == nullptr) return;
-  header().presence[rank_] = Header::kLeft;
+  if (is_present_) header().presence[rank_] = Header::kLeft;
   ::munmap(mapping_, mapped_bytes_);
 }
 
@@ -279,6 +279,7 @@ Result<void> SharedGroup::Open(Store& store, const std::string& key, std::size_t
 Result<void> SharedGroup::AwaitAll(Deadline deadline) {
   header().AddOwnCores();
   header().presence[rank_] = Header::kPresent;
+  is_present_ = true;
   header().joined.Add();
   while (true) {
     const std::uint32_t joined = header().joined.value;

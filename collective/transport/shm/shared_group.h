@@ -112,6 +112,7 @@ class SharedGroup {
   std::optional<ForkGuard> guard_;  // of the lock
   std::byte* mapping_ = nullptr;
   std::size_t mapped_bytes_ = 0;
+  bool is_present_ = false;  // this is the rank that others see, not one that was refused
   int ranks_a_core_ = 1;
   std::uint32_t crowded_waits_ = 0;  // for a writer on this rank's core
 };

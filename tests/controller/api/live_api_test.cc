@@ -74,38 +74,6 @@ TEST_F(LiveApiTest, LoggingInIsAsTheDescriptionSays) {
   expect(Call("POST", "/api/v1/logout"), "LoggedOut");
 }
 
-// 1,024 logins with one token once ended everybody's.
-TEST_F(LiveApiTest, ManyLoginsWithOneTokenEndNobodyElses) {
-  const std::string other = "esp_other";
-  ASSERT_TRUE(tokens_.Add(
-      {.name = "bob", .role = identity::Role::kViewer, .sha256 = identity::HashToken(other)}));
-  const auto log_in = [&](const std::string& token) {
-    const io::HttpResponse answer = Call("POST", "/api/v1/login", {}, {}, token);
-    for (const auto& [name, value] : answer.headers) {
-      if (name == "Set-Cookie") return value.substr(0, value.find(';'));
-    }
-    return std::string();
-  };
-  const auto is_in = [&](const std::string& cookie) {
-    std::optional<io::HttpResponse> answer;
-    guard_.Handle({.method = "GET",
-                   .path = "/api/v1/session",
-                   .query = {},
-                   .headers = {{"cookie", cookie}},
-                   .peer = "10.0.0.1"},
-                  [&](io::HttpResponse response) { answer = std::move(response); });
-    return answer && answer->status == 200;
-  };
-  const std::string bobs = log_in(other);
-  const std::string first = log_in(kToken);
-  ASSERT_TRUE(is_in(bobs) && is_in(first));
-  std::string last;
-  for (int i = 0; i < 1'100; ++i) last = log_in(kToken);
-  EXPECT_TRUE(is_in(bobs));
-  EXPECT_TRUE(is_in(last));
-  EXPECT_FALSE(is_in(first));
-}
-
 TEST_F(LiveApiTest, DoneActionsAndTheirTracesAreAsTheDescriptionSays) {
   const JsonValue description = Description();
   const auto expect = [&](const io::HttpResponse& answer, const std::string& schema) {
@@ -221,20 +189,6 @@ TEST_F(LiveApiTest, EdgesOfForestsAreListedBehindTheFlowsOfTheirAgents) {
   EXPECT_EQ(Call("GET", "/api/v1/flows/explain", {{"flow", all[1] + "0"}}).status, 404);
 }
 
-TEST_F(LiveApiTest, PagesOfOtherSitesCannotAct) {
-  const std::map<std::string, std::string> link = {{"id", "leaf0--spine0"}};
-  const auto from = [&](const std::string& origin) {
-    return Call("POST", "/api/v1/links/fail", link,
-                {{"host", "127.0.0.1:9180"}, {"origin", origin}})
-        .status;
-  };
-  EXPECT_EQ(from("http://evil.example"), 403);
-  EXPECT_EQ(from("null"), 403);
-  EXPECT_EQ(from("http://127.0.0.1:9181"), 403);
-  EXPECT_EQ(cluster_.state().topology.version(), 1);
-  EXPECT_EQ(from("http://127.0.0.1:9180"), 200);
-}
-
 TEST_F(LiveApiTest, ServesThePageWithAStrictPolicy) {
   const io::HttpResponse page = Call("GET", "/");
   EXPECT_EQ(page.status, 200);
@@ -247,35 +201,6 @@ TEST_F(LiveApiTest, ServesThePageWithAStrictPolicy) {
   for (const char* path : {"/../etc/passwd", "/nothing.js", "//", "/index.html"}) {
     EXPECT_EQ(Call("GET", path).status, 404) << path;
   }
-}
-
-TEST_F(LiveApiTest, TimesTheRoundsOfAJobAgainstTheIdeal) {
-  const auto progress = [&](int host, std::uint64_t id, std::uint64_t remaining) {
-    wire::FlowReport report;
-    report.progress = {{.id = wire::LocalFlowId(id), .remaining_bytes = remaining}};
-    cluster_.Report(host, report);
-    cluster_.Settle();
-  };
-  progress(0, 5, 0);  // of what it began with
-  cluster_.Advance(std::chrono::milliseconds(100));
-  for (int round = 0; round < 3; ++round) {
-    progress(0, 5, 12'500'000);  // 1 ms at 100 Gbit/s
-    cluster_.Advance(std::chrono::milliseconds(4));
-    progress(0, 5, 0);
-    cluster_.Advance(std::chrono::milliseconds(10));  // a pause within the round
-    progress(0, 5, 12'500'000);
-    cluster_.Advance(std::chrono::milliseconds(6));
-    progress(0, 5, 0);
-    cluster_.Advance(std::chrono::milliseconds(100));
-  }
-  const JsonValue jobs = Parse(Call("GET", "/api/v1/jobs").body);
-  const JsonValue& job = jobs.Find("jobs")->items[0];
-  EXPECT_EQ(job.Find("job")->text, "A");
-  EXPECT_EQ(job.Find("rounds")->text, "4");
-  EXPECT_FALSE(job.Find("in_round")->boolean);
-  const JsonValue& last = job.Find("history")->items.back();
-  EXPECT_NEAR(std::stod(last.Find("ideal_seconds")->text), 0.002, 1e-6);
-  EXPECT_NEAR(std::stod(last.Find("seconds")->text), 0.020, 0.001);
 }
 
 }  // namespace

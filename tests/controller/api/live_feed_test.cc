@@ -96,77 +96,6 @@ TEST_F(LiveApiTest, TellsOfFailuresAsTheyHappen) {
   EXPECT_EQ(update.data.Find("flows")->items[0].Find("reason")->text, "PATH_DEAD");
 }
 
-TEST_F(LiveApiTest, EachChangeIsWrittenDownOnceForAllWhoReadIt) {
-  constexpr int kChanges = 10;
-  std::vector<std::shared_ptr<io::HttpStream>> streams;
-  for (std::size_t i = 0; i < LiveFeed::kMostClients; ++i) streams.push_back(Connect());
-  for (const auto& stream : streams) EXPECT_EQ(Take(*stream).name, "snapshot");
-  std::vector<std::vector<const std::string*>> taken(streams.size());
-  std::vector<std::shared_ptr<const std::string>> alive;  // so that no address is used again
-  for (int i = 0; i < kChanges; ++i) {
-    cluster_.Open(0, {{.id = 10U + static_cast<std::uint64_t>(i), .to = 2, .job = "A"}});
-    Refresh();
-    for (std::size_t client = 0; client < streams.size(); ++client) {
-      while (auto piece = streams[client]->Next()) {
-        EXPECT_TRUE(piece->starts_with("event: update\n"));
-        taken[client].push_back(piece.get());
-        alive.push_back(std::move(piece));
-      }
-    }
-  }
-  for (const auto& of_client : taken) EXPECT_EQ(of_client, taken.front());
-  const int changes = static_cast<int>(taken.front().size());
-  EXPECT_GE(changes, kChanges);
-  EXPECT_EQ(Count("espalier_controller_feed_updates_total"), changes);
-  EXPECT_EQ(Count("espalier_controller_feed_snapshots_total"), 1);
-  EXPECT_EQ(Count("espalier_controller_feed_pieces_total"),
-            static_cast<int>(LiveFeed::kMostClients) * (changes + 1));
-}
-
-TEST_F(LiveApiTest, ASlowClientCatchesUpOrIsGivenTheWholeState) {
-  const auto behind = Connect();
-  const auto far_behind = Connect();
-  Take(*behind);
-  Take(*far_behind);
-  const auto change = [&](std::uint64_t id) {
-    cluster_.Open(0, {{.id = id, .to = 2, .job = "A"}});
-    Refresh();
-    cluster_.End(0, id);
-    Refresh();
-  };
-  for (std::uint64_t id = 10; id < 15; ++id) change(id);
-  std::set<std::string> open;
-  for (Event update = Take(*behind); !update.name.empty(); update = Take(*behind)) {
-    EXPECT_EQ(update.name, "update");
-    if (const JsonValue* ended = update.data.Find("ended")) {
-      for (const JsonValue& name : ended->items) EXPECT_EQ(open.erase(name.text), 1U);
-    }
-    open.merge(Names(update.data, "flows", "flow"));
-  }
-  EXPECT_TRUE(open.empty());
-  for (std::uint64_t id = 20; id < 20 + LiveJournal::kMostUpdates; ++id) change(id);
-  cluster_.Open(0, {{.id = 99, .to = 2, .job = "A"}});
-  Refresh();
-  const Event whole = Take(*far_behind);
-  EXPECT_EQ(whole.name, "snapshot");
-  EXPECT_EQ(Names(whole.data, "flows", "flow"), (std::set<std::string>{"h0:5", "h1:6", "h0:99"}));
-  EXPECT_EQ(far_behind->Next(), nullptr);
-}
-
-TEST_F(LiveApiTest, ManyNewcomersAreGivenOneWholeStateAndWhatCameSince) {
-  const auto first = Connect();
-  EXPECT_EQ(Take(*first).name, "snapshot");
-  cluster_.Open(0, {{.id = 10, .to = 2, .job = "A"}});
-  Refresh();
-  const auto second = Connect();
-  EXPECT_EQ(Take(*second).name, "snapshot");
-  const Event since = Take(*second);
-  EXPECT_EQ(since.name, "update");
-  EXPECT_EQ(Names(since.data, "flows", "flow").count("h0:10"), 1U);
-  EXPECT_EQ(second->Next(), nullptr);
-  EXPECT_EQ(Count("espalier_controller_feed_snapshots_total"), 1);
-}
-
 TEST_F(LiveApiTest, WhoeverComesAfterAPauseSeesThePresent) {
   Take(*Connect());
   Refresh();  // nobody looks any more
@@ -177,32 +106,6 @@ TEST_F(LiveApiTest, WhoeverComesAfterAPauseSeesThePresent) {
   const Event whole = Take(*stream);
   EXPECT_EQ(whole.name, "snapshot");
   EXPECT_EQ(Names(whole.data, "flows", "flow"), (std::set<std::string>{"h1:6", "h2:7"}));
-}
-
-TEST_F(LiveApiTest, TellsOfARateAloneInAFewWords) {
-  const JsonValue description = Description();
-  const auto stream = Connect();
-  Take(*stream);
-  const auto progress = [&](std::uint64_t bps) {
-    wire::FlowReport report;
-    report.progress = {{.id = wire::LocalFlowId(5), .achieved_bps = bps}};
-    cluster_.Report(0, report);
-    cluster_.Settle();
-    Refresh();
-    return Take(*stream);
-  };
-  const Event update = progress(50'000'000'000);
-  EXPECT_EQ(
-      Violation(description, *description.Find("components")->Find("schemas")->Find("LiveUpdate"),
-                update.data, "update"),
-      "");
-  EXPECT_EQ(update.data.Find("flows"), nullptr);
-  ASSERT_NE(update.data.Find("rates"), nullptr);
-  ASSERT_EQ(update.data.Find("rates")->items.size(), 1U);
-  EXPECT_EQ(update.data.Find("rates")->items[0].Find("flow")->text, "h0:5");
-  const double told = std::stod(update.data.Find("rates")->items[0].Find("achieved_bps")->text);
-  EXPECT_NEAR(told, 50e9, 50e9 / 8);
-  EXPECT_EQ(progress(50'100'000'000).data.Find("rates"), nullptr) << "nearly the same";
 }
 
 TEST_F(LiveApiTest, LimitsStreamsAndForgetsThoseThatLeft) {

@@ -183,25 +183,6 @@ TEST(AssignerOptimal, SplitsToWithinOneShareOfTheFraction) {
   }
 }
 
-// As many ways as 32 bits can number, without the memory that they would take.
-TEST(WayNumbersDeathTest, EndWithWhat32BitsCanNumber) {
-  WayNumbers last(kMaxAllWays - 20);
-  EXPECT_EQ(last.Take(16), 0xFFFF'FFFFU - 20);
-  EXPECT_EQ(last.Take(4), 0xFFFF'FFFFU - 4);
-  EXPECT_EQ(last.taken(), kMaxAllWays);
-  EXPECT_DEATH(last.Take(1), "ways of all commodities=4294967296, at most 4294967295");
-}
-
-TEST(WayNumbersDeathTest, AreOfAtLeastOneAndAtMostSixteenWays) {
-  Fabric fabric(*fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 1}));
-  Assigner assigner(fabric.view);
-  for (const std::uint32_t ways : {0U, kMaxWays + 1}) {
-    const Commodities flows = {{.source = 0, .destination = 1, .ways = ways}};
-    EXPECT_DEATH(assigner.Optimal(flows), "ways=");
-    EXPECT_DEATH(assigner.Greedy(flows), "ways=");
-  }
-}
-
 TEST(AssignerOptimal, TakesFlowsOfDifferentWays) {
   std::mt19937 random(5);
   auto fabric = Fabric::LeafSpine(4, 5);
@@ -401,18 +382,6 @@ TEST(AssignerGreedy, CountsLoadAgainstCapacity) {
   ExpectValid(fabric, flows, result);
   EXPECT_EQ(std::ranges::count(result.paths, 0), 3);  // three times the rate
   EXPECT_EQ(result.max_load, (Load{3, 1}));           // relative to a link of 300 Gbit/s
-}
-
-TEST(LoadBounds, RoundsUpToWhatSharesCanMake) {
-  auto fabric = Fabric::LeafSpine(4, 2);
-  const std::vector<std::int64_t> four(4, 100'000'000'000);
-  EXPECT_EQ(ComputeCutBound(fabric->view, 5 * kLoadUnit, kLoadUnit, four), (Load{2, 1}));
-  EXPECT_EQ(ComputeCutBound(fabric->view, 5 * kLoadUnit, kLoadUnit / 2, four), (Load{3, 2}));
-  EXPECT_EQ(ComputeCutBound(fabric->view, 5 * kLoadUnit, kLoadUnit / 4, four), (Load{5, 4}));
-  const std::vector<std::int64_t> mixed = {100'000'000'000, 50'000'000'000};
-  // Two flows on the fast link and none on the slow one, or one on each: 2 either way.
-  EXPECT_EQ(ComputeCutBound(fabric->view, 2 * kLoadUnit, kLoadUnit, mixed), (Load{2, 1}));
-  EXPECT_EQ(ComputeCutBound(fabric->view, 3 * kLoadUnit, kLoadUnit, mixed), (Load{2, 1}));
 }
 
 }  // namespace

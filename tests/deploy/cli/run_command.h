@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <string>
 
 namespace espalier::cli {
@@ -14,7 +15,7 @@ struct Outcome {
 };
 
 // Runs a command line of a group of commands ("topology check FILE"), as main does.
-inline Outcome RunCommand(void (*add_commands)(CLI::App& app, int& exit_code),
+inline Outcome RunCommand(const std::function<void(CLI::App& app, int& exit_code)>& add_commands,
                           const std::string& arguments) {
   CLI::App app;
   Outcome outcome;

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "tests/collective/forest/reference_cases.h"
 
 namespace espalier::forest {
@@ -49,18 +54,52 @@ TEST_P(ReferenceBound, IsNearestWithTheBestOfSeveralTreeCounts) {
   const Result<Optimality> optimality = ComputeOptimality(problem);
   ASSERT_TRUE(optimality.has_value());
   std::optional<Rational> best;
+  std::int64_t fewest = 0;
   for (std::int64_t k = 1; k <= 7; ++k) {
     const Result<TreeCount> count = CountTreesFixed(problem, *optimality, k);
-    if (count && (!best || count->inverse_rate < *best)) best = count->inverse_rate;
+    if (!count || (best && count->inverse_rate >= *best)) continue;
+    best = count->inverse_rate;
+    fewest = k;
   }
   const Result<TreeCount> count = CountTreesAtMost(problem, *optimality, 7);
   ASSERT_TRUE(count.has_value());
   EXPECT_EQ(count->inverse_rate, *best);
-  EXPECT_LE(count->trees_per_weight, 7);
+  EXPECT_EQ(count->trees_per_weight, fewest) << "more trees are of use only where they are faster";
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, ReferenceBound, testing::ValuesIn(ReferenceRows()),
                          [](const auto& row) { return std::string(row.param.name); });
+
+// Ranks with links between these, each way.
+Problem MakeProblem(std::int32_t ranks, std::vector<Arc> arcs) {
+  Problem problem;
+  problem.node_count = problem.rank_count = ranks;
+  problem.arcs = std::move(arcs);
+  problem.weight.assign(static_cast<std::size_t>(ranks), 1);
+  for (std::int32_t r = 0; r < ranks; ++r) problem.names.push_back("r" + std::to_string(r));
+  return problem;
+}
+
+TEST(Optimality, NamesTheRanksThatNothingReachesButNotAllOfMany) {
+  const auto message = [](std::int32_t ranks) {
+    const auto optimality = ComputeOptimality(MakeProblem(ranks, {{0, 1, 1}, {1, 0, 1}}));
+    EXPECT_FALSE(optimality.has_value());
+    return optimality ? std::string() : optimality.error().message;
+  };
+  EXPECT_TRUE(message(3).starts_with("nothing reaches r2 from r0, r1:")) << message(3);
+  EXPECT_TRUE(message(5).starts_with("nothing reaches r2 from r0, r1, r3, r4:")) << message(5);
+  EXPECT_TRUE(message(7).starts_with("nothing reaches r2 from r0, r1, r3, r4 and 2 more:"))
+      << message(7);
+}
+
+// Capacities and supplies fit into 63 bits each, but not what may flow in all.
+TEST(Optimality, RefusesProductsThatDoNotFitTogether) {
+  Problem problem = MakeProblem(2, {{0, 1, 2'500'000'001}, {1, 0, 2'500'000'001}});
+  problem.weight = {1'000'000'007, 1'000'000'007};
+  const auto optimality = ComputeOptimality(problem);
+  ASSERT_FALSE(optimality.has_value());
+  EXPECT_EQ(optimality.error().code, ErrorCode::kResourceExhausted);
+}
 
 }  // namespace
 }  // namespace espalier::forest

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -74,6 +76,29 @@ TEST(IsRoutable, IsTheDefinitionOnRandomChains) {
     }
     EXPECT_EQ(IsRoutableChain(chain), expected) << "seed " << seed << ": " << chain;
   }
+}
+
+// An edge counts where its own units take a way that is not routable, not where another's do.
+TEST(CountUnroutableEdges, CountsEdgesByTheUnitsThatTheyTake) {
+  Problem problem;
+  problem.node_count = 5;  // two ranks, a spine between leaves and a leaf between spines
+  problem.rank_count = 2;
+  problem.in_fabric = {false, false, true, true, true};
+  problem.tier = {0, 0, 2, 1, 2};
+  problem.arcs = {{0, 2, 9}, {2, 1, 9}, {2, 3, 9}, {3, 4, 9}, {4, 1, 9}};
+  Forest forest;
+  forest.rank_count = 2;
+  forest.classes = {{0, 3}, {0, 2}, {0, 4}, {0, 1}};
+  for (int i = 0; i < 4; ++i) forest.parents.insert(forest.parents.end(), {kNoRank, 0});
+  forest.routes.AddArc(0, 1);
+  forest.routes.AddRoute(3, std::array{0, 1});
+  forest.routes.AddRoute(4, std::array{0, 2, 3, 4});  // a valley: the second class, half the third
+  forest.routes.AddRoute(3, std::array{0, 1});
+  forest.routes.Index(2);
+  EXPECT_EQ(CountUnroutableEdges(problem, forest), 2);
+  problem.tier[3] = 3;
+  problem.tier[4] = 2;
+  EXPECT_EQ(CountUnroutableEdges(problem, forest), 0);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // Strangers on the network who attack groups of ranks. None of them uses our client.
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -88,6 +90,31 @@ TEST_F(HostileStranger, ManyWhoStaySilentKeepNobodyFromTheStore) {
   std::vector<std::unique_ptr<RawTcp>> silent;
   for (int i = 0; i < 300; ++i) silent.push_back(std::make_unique<RawTcp>(server_->port()));
   ExpectServes();
+}
+
+// Of more than 512 the oldest gives way, though there is room for thousands who have asked.
+TEST_F(HostileStranger, WhoStaysSilentLongestGivesWay) {
+  constexpr rlim_t kFiles = 2'048;  // both ends of each connection are here
+  rlimit files = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &files), 0);
+  if (files.rlim_max < kFiles) GTEST_SKIP() << "this process may have " << files.rlim_max;
+  files.rlim_cur = std::max(files.rlim_cur, kFiles);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &files), 0);
+  RawTcp waiting(server_->port());
+  ASSERT_TRUE(waiting.Send(StoreRequest('g', "later")));
+  std::vector<std::unique_ptr<RawTcp>> silent;
+  for (int i = 0; i < 600; ++i) {
+    silent.push_back(std::make_unique<RawTcp>(server_->port()));
+    ASSERT_TRUE(silent.back()->is_connected());
+    // Nobody is counted before the server has taken him.
+    ASSERT_TRUE(silent.back()->Receive(attack::kStoreGreetingBytes));
+  }
+  for (int i = 0; i < 600 - 512; ++i) {
+    EXPECT_TRUE(silent[static_cast<std::size_t>(i)]->HasHungUp()) << i;  // not after a while
+  }
+  auto store = TcpStore::At("127.0.0.1", server_->port(), seconds(60), members_);
+  EXPECT_TRUE((*store)->Set("later", "value"));
+  EXPECT_TRUE(waiting.Receive(attack::kStoreGreetingBytes + attack::kStoreAnswerBytes));
 }
 
 // 30 strangers who connected and said nothing once took a second of a rank each, and the group did

@@ -1,13 +1,19 @@
 #include "collective/transport/shm/shared_group.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "collective/transport/stores/file_store.h"
@@ -47,6 +53,11 @@ TEST(SharedGroup, RanksOnOneCoreWaitForOneAnother) {
   std::thread one([&] { take_turns(0); });
   one.join();
   other.join();
+}
+
+void ExpectKey(FileStore& store, const std::string& key) {
+  const auto value = store.Get(key, InAWhile());
+  EXPECT_TRUE(value) << value.error().message;
 }
 
 // Two ranks of one group, of this process.
@@ -107,6 +118,123 @@ TEST(SharedGroup, MemoryThatHasBeenGivenBackIsNotTouched) {
     reacher.join();
     ASSERT_EQ(touched_late, 0) << round;
   }
+}
+
+// Who joins with what cannot be is told why, and the one who waits for him goes on waiting.
+TEST(SharedGroup, RefusesRanksThatHaveAnotherGroupInMind) {
+  TemporaryFolder folder;
+  FileStore store(folder.path());
+  std::unique_ptr<SharedGroup> first;
+  std::thread waiting([&] {
+    auto group = SharedGroup::Join(store, "g", 0, 2, 4096, InAWhile());
+    ASSERT_TRUE(group) << group.error().message;
+    first = std::move(*group);
+  });
+  ExpectKey(store, "g/memory");
+  const auto refused = [&](int rank, int size, std::size_t bytes) {
+    const auto group = SharedGroup::Join(store, "g", rank, size, bytes, InAWhile());
+    EXPECT_FALSE(group);
+    return group ? Error{} : group.error();
+  };
+  EXPECT_EQ(refused(1, 3, 4096).message, "rank 0 is of a group of 2 ranks, rank 1 of one of 3");
+  const Error less = refused(1, 2, 4095);
+  EXPECT_EQ(less.code, ErrorCode::kFailedPrecondition);
+  EXPECT_NE(less.message.find("rank 0 shares 4096 bytes, rank 1 expects 4095"), std::string::npos)
+      << less.message;
+  const Error more = refused(1, 2, 4097);
+  EXPECT_EQ(more.code, ErrorCode::kFailedPrecondition);
+  EXPECT_NE(more.message.find("are expected"), std::string::npos) << more.message;
+  for (const auto& [rank, size] :
+       {std::pair(-1, 2), std::pair(2, 2), std::pair(0, 0), std::pair(0, 1025)}) {
+    EXPECT_EQ(refused(rank, size, 4096).code, ErrorCode::kInvalidArgument) << rank << " " << size;
+  }
+  auto second = SharedGroup::Join(store, "g", 1, 2, 4096, InAWhile());
+  ASSERT_TRUE(second) << second.error().message;
+  waiting.join();
+  EXPECT_EQ(refused(1, 2, 4096).code, ErrorCode::kAlreadyExists);
+}
+
+// What the store names may be anything: a file that could shrink under a rank would kill it.
+TEST(SharedGroup, OpensOnlyMemoryThatRanksShare) {
+  const auto open = [](const UniqueFd& file, std::size_t bytes) {
+    const auto opened = OpenMemoryFile(::getpid(), file.get(), bytes);
+    return opened ? std::string() : opened.error().message;
+  };
+  const UniqueFd unsealed(::memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(unsealed.get(), 4096), 0);
+  EXPECT_NE(open(unsealed, 4096).find("it could shrink"), std::string::npos);
+  const auto made = MakeMemoryFile("sealed", 4096);
+  ASSERT_TRUE(made);
+  EXPECT_EQ(open(*made, 4096), "");
+  EXPECT_EQ(open(*made, 0), "");
+  EXPECT_NE(open(*made, 4097).find("has 4096 bytes, 4097 are expected"), std::string::npos);
+  EXPECT_NE(::ftruncate(made->get(), 100), 0) << "it keeps its size";
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd reads(ends[0]);
+  const UniqueFd writes(ends[1]);
+  EXPECT_NE(open(reads, 1), "");
+  EXPECT_NE(OpenMemoryFile(::getpid(), 1'000'000, 1).error().message.find("cannot open"),
+            std::string::npos);
+  TemporaryFolder folder;
+  FileStore store(folder.path());
+  ExpectDone(store.Set("g/memory", "nowhere"));
+  const auto joined = SharedGroup::Join(store, "g", 1, 2, 64, InAWhile());
+  ASSERT_FALSE(joined);
+  EXPECT_EQ(joined.error().code, ErrorCode::kFailedPrecondition);
+}
+
+// The first cause is the one that all are told, as far as there is room for it.
+TEST(SharedGroup, TellsTheFirstCauseCutToItsRoom) {
+  TwoRanks ranks;
+  const std::string reason(2'000, 'r');
+  ranks.groups[0]->Abort({ErrorCode::kResourceExhausted, reason});
+  ranks.groups[1]->Abort({ErrorCode::kUnavailable, "another"});
+  for (const auto& group : ranks.groups) {
+    const auto checked = group->CheckPeers();
+    ASSERT_FALSE(checked);
+    EXPECT_EQ(checked.error().code, ErrorCode::kResourceExhausted);
+    EXPECT_EQ(checked.error().message, reason.substr(0, 511));
+  }
+}
+
+TEST(SharedGroup, NamesThoseWhoHaveLeftWhereNothingComes) {
+  TwoRanks ranks;
+  ranks.groups[1].reset();
+  auto& signal = *reinterpret_cast<Signal*>(ranks.groups[0]->memory());
+  const auto waited = ranks.groups[0]->Await(signal, 0, In(std::chrono::milliseconds(1)));
+  ASSERT_FALSE(waited);
+  EXPECT_EQ(waited.error().message, "timed out; rank 1 has left");
+}
+
+// A process that is killed while it reaches withdraws no more.
+TEST(SharedGroup, NobodyWaitsForTheDeadToWithdraw) {
+  TemporaryFolder folder;
+  FileStore store(folder.path());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto group = SharedGroup::Join(store, "g", 1, 2, 64, InAWhile());
+    if (group && (*group)->Reach()) {
+      static_cast<void>(store.Set("reaches", "1"));
+      ::pause();
+    }
+    ::_exit(1);
+  }
+  auto group = SharedGroup::Join(store, "g", 0, 2, 64, InAWhile());
+  ASSERT_TRUE(group) << group.error().message;
+  ExpectKey(store, "reaches");
+  EXPECT_EQ((*group)->AwaitWithdrawal(In(std::chrono::milliseconds(1))), 1);
+  // Once this counted as the other's leave, and nobody noticed his death any more.
+  const auto twin = SharedGroup::Join(store, "g", 1, 2, 64, InAWhile());
+  ASSERT_FALSE(twin);
+  EXPECT_EQ(twin.error().code, ErrorCode::kAlreadyExists);
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ((*group)->AwaitWithdrawal(InAWhile()), std::nullopt);
+  const auto checked = (*group)->CheckPeers();
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().message, "rank 1 has died");
 }
 
 // However few of them each may run on.

@@ -94,5 +94,19 @@ TEST(TcpStore, IsOpenedByItsName) {
   other.join();
 }
 
+// Of 16 MiB in all: what is replaced makes room again.
+TEST(TcpStore, ReplacesAValueAsOftenAsOneLikes) {
+  auto server = TcpStoreServer::Listen("127.0.0.1", 0, {});
+  ASSERT_TRUE(server) << server.error().message;
+  auto store = TcpStore::At("127.0.0.1", (*server)->port(), seconds(60), {});
+  ASSERT_TRUE(store);
+  const std::string most(64 << 10, 'v');
+  for (int i = 0; i < 300; ++i) {
+    const auto set = (*store)->Set("key", most.substr(static_cast<std::size_t>(i)));
+    ASSERT_TRUE(set) << i << " " << set.error().message;
+  }
+  EXPECT_EQ(*(*store)->Get("key", InAWhile()), most.substr(299));
+}
+
 }  // namespace
 }  // namespace espalier::transport

@@ -15,38 +15,25 @@
 #include "controller/offline/evaluation/solver.h"
 #include "deploy/cli/forest/forest_commands.h"
 #include "deploy/cli/forest/stage_watch.h"
+#include "tests/deploy/cli/run_command.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier::forest {
 
+using cli::Outcome;
 using io::JsonValue;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-struct Outcome {
-  int code = 0;
-  std::string output;
-  std::string errors;
-};
 
 class ForestCommands : public testing::Test {
  protected:
   // The words after `espalier forest`.
   Outcome Run(const std::string& arguments) const {
-    CLI::App app;
-    Outcome outcome;
-    AddForestCommands(app, outcome.code, offline::SolveWithCbc);
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    try {
-      app.parse("forest " + arguments);
-    } catch (const CLI::ParseError& error) {
-      outcome.code = error.get_exit_code() == 0 ? 0 : 2;
-      outcome.errors = error.what();
-    }
-    outcome.output = testing::internal::GetCapturedStdout();
-    outcome.errors += testing::internal::GetCapturedStderr();
-    return outcome;
+    return cli::RunCommand(
+        [](CLI::App& app, int& exit_code) {
+          AddForestCommands(app, exit_code, offline::SolveWithCbc);
+        },
+        "forest " + arguments);
   }
   std::string Path(const std::string& name) const { return temporary_.path() + "/" + name; }
   std::string Write(const std::string& name, const std::string& text) const {

@@ -6,38 +6,21 @@
 
 #include "common/files/json.h"
 #include "deploy/cli/program/program_commands.h"
+#include "tests/deploy/cli/run_command.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier::program {
 namespace {
 
+using cli::Outcome;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-struct Outcome {
-  int code = 0;
-  std::string output;
-  std::string errors;
-};
 
 class ProgramCommands : public testing::Test {
  protected:
   // The words after `espalier program`.
   static Outcome Run(const std::string& arguments) {
-    CLI::App app;
-    Outcome outcome;
-    AddProgramCommands(app, outcome.code);
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    try {
-      app.parse("program " + arguments);
-    } catch (const CLI::ParseError& error) {
-      outcome.code = error.get_exit_code() == 0 ? 0 : 2;
-      outcome.errors = error.what();
-    }
-    outcome.output = testing::internal::GetCapturedStdout();
-    outcome.errors += testing::internal::GetCapturedStderr();
-    return outcome;
+    return cli::RunCommand(AddProgramCommands, "program " + arguments);
   }
   std::string Path(const std::string& name) const { return temporary_.path() + "/" + name; }
 

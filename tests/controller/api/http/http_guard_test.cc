@@ -1,0 +1,213 @@
+#include "controller/api/http/http_guard.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/controller/api/live_api_fixture.h"
+
+namespace espalier::controller {
+namespace {
+
+class GuardedApiTest : public LiveApiTest {};
+
+TEST_F(GuardedApiTest, PagesOfOtherSitesCannotAct) {
+  const std::map<std::string, std::string> link = {{"id", "leaf0--spine0"}};
+  const auto from = [&](const std::string& origin) {
+    return Call("POST", "/api/v1/links/fail", link,
+                {{"host", "127.0.0.1:9180"}, {"origin", origin}})
+        .status;
+  };
+  EXPECT_EQ(from("http://evil.example"), 403);
+  EXPECT_EQ(from("null"), 403);
+  EXPECT_EQ(from("http://127.0.0.1:9181"), 403);
+  EXPECT_EQ(cluster_.state().topology.version(), 1);
+  EXPECT_EQ(from("http://127.0.0.1:9180"), 200);
+}
+
+// A guard before an API that answers everything with who asked.
+class HttpGuardTest : public testing::Test {
+ protected:
+  using Headers = std::map<std::string, std::string>;
+
+  HttpGuardTest() {
+    for (const auto& [name, role] :
+         {std::pair("vi", identity::Role::kViewer), std::pair("op", identity::Role::kOperator),
+          std::pair("ad", identity::Role::kAdmin)}) {
+      EXPECT_TRUE(tokens_.Add({.name = name,
+                               .role = role,
+                               .sha256 = identity::HashToken(std::string("esp_") + name),
+                               .until = now_ + std::chrono::hours(24 * 30)}));
+    }
+  }
+  io::HttpResponse Ask(const std::string& method, const std::string& path, Headers headers = {},
+                       const std::string& body = "") {
+    std::optional<io::HttpResponse> answer;
+    guard_.Handle({.method = method,
+                   .path = path,
+                   .body = body,
+                   .headers = std::move(headers),
+                   .peer = "10.0.0.1"},
+                  [&](io::HttpResponse response) { answer = std::move(response); });
+    EXPECT_TRUE(answer.has_value()) << path;
+    return answer.value_or(io::HttpResponse{});
+  }
+  static Headers Bearer(const std::string& token) { return {{"authorization", "Bearer " + token}}; }
+  // The cookie's first part, as a browser sends it back.
+  std::string LogIn(const std::string& token) {
+    const io::HttpResponse answer = Ask("POST", "/api/v1/login", {}, token);
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    const std::string cookie = CookieOf(answer);
+    return cookie.substr(0, cookie.find(';'));
+  }
+  static std::string CookieOf(const io::HttpResponse& answer) {
+    for (const auto& [name, value] : answer.headers) {
+      if (name == "Set-Cookie") return value;
+    }
+    return "";
+  }
+  int StatusWithCookie(const std::string& cookie) {
+    return Ask("GET", "/api/v1/flows", {{"cookie", cookie}}).status;
+  }
+
+  WallTime now_{std::chrono::seconds(1'795'253'938)};
+  identity::AccessTokens tokens_;
+  std::vector<std::string> refusals_;
+  HttpGuard guard_{tokens_, [this] { return now_; },
+                   [this](const std::string& peer, const std::string& reason) {
+                     refusals_.push_back(peer + ": " + reason);
+                   },
+                   [](const io::HttpRequest& request, const io::HttpServer::Respond& respond) {
+                     respond({.body = request.peer});
+                   }};
+};
+
+TEST_F(HttpGuardTest, EachRoleMayDoSoMuch) {
+  struct Case {
+    const char* method;
+    const char* path;
+    int anybody, viewer, op, admin;
+  };
+  for (const Case& each :
+       {Case{"GET", "/healthz", 200, 200, 200, 200}, Case{"GET", "/readyz", 200, 200, 200, 200},
+        Case{"GET", "/", 200, 200, 200, 200}, Case{"GET", "/app.js", 200, 200, 200, 200},
+        Case{"GET", "/metrics", 401, 200, 200, 200},
+        Case{"GET", "/api/v1/flows", 401, 200, 200, 200},
+        Case{"GET", "/api/v1/session", 401, 200, 200, 200},
+        Case{"POST", "/api/v1/links/fail", 401, 403, 200, 200},
+        Case{"POST", "/healthz", 401, 403, 200, 200},
+        Case{"DELETE", "/api/v1/flows", 401, 403, 200, 200},
+        Case{"POST", "/api/v1/reload", 401, 403, 403, 200}}) {
+    SCOPED_TRACE(std::string(each.method) + " " + each.path);
+    EXPECT_EQ(Ask(each.method, each.path).status, each.anybody);
+    EXPECT_EQ(Ask(each.method, each.path, Bearer("esp_vi")).status, each.viewer);
+    EXPECT_EQ(Ask(each.method, each.path, Bearer("esp_op")).status, each.op);
+    EXPECT_EQ(Ask(each.method, each.path, Bearer("esp_ad")).status, each.admin);
+  }
+}
+
+TEST_F(HttpGuardTest, NamesWhoAsksToTheApi) {
+  EXPECT_EQ(Ask("GET", "/api/v1/flows", Bearer("esp_vi")).body, "vi");
+  EXPECT_EQ(Ask("GET", "/healthz").body, "10.0.0.1");
+  const auto session =
+      io::ParseJson(Ask("GET", "/api/v1/session", Bearer("esp_op")).body, "session");
+  EXPECT_EQ(session->Find("name")->text, "op");
+  EXPECT_EQ(session->Find("role")->text, "operator");
+}
+
+TEST_F(HttpGuardTest, OnAUnixSocketEverybodyIsAnAdmin) {
+  std::optional<io::HttpResponse> answer;
+  guard_.Handle({.method = "POST",
+                 .path = "/api/v1/reload",
+                 .headers = Bearer("esp_wrong"),
+                 .from_unix_socket = true,
+                 .peer = "user ada"},
+                [&](io::HttpResponse response) { answer = std::move(response); });
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->status, 200);
+  EXPECT_EQ(answer->body, "user ada");
+}
+
+TEST_F(HttpGuardTest, TellsOfTokensThatAreWrongAndNotOfNone) {
+  EXPECT_EQ(Ask("GET", "/api/v1/flows").status, 401);
+  EXPECT_TRUE(refusals_.empty());
+  EXPECT_EQ(Ask("GET", "/api/v1/flows", Bearer("esp_wrong")).status, 401);
+  EXPECT_EQ(Ask("GET", "/api/v1/flows", {{"cookie", "espalier=x"}}).status, 401);
+  EXPECT_EQ(Ask("POST", "/api/v1/login", {}, "esp_wrong").status, 401);
+  EXPECT_EQ(refusals_, std::vector<std::string>(3, "10.0.0.1: wrong token"));
+  Ask("POST", "/api/v1/recompute", Bearer("esp_vi"));
+  EXPECT_EQ(refusals_.back(), "10.0.0.1: vi is no operator");
+}
+
+TEST_F(HttpGuardTest, WhoHasLostTheirTokenIsOut) {
+  const std::string cookie = LogIn("esp_op");
+  EXPECT_EQ(StatusWithCookie(cookie), 200);
+  EXPECT_EQ(StatusWithCookie("other=1; " + cookie + "; more=2"), 200);
+  ASSERT_TRUE(tokens_.Remove("op"));
+  EXPECT_EQ(StatusWithCookie(cookie), 401);
+  EXPECT_EQ(Ask("GET", "/api/v1/flows", Bearer("esp_op")).status, 401);
+}
+
+TEST_F(HttpGuardTest, ALoginLastsTwelveHoursAndUntilItIsEnded) {
+  const std::string first = LogIn("esp_vi");
+  const std::string second = LogIn("esp_vi");
+  EXPECT_NE(first, second);
+  EXPECT_NE(CookieOf(Ask("POST", "/api/v1/logout", {{"cookie", first}})).find("Max-Age=0"),
+            std::string::npos);
+  EXPECT_EQ(StatusWithCookie(first), 401);
+  now_ += std::chrono::hours(12) - std::chrono::seconds(1);
+  EXPECT_EQ(StatusWithCookie(second), 200);
+  now_ += std::chrono::seconds(1);
+  EXPECT_EQ(StatusWithCookie(second), 401);
+}
+
+// 1,024 logins with one token once ended everybody's.
+TEST_F(HttpGuardTest, ManyLoginsWithOneTokenEndNobodyElses) {
+  const std::string others = LogIn("esp_op");
+  std::vector<std::string> cookies;
+  for (int i = 0; i < 1'100; ++i) {
+    now_ += std::chrono::microseconds(1);
+    cookies.push_back(LogIn("esp_vi"));
+  }
+  EXPECT_EQ(StatusWithCookie(others), 200);
+  for (std::size_t i = 0; i < cookies.size(); ++i) {
+    ASSERT_EQ(StatusWithCookie(cookies[i]), i + 32 < cookies.size() ? 401 : 200) << i;
+  }
+}
+
+// A bearer's token is in no browser: no page can make it ask.
+TEST_F(HttpGuardTest, OnlyACookieMustComeFromAPageOfThisServer) {
+  const auto post = [&](Headers headers) {
+    return Ask("POST", "/api/v1/recompute", std::move(headers)).status;
+  };
+  const std::string cookie = LogIn("esp_op");
+  const std::string host = "fabric:9180";
+  EXPECT_EQ(post(Bearer("esp_op")), 200);
+  EXPECT_EQ(post({{"cookie", cookie}}), 403);
+  EXPECT_EQ(post({{"cookie", cookie}, {"host", host}}), 403);
+  EXPECT_EQ(post({{"cookie", cookie}, {"host", host}, {"origin", "https://evil"}}), 403);
+  EXPECT_EQ(post({{"cookie", cookie}, {"host", ""}, {"origin", "https://"}}), 403);
+  EXPECT_EQ(post({{"cookie", cookie}, {"host", host}, {"origin", host}}), 403);
+  EXPECT_EQ(post({{"cookie", cookie}, {"host", host}, {"origin", "https://" + host}}), 200);
+  EXPECT_EQ(Ask("GET", "/api/v1/flows", {{"cookie", cookie}, {"origin", "https://evil"}}).status,
+            200);
+  EXPECT_EQ(refusals_.back(), "10.0.0.1: a page of another server asks");
+}
+
+TEST_F(HttpGuardTest, CookiesAreForThisServerAndWithTlsForNoPlainConnection) {
+  const auto cookie = [&] { return CookieOf(Ask("POST", "/api/v1/login", {}, "esp_vi")); };
+  for (const char* part : {"; Path=/", "; HttpOnly", "; SameSite=Strict", "; Max-Age=43200"}) {
+    EXPECT_NE(cookie().find(part), std::string::npos) << part;
+  }
+  EXPECT_EQ(cookie().find("Secure"), std::string::npos);
+  guard_.UseSecureCookies();
+  EXPECT_TRUE(cookie().ends_with("; Secure"));
+}
+
+}  // namespace
+}  // namespace espalier::controller

@@ -64,7 +64,7 @@ TEST_F(SchemaTest, ReadsAStoreOfTheFirstSchema) {
   StoreFile file = OpenStore(path_, kNow).value();
   const StoredState state = file.Begin(kNow).value();
   EXPECT_EQ(state.intents.failed_links.at("l1").reason, "optics");
-  EXPECT_EQ(state.intents.failed_links.at("l1").detail, "");
+  EXPECT_EQ(state.intents.failed_links.at("l1").value, IntentValue());
 }
 
 TEST_F(SchemaTest, KeepsTheAuditLogAppendOnly) {

@@ -11,6 +11,7 @@
 #include "deploy/cli/planning/assign_commands.h"
 #include "deploy/cli/planning/simulate_commands.h"
 #include "deploy/cli/program/program_commands.h"
+#include "deploy/cli/reference/reference_commands.h"
 #include "deploy/cli/setup/key_commands.h"
 #include "deploy/cli/setup/store_commands.h"
 #include "deploy/cli/setup/topology_commands.h"
@@ -32,6 +33,7 @@ int main(int argc, char** argv) {
   espalier::runtime::AddProgramRunCommand(app, exit_code);
   espalier::runtime::AddBenchCommands(app, exit_code);
   espalier::lab::AddLabCommands(app, exit_code);
+  espalier::cli::AddReferenceCommands(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

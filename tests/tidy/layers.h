@@ -229,6 +229,7 @@ inline const std::vector<Layer>& Layers() {
         "deploy/lab/traffic/", "deploy/lab/"}},
       {"deploy/cli/operator/",
        {"common/base/", "common/files/", "common/http/", "common/terminal/", "common/identity/"}},
+      {"deploy/cli/reference/", {"common/base/", "common/files/", "deploy/cli/operator/"}},
       {"deploy/cli/setup/",
        {"common/fabric/", "common/files/", "common/identity/", "controller/store/",
         "controller/offline/files/"}},

@@ -22,7 +22,6 @@ constexpr const char* kDefaultController = "unix:/run/espalier-controller/contro
 // Where controllers of the first release listen.
 constexpr const char* kEarlierController = "unix:/run/espalier/controller.sock";
 constexpr std::string_view kUnixScheme = "unix:";
-constexpr Duration kTimeout = std::chrono::seconds(10);
 
 // An option, else the environment's, else the fallback.
 std::string Choose(const std::string& option, const char* variable, const std::string& fallback) {
@@ -143,11 +142,10 @@ int Complain(const std::string& message, int code) {
 }
 
 Result<io::HttpResponse> Send(const Session& session, const std::string& method,
-                              const std::string& target, const std::string& body) {
+                              const std::string& target, const std::string& body, Duration limit) {
   const Result<io::HttpAccess> access = AccessOf(session);
   if (!access) return Fail(ErrorCode::kInvalidArgument, access.error().message);
-  auto response =
-      io::HttpFetch(ControllerAddress(session), method, target, body, kTimeout, *access);
+  auto response = io::HttpFetch(ControllerAddress(session), method, target, body, limit, *access);
   if (response) return response;
   return Fail(
       response.error().code,

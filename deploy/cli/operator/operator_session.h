@@ -1,11 +1,13 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "common/base/event_loop.h"
 #include "common/files/json.h"
 #include "common/http/http.h"
 
@@ -41,9 +43,10 @@ std::string UrlEncode(std::string_view text);
 int Complain(const std::string& message, int code);
 
 // One request to the controller. Errors: kInvalidArgument for the session's files, kUnavailable and
-// the like, with the remedy, where no answer comes.
+// the like, with the remedy, where no answer comes within the limit.
 Result<io::HttpResponse> Send(const Session& session, const std::string& method,
-                              const std::string& target, const std::string& body);
+                              const std::string& target, const std::string& body,
+                              Duration limit = std::chrono::seconds(10));
 
 // The answer's JSON, or none after the error was told and the exit code set; 2 for what the
 // controller calls bad input, else 1.

@@ -1,0 +1,85 @@
+#include "deploy/cli/reference/argument_kind.h"
+
+namespace espalier::cli {
+
+std::span<const KindEntry> KindTable() {
+  static constexpr KindEntry kTable[] = {
+      {"explain", "FLOW", ArgumentKind::kFlow},
+      {"fail link", "ID", ArgumentKind::kLink},
+      {"fail node", "ID", ArgumentKind::kNode},
+      {"restore link", "ID", ArgumentKind::kLink},
+      {"restore node", "ID", ArgumentKind::kNode},
+      {"drain link", "ID", ArgumentKind::kLink},
+      {"drain node", "ID", ArgumentKind::kNode},
+      {"undrain link", "ID", ArgumentKind::kLink},
+      {"undrain node", "ID", ArgumentKind::kNode},
+      {"weight", "JOB", ArgumentKind::kJob},
+      {"policy set", "POLICY", ArgumentKind::kPolicy},
+      {"policy reset", "POLICY", ArgumentKind::kPolicy},
+      {"job start", "--ranks", ArgumentKind::kAgent},
+      {"job stop", "NAME", ArgumentKind::kTreeJob},
+      {"keys make", "AGENT", ArgumentKind::kAgent},
+      {"keys rotate", "AGENT", ArgumentKind::kAgent},
+      {"keys revoke", "AGENT", ArgumentKind::kAgent},
+
+      {"simulate paper", "--jobs", ArgumentKind::kFolder},
+      {"simulate paper", "--output", ArgumentKind::kFolder},
+      {"simulate foresight", "--jobs", ArgumentKind::kFolder},
+      {"reference", "--output", ArgumentKind::kFolder},
+      {"forest", "--ranks", ArgumentKind::kFile},
+
+      {"", "--ca", ArgumentKind::kFile},
+      {"", "--costs", ArgumentKind::kFile},
+      {"", "--flows", ArgumentKind::kFile},
+      {"", "--jobs", ArgumentKind::kFile},
+      {"", "--keys", ArgumentKind::kFolder},
+      {"", "--output", ArgumentKind::kFile},
+      {"", "--previous", ArgumentKind::kFile},
+      {"", "--previous-topology", ArgumentKind::kFile},
+      {"", "--share", ArgumentKind::kFile},
+      {"", "--store", ArgumentKind::kFile},
+      {"", "--token-file", ArgumentKind::kFile},
+      {"", "--topology", ArgumentKind::kFile},
+      {"", "--weights", ArgumentKind::kFile},
+      {"", "--workload", ArgumentKind::kFile},
+      {"", "FILE", ArgumentKind::kFile},
+      {"", "FOREST", ArgumentKind::kFile},
+      {"", "file", ArgumentKind::kFile},
+  };
+  return kTable;
+}
+
+ArgumentKind KindOf(std::string_view command, std::string_view argument) {
+  for (const KindEntry& entry : KindTable()) {
+    if (entry.argument != argument) continue;
+    if (entry.command.empty() || entry.command == command) return entry.kind;
+  }
+  return ArgumentKind::kText;
+}
+
+std::string_view Placeholder(ArgumentKind kind) {
+  switch (kind) {
+    case ArgumentKind::kText:
+      return "";
+    case ArgumentKind::kFile:
+      return "FILE";
+    case ArgumentKind::kFolder:
+      return "FOLDER";
+    case ArgumentKind::kLink:
+      return "LINK";
+    case ArgumentKind::kNode:
+      return "NODE";
+    case ArgumentKind::kFlow:
+      return "FLOW";
+    case ArgumentKind::kJob:
+    case ArgumentKind::kTreeJob:
+      return "JOB";
+    case ArgumentKind::kPolicy:
+      return "POLICY";
+    case ArgumentKind::kAgent:
+      return "AGENT";
+  }
+  return "";
+}
+
+}  // namespace espalier::cli

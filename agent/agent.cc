@@ -17,13 +17,13 @@ constexpr Duration kMinHeartbeat = std::chrono::milliseconds(1);
 constexpr Duration kMaxHeartbeat = std::chrono::minutes(1);
 // Programs may open and end flows without a pause: so often a second are changes looked at by
 // themselves, and a few in a row at once; all others within a millisecond share a look.
-constexpr double kMostLooksPerSecond = 1'000;
-constexpr double kMostLooksInARow = 16;
+constexpr double kMaxLooksPerSecond = 1'000;
+constexpr double kMaxLooksInARow = 16;
 constexpr Duration kLookWait = std::chrono::milliseconds(1);
 // A controller that is told of progress less often than this steers by old rates.
-constexpr std::uint64_t kMostReportUs = 1'000'000;
+constexpr std::uint64_t kMaxReportUs = 1'000'000;
 // Verdicts that wait for room. A path is judged again after a while, so what is beyond is no loss.
-constexpr std::size_t kMostHeldVerdicts = 1'024;
+constexpr std::size_t kMaxHeldVerdicts = 1'024;
 
 Duration HeartbeatInterval(std::uint64_t microseconds) {
   const auto limit = static_cast<std::uint64_t>(
@@ -60,7 +60,7 @@ Agent::Agent(AgentOptions options, EventLoop& loop, Bus& bus, FlowSource& source
                if (state_ == AgentState::kSynced) SendHealth(health);
              }),
       nics_(options_.nics),
-      looks_(kMostLooksPerSecond, kMostLooksInARow, loop.Now()),
+      looks_(kMaxLooksPerSecond, kMaxLooksInARow, loop.Now()),
       budget_(loop.Now()),
       metrics_(metrics) {}
 
@@ -69,11 +69,11 @@ Agent::~Agent() { source_.OnChange({}); }
 void Agent::Start() {
   bus_.SetHandlers({.on_message = [this](PeerId, std::string_view bytes) { HandleBytes(bytes); },
                     .on_peer_gone = [this](PeerId) { LoseController(); }});
-  source_.OnChange([this] { LookSoon(); });
+  source_.OnChange([this] { ScheduleScan(); });
   hello_wait_ = options_.min_hello_wait;
   // Of what programs have kept since the agent before this one.
   timers_.lease = loop_.After(options_.lease, [this] { ExpireLease(); });
-  SayHello();
+  SendHello();
   Look();
 }
 
@@ -109,7 +109,7 @@ void Agent::SendHealth(const wire::PathHealth& health) {
     return;
   }
   for (const wire::FlowHealth& verdict : health.flows) {
-    if (held_health_.flows.size() < kMostHeldVerdicts) {
+    if (held_health_.flows.size() < kMaxHeldVerdicts) {
       held_health_.flows.push_back(verdict);
     } else {
       metrics_.findings_dropped.Add();
@@ -118,7 +118,7 @@ void Agent::SendHealth(const wire::PathHealth& health) {
 }
 
 // One look for all flows that open or end in one turn of the loop, or until there may be another.
-void Agent::LookSoon() {
+void Agent::ScheduleScan() {
   if (timers_.change) return;
   const bool at_once = looks_.Level(loop_.Now()) >= 1;
   timers_.change = loop_.After(at_once ? Duration::zero() : kLookWait, [this] {
@@ -129,20 +129,20 @@ void Agent::LookSoon() {
 
 std::vector<std::string> Agent::Features() const {
   std::vector<std::string> features = options_.features;
-  if (options_.passing_features) {
-    std::ranges::move(options_.passing_features(), std::back_inserter(features));
+  if (options_.dynamic_features) {
+    std::ranges::move(options_.dynamic_features(), std::back_inserter(features));
   }
   return features;
 }
 
-void Agent::SayHello() {
+void Agent::SendHello() {
   told_features_ = Features();
   Send(wire::Hello{.name = options_.name,
                    .features = told_features_,
                    .highest_epoch = ports_.highest_epoch(),
                    .applied_generation = ports_.applied_generation(),
                    .nics = nics_});
-  timers_.hello = loop_.After(hello_wait_, [this] { SayHello(); });
+  timers_.hello = loop_.After(hello_wait_, [this] { SendHello(); });
   hello_wait_ = std::min(2 * hello_wait_, options_.max_hello_wait);
 }
 
@@ -160,7 +160,7 @@ void Agent::HandleBytes(std::string_view bytes) {
     return Handle(*welcome);
   }
   if (state_ != AgentState::kSynced || message.sender_instance != controller_.instance) {
-    return HandleStranger(message);
+    return HandleUnexpectedMessage(message);
   }
   controller_.last_heard = loop_.Now();
   std::visit(
@@ -181,14 +181,14 @@ void Agent::HandleBytes(std::string_view bytes) {
 
 // A controller that has not welcomed us: a restarted one that does not know us, or one that was
 // replaced. Whoever it is, a stale push is answered so that it learns of its successor.
-void Agent::HandleStranger(const wire::Message& message) {
+void Agent::HandleUnexpectedMessage(const wire::Message& message) {
   const auto* push = std::get_if<wire::PathPush>(&message.body);
   if (push != nullptr && push->epoch < ports_.highest_epoch()) return Handle(*push);
   if (state_ == AgentState::kSynced) return LoseController();
   // It is there again: no need to sit out a long wait.
   if (hello_wait_ <= 2 * options_.min_hello_wait) return;
   hello_wait_ = options_.min_hello_wait;
-  SayHello();
+  SendHello();
 }
 
 void Agent::Handle(const wire::Welcome& welcome) {
@@ -198,7 +198,7 @@ void Agent::Handle(const wire::Welcome& welcome) {
         options_.name, other_version ? "another protocol version" : welcome.reason,
         welcome.protocol_major, welcome.protocol_minor);
     if (state_ == AgentState::kSynced) LoseController();
-    timers_.hello = loop_.After(options_.refused_hello_wait, [this] { SayHello(); });
+    timers_.hello = loop_.After(options_.refused_hello_wait, [this] { SendHello(); });
     return;
   }
   timers_.hello.reset();
@@ -212,14 +212,14 @@ void Agent::Handle(const wire::Welcome& welcome) {
   needs_full_report_ = true;
   prober_.ForgetController();
   SetState(AgentState::kSynced);
-  timers_.heartbeat = loop_.After(controller_.heartbeat_interval, [this] { Beat(); });
+  timers_.heartbeat = loop_.After(controller_.heartbeat_interval, [this] { SendHeartbeat(); });
   Look();
 }
 
 void Agent::TakeReportInterval(std::uint64_t microseconds) {
-  reporter_.SetProgressInterval(microseconds < kMostReportUs
+  reporter_.SetProgressInterval(microseconds < kMaxReportUs
                                     ? std::chrono::microseconds(microseconds)
-                                    : std::chrono::microseconds(kMostReportUs));
+                                    : std::chrono::microseconds(kMaxReportUs));
 }
 
 void Agent::Handle(const wire::Heartbeat& heartbeat) {
@@ -240,7 +240,7 @@ void Agent::Handle(const wire::PathPush& push) {
   const TimePoint received = loop_.Now();
   const std::uint64_t epoch = ports_.highest_epoch();
   const std::uint64_t generation = ports_.applied_generation();
-  if (push.epoch >= epoch && !plans_.HasCome(push)) {
+  if (push.epoch >= epoch && !plans_.HasAllPlans(push)) {
     metrics_.incomplete_pushes.Add();
     return Send(wire::Ack{.epoch = push.epoch,
                           .generation = push.generation,
@@ -278,17 +278,17 @@ void Agent::SendReport(const wire::CollectiveReport& report) {
   if (state_ == AgentState::kSynced) Send(report);
 }
 
-void Agent::Beat() {
+void Agent::SendHeartbeat() {
   if (loop_.Now() - controller_.last_heard >= kSilentIntervals * controller_.heartbeat_interval) {
     Log(LogLevel::kWarning, "event=controller_silent agent={}", options_.name);
     bus_.Disconnect(kControllerPeer);  // it may be dead at the other end: a Hello needs a new one
     return LoseController();
   }
-  if (Features() != told_features_) SayHello();
+  if (Features() != told_features_) SendHello();
   Send(wire::Heartbeat{.sequence = report_sequence_,
                        .epoch = ports_.highest_epoch(),
                        .generation = ports_.applied_generation()});
-  timers_.heartbeat = loop_.After(controller_.heartbeat_interval, [this] { Beat(); });
+  timers_.heartbeat = loop_.After(controller_.heartbeat_interval, [this] { SendHeartbeat(); });
 }
 
 void Agent::LoseController() {
@@ -300,7 +300,7 @@ void Agent::LoseController() {
       std::max(Duration::zero(), options_.lease - (loop_.Now() - controller_.last_heard)),
       [this] { ExpireLease(); });
   hello_wait_ = options_.min_hello_wait;
-  SayHello();
+  SendHello();
 }
 
 void Agent::ExpireLease() {

@@ -13,8 +13,8 @@
 #include "agent/flows/flow_reporter.h"
 #include "agent/flows/flow_source.h"
 #include "agent/flows/path_guard.h"
-#include "agent/flows/plan_table.h"
 #include "agent/flows/port_table.h"
+#include "agent/flows/rank_plan_table.h"
 #include "agent/flows/send_budget.h"
 #include "agent/probe/probe_socket.h"
 #include "agent/probe/prober.h"
@@ -32,7 +32,7 @@ struct AgentOptions {
   std::vector<std::string> features;
   // Those that come and go: asked at every heartbeat, and told to the controller by another Hello
   // when they have changed. None: there are none.
-  std::function<std::vector<std::string>()> passing_features;
+  std::function<std::vector<std::string>()> dynamic_features;
   std::vector<wire::Nic> nics;
   Duration lease = std::chrono::minutes(10);  // of pushed ports, while the controller is silent
   Duration min_hello_wait = std::chrono::milliseconds(100);  // doubled with each unanswered Hello
@@ -103,17 +103,17 @@ class Agent {
   // Whatever the budget says, which is charged. False: the bus has no room.
   bool Transmit(wire::Body body);
   void SendHealth(const wire::PathHealth& health);
-  void LookSoon();
+  void ScheduleScan();
   std::vector<std::string> Features() const;
-  void SayHello();
+  void SendHello();
   void HandleBytes(std::string_view bytes);
   void Handle(const wire::Welcome& welcome);
   void Handle(const wire::Heartbeat& heartbeat);
   void TakeReportInterval(std::uint64_t microseconds);
   void Handle(const wire::PathPush& push);
   void Handle(const wire::ProbeOrder& order);
-  void HandleStranger(const wire::Message& message);
-  void Beat();
+  void HandleUnexpectedMessage(const wire::Message& message);
+  void SendHeartbeat();
   void LoseController();
   void ExpireLease();
   void Look();
@@ -125,7 +125,7 @@ class Agent {
   Bus& bus_;
   FlowSource& source_;
   PortTable ports_;
-  PlanTable plans_;
+  RankPlanTable plans_;
   FlowMeter meter_;
   FlowReporter reporter_;
   Prober prober_;

@@ -14,8 +14,8 @@
 #include "agent/host/nic_watch.h"
 #include "agent/host/unobserved_watch.h"
 #include "agent/local/local_server.h"
-#include "agent/local/plan_protocol.h"
-#include "agent/local/plan_server.h"
+#include "agent/local/rank_plan_protocol.h"
+#include "agent/local/rank_plan_server.h"
 #include "agent/probe/probing.h"
 #include "common/base/log.h"
 #include "common/base/metrics.h"
@@ -63,25 +63,25 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
   const Probing probing = OpenProbing(loop, config.probing);
   const std::vector<int> needed = {CAP_NET_RAW};  // for probes from each address
   const Result<void> gave_up = io::KeepOnlyCapabilities(needed);
-  if (!gave_up) return daemon.Complain(gave_up.error());
+  if (!gave_up) return daemon.ReportError(gave_up.error());
   const auto nics = NicWatch::Open(config.nics);
-  if (!nics) return daemon.Complain(nics.error());
+  if (!nics) return daemon.ReportError(nics.error());
   const auto local = LocalServer::Listen(loop, {.path = config.local_socket}, metrics);
-  if (!local) return daemon.Complain(local.error());
+  if (!local) return daemon.ReportError(local.error());
   io::Background background(loop);
-  PlanServerOptions of_plans = {config.local_socket + kPlanSocketSuffix};
+  RankPlanServerOptions of_plans = {config.local_socket + kPlanSocketSuffix};
   of_plans.engine_user = config.engine_user;
   of_plans.background = std::bind_front(&io::Background::Run, &background);
-  const auto plans = PlanServer::Listen(loop, of_plans, metrics);
-  if (!plans) return daemon.Complain(plans.error());
+  const auto plans = RankPlanServer::Listen(loop, of_plans, metrics);
+  if (!plans) return daemon.ReportError(plans.error());
   const auto bus =
       io::ZmqDealerBus::Connect(loop, {.endpoint = config.controller, .curve = std::move(keys)});
-  if (!bus) return daemon.Complain(bus.error());
+  if (!bus) return daemon.ReportError(bus.error());
 
   config.options.instance = RandomInstance();
   config.options.nics = (*nics)->nics();
   config.options.features = {"local", "collective", "verbs", "job_user"};
-  config.options.passing_features = [path = config.local_socket + kOffloadSocketSuffix] {
+  config.options.dynamic_features = [path = config.local_socket + kOffloadSocketSuffix] {
     // The engine is a process of its own (espalier-engine), which this host may do without.
     return IsListenedTo(path) ? std::vector<std::string>{"offload"} : std::vector<std::string>();
   };
@@ -92,7 +92,7 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
     respond(Answer(request, agent, metrics));
   });
   const Result<std::string> http_address = http.Listen(config.http, {});
-  if (!http_address) return daemon.Complain(http_address.error());
+  if (!http_address) return daemon.ReportError(http_address.error());
   http.Start();
   agent.OnPlan([&plans](const wire::RankPlan& plan) { (*plans)->SetPlan(plan); });
   (*plans)->OnReport([&agent](const wire::CollectiveReport& report) { agent.SendReport(report); });
@@ -131,9 +131,9 @@ int Main(int argc, char** argv) {
       "Check the configuration, then exit");
   if (const std::optional<int> exit = daemon.Parse(argc, argv)) return *exit;
   Result<Configuration> config = ReadConfiguration(daemon.config_file());
-  if (!config) return daemon.Complain(config.error());
+  if (!config) return daemon.ReportError(config.error());
   Result<std::optional<io::CurveClient>> keys = ReadKeys(*config);
-  if (!keys) return daemon.Complain(keys.error());
+  if (!keys) return daemon.ReportError(keys.error());
   if (daemon.is_check()) {
     fmt::print("{}: ok, agent {} of {}\n", daemon.config_file(), config->options.name,
                config->controller);

@@ -1,8 +1,8 @@
 include_guard()
 
-# espalier_apart(FILE ...)  These sources have private names that others of their target have too:
+# espalier_no_unity(FILE ...)  These sources have private names that others of their target have too:
 # they are compiled by themselves where the others are compiled together (CMAKE_UNITY_BUILD).
-function(espalier_apart)
+function(espalier_no_unity)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 

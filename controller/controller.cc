@@ -19,10 +19,10 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
           loop, state_.history, [this] { Turn(); }, metrics),
       learner_(state_.topology, state_.paths, state_.path_map, settings_.now().learner, metrics),
       sessions_(state_, settings_.now(), loop, bus, store, metrics),
-      foresight_(state_, learner_, settings_.now(), metrics),
+      predictor_(state_, learner_, settings_.now(), metrics),
       failure_plans_(state_, learner_, metrics),
       link_health_(state_, settings_.now().detection, settings_.now().wall_clock, loop, store,
-                   MakeLinkWiring(), metrics),
+                   MakeLinkCallbacks(), metrics),
       link_states_(state_, link_health_),
       placement_(state_, learner_, settings_.now()),
       rate_planner_(state_),
@@ -33,35 +33,35 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       jobs_(
           state_, learner_, failure_plans_, settings_.now(), loop, [this] { turns_.Request(); },
           metrics),
-      intake_(state_, placement_, foresight_, link_health_, settings_.now(), loop),
+      intake_(state_, placement_, predictor_, link_health_, settings_.now(), loop),
       verdicts_(state_, placement_, link_health_, loop, metrics),
       verifier_(state_, learner_, placement_, settings_.now(), loop,
                 {.awaits_acknowledgements = [this] { return publisher_.AwaitsAcknowledgements(); },
                  .request_turn = [this] { turns_.Request(); }}),
       effects_({state_, link_states_, learner_, failure_plans_, placement_, publisher_, verifier_,
                 jobs_},
-               settings_.now(), loop, MakeEffectsWiring(), metrics),
+               settings_.now(), loop, MakeEffectsCallbacks(), metrics),
       operations_(
           state_, effects_, settings_.now(), loop, store, [this] { planner_.Request(); }, metrics),
       actions_(state_, link_states_, settings_, jobs_, operations_, store),
-      planner_(state_, foresight_, failure_plans_, settings_.now(), loop, MakePlannerWiring(),
+      planner_(state_, predictor_, failure_plans_, settings_.now(), loop, MakePlannerCallbacks(),
                metrics),
       metrics_(metrics) {}
 
-LinkHealth::Wiring Controller::MakeLinkWiring() {
+LinkHealth::Callbacks Controller::MakeLinkCallbacks() {
   return {
       .find_prober = [this](fabric::NodeId nic) { return sessions_.FindProber(nic); },
       .send = [this](AgentId id, wire::ProbeOrder order) { sessions_.Send(id, std::move(order)); },
       .on_change = [this] { effects_.HandleHealthChange(); }};
 }
 
-ActionEffects::Wiring Controller::MakeEffectsWiring() {
+ActionEffects::Callbacks Controller::MakeEffectsCallbacks() {
   return {.apply_policies = [this] { ApplyPolicies(); },
           .request_turn = [this] { turns_.Request(); },
           .turn = [this] { Turn(); }};
 }
 
-BackgroundPlanner::Wiring Controller::MakePlannerWiring() {
+BackgroundPlanner::Callbacks Controller::MakePlannerCallbacks() {
   return {.has_time = [this] { return !turns_.is_late(); },
           .is_held = [this] { return operations_.AwaitsAgents(); },
           .request_turn = [this] { turns_.Request(); }};
@@ -123,7 +123,7 @@ void Controller::HandleFlowReport(AgentId id, const wire::FlowReport& report) {
     case FlowIntake::Outcome::kNeedsTurn:
       return turns_.Request();
     case FlowIntake::Outcome::kReportLost:
-      return sessions_.StartOver(id);
+      return sessions_.ResetSession(id);
   }
 }
 
@@ -146,12 +146,12 @@ void Controller::HandleProbeReport(AgentId id, const wire::ProbeReport& report) 
     case ProbeOwner::kLinkRecovery:
       return link_health_.HandleRecoveryProbe(id, report);
     case ProbeOwner::kPathLearner:
-      return TakeFindings(learner_.HandleReport(
+      return HandleFindings(learner_.HandleReport(
           report, [&](fabric::NodeId nic) { return sessions_.FindProber(nic) == id; }));
   }
 }
 
-void Controller::TakeFindings(const PathLearner::Findings& findings) {
+void Controller::HandleFindings(const PathLearner::Findings& findings) {
   const auto record = [&](std::string_view kind, const fabric::PortKey& key, std::uint16_t port) {
     const fabric::Node& source = state_.topology.node(key.source);
     state_.history.RecordOf(fabric::HostOf(source), loop_.Now(), std::string(kind),
@@ -161,19 +161,19 @@ void Controller::TakeFindings(const PathLearner::Findings& findings) {
   for (const PathLearner::Mismatch& mismatch : findings.mismatches) {
     record("path_map_mismatch", mismatch.key, mismatch.port);
   }
-  for (const PathLearner::GivenUp& given_up : findings.given_up) {
-    record("port_given_up", given_up.key, given_up.port);
+  for (const PathLearner::QuarantinedPort& quarantined : findings.quarantined) {
+    record("port_given_up", quarantined.key, quarantined.port);
   }
   for (const fabric::PortKey& key : findings.changed) placement_.Revisit(key);
   if (findings.changed.empty()) return;
-  foresight_.HandleFindings();
+  predictor_.HandleFindings();
   planner_.Request();
   jobs_.HandleFindings();
   turns_.Request();
 }
 
-Result<std::size_t> Controller::DeclareStarts(const Foresight::Schedule& schedule) {
-  auto taken = foresight_.Declare(schedule, loop_.Now());
+Result<std::size_t> Controller::DeclareStarts(const StartPredictor::Schedule& schedule) {
+  auto taken = predictor_.Declare(schedule, loop_.Now());
   if (!taken) return taken;
   RecordEvent("starts_declared",
               fmt::format("job={} flows={} taken={}", schedule.job, schedule.flows.size(), *taken));
@@ -187,9 +187,9 @@ void Controller::ApplyPolicies() {
   if (limited_rates && !settings_.now().limit_rates) rate_planner_.LiftLimits();
 }
 
-void Controller::TakeConfiguration(const ControllerOptions& options, const std::string& text) {
+void Controller::ApplyConfiguration(const ControllerOptions& options, const std::string& text) {
   settings_.Reload(options);
-  sessions_.RenewAllowances();
+  sessions_.ResetAllowances();
   ApplyPolicies();
   RecordEvent("reloaded", text);
 }
@@ -209,7 +209,7 @@ void Controller::PlaceNew() {
   if (!state_.flows.HasNew()) return;
   const TimePoint start = loop_.Now();
   const Placement::Placed placed =
-      placement_.PlaceNew(foresight_, turns_.is_late() ? 0 : settings_.now().moves_per_start);
+      placement_.PlaceNew(predictor_, turns_.is_late() ? 0 : settings_.now().moves_per_start);
   if (placed.flows == 0) return;
   metrics_.assignments.Add();
   metrics_.flows_placed.Add(static_cast<std::int64_t>(placed.flows));
@@ -226,7 +226,7 @@ void Controller::OrderProbes() {
   }
 }
 
-void Controller::MakeRoomForRedrawn() {
+void Controller::RelieveLocalReroutes() {
   if (turns_.is_late()) return;
   const std::size_t moved =
       placement_.local_reroutes().MakeRoom(loop_.Now(), settings_.now().moves_per_start);
@@ -240,23 +240,23 @@ void Controller::Tick() {
   tick_ = loop_.After(AgentSessions::kTickInterval, [this] { Tick(); });
   const TimePoint now = loop_.Now();
   sessions_.DropSilent();
-  intake_.PassTime();
+  intake_.Tick();
   metrics_.topology_version.Set(static_cast<double>(state_.topology.version()));
-  TakeFindings(learner_.ExpireOrders(now));
+  HandleFindings(learner_.ExpireOrders(now));
   if (settings_.now().limit_rates) rate_planner_.Update();
   publisher_.ResendUnacknowledged(now);
-  jobs_.PassTime(now);
+  jobs_.Tick(now);
   operations_.EndExpired();
   sessions_.RecordRefusals();
-  state_.history.TellDropped(now);
+  state_.history.RecordDropped(now);
   events_.StoreNew();
   learner_.ForgetUnused(
       [this](const fabric::PortKey& key) { return state_.flow_paths.pairs().contains(key); });
-  foresight_.PassTime(now);
-  link_health_.PassTime();
-  MakeRoomForRedrawn();
+  predictor_.Tick(now);
+  link_health_.Tick();
+  RelieveLocalReroutes();
   planner_.Request();
-  verifier_.PassTime();
+  verifier_.Tick();
   sessions_.SendHeartbeats();
   turns_.Request();
 }

@@ -9,7 +9,7 @@
 #include "common/base/result.h"
 #include "controller/agents/agent_sessions.h"
 #include "controller/agents/flow_intake.h"
-#include "controller/agents/path_verdicts.h"
+#include "controller/agents/path_health_intake.h"
 #include "controller/agents/publisher.h"
 #include "controller/forests/tree_jobs.h"
 #include "controller/links/link_health.h"
@@ -23,7 +23,7 @@
 #include "controller/placement/rate_planner.h"
 #include "controller/planning/background_planner.h"
 #include "controller/planning/failure_plans.h"
-#include "controller/planning/foresight.h"
+#include "controller/planning/start_predictor.h"
 #include "controller/settings/settings.h"
 #include "controller/state/event_persister.h"
 #include "controller/state/state.h"
@@ -62,10 +62,10 @@ class Controller {
     link_health_.HandleFeedReport(link, up, source);
   }
   // A job's scheduler or profiler says what it will start: Foresight::Declare.
-  Result<std::size_t> DeclareStarts(const Foresight::Schedule& schedule);
+  Result<std::size_t> DeclareStarts(const StartPredictor::Schedule& schedule);
   // What the configuration says from now on, as far as Settings::Reload takes it. `text`: what else
   // is to be in the event that tells of it.
-  void TakeConfiguration(const ControllerOptions& options, const std::string& text);
+  void ApplyConfiguration(const ControllerOptions& options, const std::string& text);
   void RecordEvent(const std::string& kind, const std::string& text) {
     state_.history.Record(loop_.Now(), kind, text);
   }
@@ -74,7 +74,7 @@ class Controller {
 
   // For views (controller/api); valid until the next callback of the loop.
   const State& state() const { return state_; }
-  const Foresight& foresight() const { return foresight_; }
+  const StartPredictor& predictor() const { return predictor_; }
   const TreeJobs& jobs() const { return jobs_; }
   const FailurePlans& failure_plans() const { return failure_plans_; }
   const LinkHealth& link_health() const { return link_health_; }
@@ -88,18 +88,18 @@ class Controller {
   void HandleFlowReport(AgentId id, const wire::FlowReport& report);
   void HandleAck(AgentId id, const wire::Ack& ack);
   void HandleProbeReport(AgentId id, const wire::ProbeReport& report);
-  void TakeFindings(const PathLearner::Findings& findings);
+  void HandleFindings(const PathLearner::Findings& findings);
   void ApplyPolicies();
 
-  LinkHealth::Wiring MakeLinkWiring();
-  ActionEffects::Wiring MakeEffectsWiring();
-  BackgroundPlanner::Wiring MakePlannerWiring();
+  LinkHealth::Callbacks MakeLinkCallbacks();
+  ActionEffects::Callbacks MakeEffectsCallbacks();
+  BackgroundPlanner::Callbacks MakePlannerCallbacks();
 
   void Turn();
   void PlaceNew();
   void OrderProbes();
   // The flows that agents moved by themselves may crowd others.
-  void MakeRoomForRedrawn();
+  void RelieveLocalReroutes();
   // What is due with time alone, ten times a second.
   void Tick();
 
@@ -111,7 +111,7 @@ class Controller {
   Turns turns_;
   PathLearner learner_;
   AgentSessions sessions_;
-  Foresight foresight_;
+  StartPredictor predictor_;
   FailurePlans failure_plans_;
   LinkHealth link_health_;
   LinkStates link_states_;
@@ -120,7 +120,7 @@ class Controller {
   Publisher publisher_;
   TreeJobs jobs_;
   FlowIntake intake_;
-  PathVerdicts verdicts_;
+  PathHealthIntake verdicts_;
   PortVerifier verifier_;
   ActionEffects effects_;
   OperationQueue operations_;

@@ -54,12 +54,12 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
         fabric::Topology topology) {
   const std::vector<int> needed = {CAP_NET_BIND_SERVICE};
   if (const Result<void> gave_up = io::KeepOnlyCapabilities(needed); !gave_up) {
-    return daemon.Complain(gave_up.error());
+    return daemon.ReportError(gave_up.error());
   }
   io::AsioEventLoop loop;
   Metrics metrics;
   const auto bus = io::ZmqRouterBus::Bind(loop, BusOptions(config, keys));
-  if (!bus) return daemon.Complain(bus.error());
+  if (!bus) return daemon.ReportError(bus.error());
   HttpGuard* guard = nullptr;  // set before anybody can ask
   io::HttpThread http(loop,
                       [&guard](const io::HttpRequest& request, io::HttpServer::Respond respond) {
@@ -67,14 +67,14 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
                       });
   std::vector<std::string> addresses;
   for (const std::string& address : config.http) {
-    auto listens = http.Listen(address, config.http_options);
-    if (!listens) return daemon.Complain(listens.error());
-    addresses.push_back(std::move(*listens));
+    auto listen_ports = http.Listen(address, config.http_options);
+    if (!listen_ports) return daemon.ReportError(listen_ports.error());
+    addresses.push_back(std::move(*listen_ports));
   }
   const StoreLimits limits{.audit_age = std::chrono::hours(24) * config.audit_days,
                            .audit_moves = config.audit_moves};
   const auto store = OpenSqliteStore(config.state_file, loop, config.options.wall_clock, limits);
-  if (!store) return daemon.Complain(store.error());
+  if (!store) return daemon.ReportError(store.error());
   io::Background background(loop);
   ControllerOptions options = config.options;
   options.background = [&background](std::function<void()> work, std::function<void()> done) {
@@ -85,7 +85,7 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
     controller.HandleRefusal(refusal.who, io::PeerRefusalText(refusal.cause));
   });
   const Result<void> started = controller.Start();
-  if (!started) return daemon.Complain(started.error());
+  if (!started) return daemon.ReportError(started.error());
 
   Reloader reloader(daemon.config_file(), config, keys, **bus, http, controller);
   OperatorApi api(controller, metrics, [&] { return reloader.Answer(); });
@@ -123,11 +123,11 @@ int Main(int argc, char** argv) {
                     "Check configuration and topology, then exit");
   if (const std::optional<int> exit = daemon.Parse(argc, argv)) return *exit;
   const Result<Configuration> config = ReadConfiguration(daemon.config_file());
-  if (!config) return daemon.Complain(config.error());
+  if (!config) return daemon.ReportError(config.error());
   Result<fabric::Topology> topology = io::ReadTopologyFile(config->topology_file);
-  if (!topology) return daemon.Complain(topology.error());
+  if (!topology) return daemon.ReportError(topology.error());
   Result<Keys> keys = ReadKeys(*config);
-  if (!keys) return daemon.Complain(keys.error());
+  if (!keys) return daemon.ReportError(keys.error());
   if (daemon.is_check()) {
     fmt::print("{}: ok, {} nodes, {} links\n", daemon.config_file(), topology->nodes().size(),
                topology->links().size());

@@ -176,7 +176,7 @@ struct ProbeReport {
   bool operator==(const ProbeReport&) const = default;
 };
 
-enum class PathVerdict : std::uint8_t { kGood, kSlow, kDead, kRedrawn };
+enum class PathVerdict : std::uint8_t { kGood, kSlow, kDead, kLocallyRerouted };
 
 struct FlowHealth {
   LocalFlowId flow;

@@ -12,8 +12,8 @@ namespace espalier::dpdk {
 namespace {
 
 // As many as the agent takes of all programs.
-constexpr std::uint32_t kMostFlows = 16'384;
-constexpr std::uint32_t kMostMtu = 9600;
+constexpr std::uint32_t kMaxFlows = 16'384;
+constexpr std::uint32_t kMaxMtu = 9600;
 
 }  // namespace
 
@@ -30,12 +30,12 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   if (file.host_port() == file.fabric_port()) {
     return fail("fabric_port", "is the host_port; the datapath stands between two");
   }
-  if (file.max_flows() > kMostFlows) {
+  if (file.max_flows() > kMaxFlows) {
     return fail("max_flows", fmt::format("{}; at most {}, as many as an agent takes",
-                                         file.max_flows(), kMostFlows));
+                                         file.max_flows(), kMaxFlows));
   }
-  if (file.mtu() > kMostMtu) {
-    return fail("mtu", fmt::format("{}; at most {}, or none to leave it", file.mtu(), kMostMtu));
+  if (file.mtu() > kMaxMtu) {
+    return fail("mtu", fmt::format("{}; at most {}, or none to leave it", file.mtu(), kMaxMtu));
   }
   if (file.offload_group() != 0 && file.offload() == DpdkConfig::SOFTWARE) {
     return fail("offload_group", "there are no rules without offload: ICRC_CORRECTED_BY_DEVICE");

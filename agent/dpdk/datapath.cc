@@ -103,7 +103,7 @@ void Datapath::UpdateMetrics() {
   std::uint64_t lost = 0;
   std::uint64_t dropped = 0;
   for (const auto& forwarder : forwarders_) {
-    const SteeringCounts& counts = forwarder->steering().counts();
+    const PacketSteeringCounts& counts = forwarder->steering().counts();
     frames += counts.frames.load(std::memory_order_relaxed);
     roce += counts.roce.load(std::memory_order_relaxed);
     rewritten += counts.rewritten.load(std::memory_order_relaxed);

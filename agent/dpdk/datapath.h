@@ -34,7 +34,7 @@ class Datapath {
   // Once, when everything is ready.
   Result<void> Start();
 
-  FlowTable& table() { return table_; }
+  DatapathFlowTable& table() { return table_; }
   const Port& host() const { return host_; }
   const Port& fabric() const { return fabric_; }
   std::size_t cores() const { return forwarders_.size(); }
@@ -56,7 +56,7 @@ class Datapath {
   Port host_;
   Port fabric_;
   const IcrcPatch patch_;
-  FlowTable table_;
+  DatapathFlowTable table_;
   std::vector<std::unique_ptr<Forwarder>> forwarders_;
   std::atomic<bool> stop_{false};
   Shown frames_;

@@ -26,7 +26,7 @@ bool AreSameHosts(const FlowKey& a, const FlowKey& b) {
 
 }  // namespace
 
-FlowControl::FlowControl(FlowTable& table, FlowControlOptions options, DeviceRules* device,
+FlowControl::FlowControl(DatapathFlowTable& table, FlowControlOptions options, DeviceRules* device,
                          Metrics& metrics)
     : table_(table),
       options_(std::move(options)),
@@ -40,7 +40,7 @@ FlowControl::FlowControl(FlowTable& table, FlowControlOptions options, DeviceRul
                                      "Flows whose queue pair's number was used again")) {}
 
 void FlowControl::Handle(const FlowEvent& event, TimePoint now) {
-  if (event.kind == FlowEvent::Kind::kAcknowledgement) return HandleStranger(event);
+  if (event.kind == FlowEvent::Kind::kAcknowledgement) return HandleUnmatchedAck(event);
   const auto known = flows_.find(event.key);
   if (known == flows_.end()) return Add(event, now);
   const Flow& flow = known->second;
@@ -86,7 +86,7 @@ void FlowControl::Announce(const FlowKey& key, Flow& flow) {
   flow.paths_version = 0;
 }
 
-void FlowControl::HandleStranger(const FlowEvent& event) {
+void FlowControl::HandleUnmatchedAck(const FlowEvent& event) {
   if (--strangers_left_ < 0) return;
   const FlowKey answered = event.key.Reversed(0);
   Flow* only = nullptr;
@@ -166,7 +166,7 @@ void FlowControl::Tick(TimePoint now) {
         flow->second.kind == FlowKind::kRequests && !table_.HasAcknowledgements(flow->second.slot);
     ++flow;
   }
-  table_.WantStrangers(has_unpaired);
+  table_.ReportUnmatchedAcks(has_unpaired);
   strangers_left_ = kStrangersPerTick;
   table_.Reclaim();
   if (std::exchange(changed_, false)) table_.Publish();

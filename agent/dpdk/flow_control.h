@@ -5,8 +5,8 @@
 #include <unordered_map>
 
 #include "agent/dpdk/agent_link.h"
-#include "agent/dpdk/flows/flow_table.h"
-#include "agent/dpdk/flows/steering.h"
+#include "agent/dpdk/flows/datapath_flow_table.h"
+#include "agent/dpdk/flows/packet_steering.h"
 #include "agent/dpdk/offload/offload.h"
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
@@ -32,7 +32,8 @@ struct FlowControlOptions {
 class FlowControl {
  public:
   // `device`: that is to rewrite what it can by itself; null: cores rewrite all.
-  FlowControl(FlowTable& table, FlowControlOptions options, DeviceRules* device, Metrics& metrics);
+  FlowControl(DatapathFlowTable& table, FlowControlOptions options, DeviceRules* device,
+              Metrics& metrics);
 
   void Handle(const FlowEvent& event, TimePoint now);
   // To be called often: every few milliseconds. Complexity: linear in the flows.
@@ -58,12 +59,12 @@ class FlowControl {
   using Flows = std::unordered_map<FlowKey, Flow, FlowKeyHash>;
 
   void Add(const FlowEvent& event, TimePoint now);
-  void HandleStranger(const FlowEvent& event);
+  void HandleUnmatchedAck(const FlowEvent& event);
   void Announce(const FlowKey& key, Flow& flow);
   void Update(const FlowKey& key, Flow& flow, TimePoint now);
   Flows::iterator Remove(Flows::iterator flow);
 
-  FlowTable& table_;
+  DatapathFlowTable& table_;
   const FlowControlOptions options_;
   AgentLink agent_;
   Offload offload_;

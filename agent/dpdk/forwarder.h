@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "agent/dpdk/flows/steering.h"
+#include "agent/dpdk/flows/packet_steering.h"
 #include "common/base/event_loop.h"
 
 namespace espalier::dpdk {
@@ -20,7 +20,7 @@ class Forwarder {
     std::uint16_t queue = 0;  // of both
   };
 
-  Forwarder(FlowTable& table, std::size_t core, const IcrcPatch& patch, const Ports& ports)
+  Forwarder(DatapathFlowTable& table, std::size_t core, const IcrcPatch& patch, const Ports& ports)
       : steering_(table, core, patch), ports_(ports) {}
 
   // A burst each way; how many frames moved.
@@ -29,13 +29,13 @@ class Forwarder {
   // Until `stop`. A core that finds nothing rests that long.
   void Run(const std::atomic<bool>& stop, Duration idle_sleep);
 
-  Steering& steering() { return steering_; }
+  PacketSteering& steering() { return steering_; }
   std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
  private:
   static constexpr std::uint16_t kBurst = 64;
 
-  Steering steering_;
+  PacketSteering steering_;
   const Ports ports_;
   std::atomic<std::uint64_t> dropped_{0};
 };

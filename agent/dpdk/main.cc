@@ -84,22 +84,22 @@ std::unique_ptr<DeviceRules> OpenRules(const Configuration& config, const Datapa
 
 int Run(const io::Daemon& daemon, const Configuration& config) {
   const Result<void> started = StartEnvironment(config.eal);
-  if (!started) return daemon.Complain(started.error());
+  if (!started) return daemon.ReportError(started.error());
   io::AsioEventLoop loop;
   Metrics metrics;
   const Result<std::unique_ptr<Datapath>> datapath = Datapath::Open(config.datapath, metrics);
-  if (!datapath) return daemon.Complain(datapath.error());
+  if (!datapath) return daemon.ReportError(datapath.error());
   const std::unique_ptr<DeviceRules> rules = OpenRules(config, **datapath);
   FlowControl flows((*datapath)->table(), config.control, rules.get(), metrics);
   const auto http = io::HttpServer::Listen(loop, config.http, [&](const io::HttpRequest& request) {
     (*datapath)->UpdateMetrics();
     return Answer(request, metrics);
   });
-  if (!http) return daemon.Complain(http.error());
+  if (!http) return daemon.ReportError(http.error());
   const std::array<int, 2> signals = {SIGINT, SIGTERM};
   const TimerPtr signal_watch = loop.WatchSignals(signals, [&](int) { loop.Stop(); });
   const Result<void> running = (*datapath)->Start();
-  if (!running) return daemon.Complain(running.error());
+  if (!running) return daemon.ReportError(running.error());
   Control control(loop, **datapath, flows);
   control.Tick();
   control.Look();
@@ -119,7 +119,7 @@ int Main(int argc, char** argv) {
                     "Check the configuration, then exit");
   if (const std::optional<int> exit = daemon.Parse(argc, argv)) return *exit;
   const Result<Configuration> config = ReadConfiguration(daemon.config_file());
-  if (!config) return daemon.Complain(config.error());
+  if (!config) return daemon.ReportError(config.error());
   if (daemon.is_check()) {
     fmt::print("{}: ok, {} to {}\n", daemon.config_file(), config->datapath.host_port,
                config->datapath.fabric_port);

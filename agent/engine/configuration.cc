@@ -5,7 +5,7 @@
 
 #include "agent/engine/config.pb.h"
 #include "agent/local/espalier_agent.h"
-#include "agent/local/plan_protocol.h"
+#include "agent/local/rank_plan_protocol.h"
 #include "common/daemon/config_file.h"
 #include "common/net/socket_address.h"
 
@@ -24,14 +24,14 @@ void SetMebibytes(std::size_t& limit, std::uint32_t value) {
 
 runtime::OffloadOptions LimitsOf(const EngineConfig& file) {
   runtime::OffloadOptions options;
-  SetCount(options.most_sessions, file.max_sessions());
-  SetCount(options.most_sessions_of_user, file.max_sessions_per_user());
-  SetMebibytes(options.most_shared_bytes_of_session, file.max_shared_mib_per_session());
-  SetMebibytes(options.most_shared_bytes_of_user, file.max_shared_mib_per_user());
-  SetMebibytes(options.most_shared_bytes, file.max_shared_mib());
-  SetMebibytes(options.most_memory_of_session, file.max_memory_mib_per_session());
-  SetMebibytes(options.most_memory_of_user, file.max_memory_mib_per_user());
-  SetMebibytes(options.most_memory, file.max_memory_mib());
+  SetCount(options.max_sessions, file.max_sessions());
+  SetCount(options.max_sessions_per_user, file.max_sessions_per_user());
+  SetMebibytes(options.max_shared_bytes_per_session, file.max_shared_mib_per_session());
+  SetMebibytes(options.max_shared_bytes_per_user, file.max_shared_mib_per_user());
+  SetMebibytes(options.max_shared_bytes, file.max_shared_mib());
+  SetMebibytes(options.max_memory_per_session, file.max_memory_mib_per_session());
+  SetMebibytes(options.max_memory_per_user, file.max_memory_mib_per_user());
+  SetMebibytes(options.max_memory, file.max_memory_mib());
   options.costs_file = file.collective_costs();
   return options;
 }

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "collective/runtime/offload/offload_engine.h"
+#include "collective/runtime/offload/offload_service.h"
 #include "common/base/log.h"
 #include "common/base/result.h"
 

@@ -7,9 +7,9 @@
 #include <csignal>
 #include <optional>
 
+#include "agent/engine/agent_job_directory.h"
 #include "agent/engine/configuration.h"
 #include "agent/engine/listening_socket.h"
-#include "agent/engine/plan_authority.h"
 #include "agent/engine/sandbox.h"
 #include "common/base/log.h"
 #include "common/base/metrics.h"
@@ -65,7 +65,7 @@ class EngineMetrics {
   runtime::OffloadCounts told_;
 };
 
-io::HttpResponse Answer(const io::HttpRequest& request, const runtime::OffloadEngine& engine,
+io::HttpResponse Answer(const io::HttpRequest& request, const runtime::OffloadService& engine,
                         EngineMetrics& metrics) {
   if (request.path == "/metrics") {
     return {.content_type = "text/plain; version=0.0.4", .body = metrics.Text(engine.counts())};
@@ -83,25 +83,26 @@ Result<UniqueFd> ListenForPrograms(const Configuration& config) {
 
 int Run(const io::Daemon& daemon, Configuration config) {
   auto listener = ListenForPrograms(config);
-  if (!listener) return daemon.Complain(listener.error());
-  if (const auto became = BecomeUser(config.user); !became) return daemon.Complain(became.error());
+  if (!listener) return daemon.ReportError(listener.error());
+  if (const auto became = BecomeUser(config.user); !became)
+    return daemon.ReportError(became.error());
   // Loads the drivers of RDMA devices, which the sandbox does not let in later.
   static_cast<void>(verbs::ListRoceAddresses());
-  if (const auto entered = EnterSandbox(); !entered) return daemon.Complain(entered.error());
+  if (const auto entered = EnterSandbox(); !entered) return daemon.ReportError(entered.error());
   if (::geteuid() == 0) {
     Log(LogLevel::kWarning, "event=runs_as_root what=\"name a user in the configuration\"");
   }
   io::AsioEventLoop loop;
   Metrics metrics;
   EngineMetrics engine_metrics(metrics);
-  PlanAuthority authority(config.agent_socket);
+  AgentJobDirectory authority(config.agent_socket);
   config.offload.authority = &authority;
-  const auto engine = runtime::OffloadEngine::Serve(std::move(*listener), config.offload);
-  if (!engine) return daemon.Complain(engine.error());
+  const auto engine = runtime::OffloadService::Serve(std::move(*listener), config.offload);
+  if (!engine) return daemon.ReportError(engine.error());
   const auto http = io::HttpServer::Listen(loop, config.http, [&](const io::HttpRequest& request) {
     return Answer(request, **engine, engine_metrics);
   });
-  if (!http) return daemon.Complain(http.error());
+  if (!http) return daemon.ReportError(http.error());
   const std::array<int, 2> signals = {SIGINT, SIGTERM};
   const TimerPtr signal_watch = loop.WatchSignals(signals, [&](int) { loop.Stop(); });
   Log(LogLevel::kInfo, "event=ready socket={} agent={} http={} networks={}", config.socket,
@@ -119,7 +120,7 @@ int Main(int argc, char** argv) {
                     "Check the configuration, then exit");
   if (const std::optional<int> exit = daemon.Parse(argc, argv)) return *exit;
   Result<Configuration> config = ReadConfiguration(daemon.config_file());
-  if (!config) return daemon.Complain(config.error());
+  if (!config) return daemon.ReportError(config.error());
   if (daemon.is_check()) {
     fmt::print("{}: ok, programs connect to {}\n", daemon.config_file(), config->socket);
     return 0;

@@ -24,8 +24,9 @@ PathGuard::PathGuard(const PathGuardOptions& options, EventLoop& loop, Prober& p
       loop_(loop),
       prober_(prober),
       ports_(ports),
-      redraws_(metrics.MakeCounter("espalier_agent_redraws_total",
-                                   "Ports that the agent drew by itself to leave a dead path")),
+      local_reroutes_(
+          metrics.MakeCounter("espalier_agent_redraws_total",
+                              "Ports that the agent drew by itself to leave a dead path")),
       checks_put_off_(metrics.MakeCounter(
           "espalier_agent_checks_put_off_total",
           "Checks of flows that waited, as programs cause more probes than are allowed")),
@@ -48,13 +49,13 @@ void PathGuard::HandleMeasures(std::span<const FlowMeasure> flows) {
       watch = watches_.erase(watch);  // ended
     }
     if (watch != watches_.end() && watch->first == flow.sample->id) ++watch;
-    Judge(flow);
+    EvaluateFlow(flow);
   }
   watches_.erase(watch, watches_.end());
   if (!news_.flows.empty()) on_health_(std::exchange(news_, {}));
 }
 
-void PathGuard::Judge(const FlowMeasure& flow) {
+void PathGuard::EvaluateFlow(const FlowMeasure& flow) {
   const FlowSample& sample = *flow.sample;
   const wire::PathSet* const plan = ports_.Find(sample.id);
   const double planned = plan != nullptr ? static_cast<double>(plan->max_rate_bps) : 0;
@@ -65,7 +66,7 @@ void PathGuard::Judge(const FlowMeasure& flow) {
   auto known = watches_.find(sample.id);
   if (known == watches_.end()) {
     if (!stuck && !slow) return;
-    known = watches_.emplace(sample.id, Watch{.interval = options_.redraw_interval}).first;
+    known = watches_.emplace(sample.id, Watch{.interval = options_.local_reroute_interval}).first;
   }
   Watch& watch = known->second;
   watch.sample = sample;
@@ -80,7 +81,7 @@ void PathGuard::Judge(const FlowMeasure& flow) {
     }
     return;
   }
-  watch.interval = options_.redraw_interval;
+  watch.interval = options_.local_reroute_interval;
   SetVerdict(watch, slow ? wire::PathVerdict::kSlow : wire::PathVerdict::kGood);
   if (!slow && !watch.checking) watches_.erase(known);
 }
@@ -102,7 +103,7 @@ void PathGuard::SetVerdict(Watch& watch, wire::PathVerdict verdict) {
   news_.flows.push_back(Health(watch));
 }
 
-void PathGuard::TellPath(const Watch& watch, std::uint32_t path_id, std::uint16_t port) {
+void PathGuard::ReportPath(const Watch& watch, std::uint32_t path_id, std::uint16_t port) {
   wire::FlowHealth health = Health(watch);
   health.path_id = path_id;
   health.source_port = port;
@@ -156,7 +157,7 @@ void PathGuard::StartCheck(wire::LocalFlowId flow, Watch& watch) {
   if (!Contains(options_.probe_ports, watch.sample.destination_port)) return EndCheck(watch);
   const std::size_t probes = watch.own_ports.size() + options_.candidates;
   if (!budget_.Take(watch.sample.destination, probes, loop_.Now())) {
-    short_until_ = loop_.Now() + options_.max_redraw_interval;
+    short_until_ = loop_.Now() + options_.max_local_reroute_interval;
     return checks_put_off_.Add();  // it stays due
   }
   watch.checking = true;
@@ -207,12 +208,12 @@ void PathGuard::EndCheck(Watch& watch) {
   const bool probes_say_so = !dead.empty() && !watch.answered.empty();
   if (!probes_say_so) dead = RetryingPorts(watch);
   if (dead.empty()) return;
-  Redraw(watch, dead);
+  RerouteLocally(watch, dead);
   BackOff(watch);
 }
 
 void PathGuard::BackOff(Watch& watch) const {
-  watch.interval = std::min(2 * watch.interval, options_.max_redraw_interval);
+  watch.interval = std::min(2 * watch.interval, options_.max_local_reroute_interval);
 }
 
 std::vector<std::uint16_t> PathGuard::RetryingPorts(const Watch& watch) {
@@ -226,7 +227,7 @@ std::vector<std::uint16_t> PathGuard::RetryingPorts(const Watch& watch) {
   return retrying;
 }
 
-void PathGuard::Redraw(Watch& watch, const std::vector<std::uint16_t>& dead) {
+void PathGuard::RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& dead) {
   std::vector<std::uint16_t> choices;
   for (const std::uint16_t port : watch.candidates) {
     if (Contains(watch.answered, port)) choices.push_back(port);
@@ -259,18 +260,18 @@ void PathGuard::Redraw(Watch& watch, const std::vector<std::uint16_t>& dead) {
     path = {.source_port = left.back().second, .weight = path.weight, .path_id = 0, .encoding = {}};
   }
   if (left.empty()) return;  // the controller replaced the path while it was checked
-  if (const Result<void> applied = ports_.Redraw(set); !applied) {
+  if (const Result<void> applied = ports_.RerouteLocally(set); !applied) {
     Log(LogLevel::kWarning, "event=redraw_failed flow={} cause=\"{}\"", set.flow.value(),
         applied.error().message);
     if (watch.verdict == wire::PathVerdict::kDead) return;
     watch.verdict = wire::PathVerdict::kDead;
-    for (const auto& [path, port] : left) TellPath(watch, path.path_id, path.source_port);
+    for (const auto& [path, port] : left) ReportPath(watch, path.path_id, path.source_port);
     return;
   }
-  redraws_.Add();
-  watch.verdict = wire::PathVerdict::kRedrawn;
+  local_reroutes_.Add();
+  watch.verdict = wire::PathVerdict::kLocallyRerouted;
   for (const auto& [path, port] : left) {
-    TellPath(watch, path.path_id, port);
+    ReportPath(watch, path.path_id, port);
     Log(LogLevel::kInfo, "event=path_redrawn flow={} port={} left_port={}", set.flow.value(), port,
         path.source_port);
   }

@@ -20,8 +20,8 @@ namespace espalier::agent {
 struct PathGuardOptions {
   Duration dead_after = std::chrono::milliseconds(300);
   // A flow's redraws keep this distance, doubled with each one that brought no progress.
-  Duration redraw_interval = std::chrono::milliseconds(200);
-  Duration max_redraw_interval = std::chrono::seconds(5);
+  Duration local_reroute_interval = std::chrono::milliseconds(200);
+  Duration max_local_reroute_interval = std::chrono::seconds(5);
   Duration check_timeout = std::chrono::milliseconds(100);
   // Answered by the destination's switch in a leaf-spine fabric; 5 in a 3-tier one.
   std::uint8_t probe_ttl = 3;
@@ -83,7 +83,7 @@ class PathGuard {
     wire::PathVerdict verdict = wire::PathVerdict::kGood;
   };
 
-  void Judge(const FlowMeasure& flow);
+  void EvaluateFlow(const FlowMeasure& flow);
   // The parts that stand still, of those on paths in force.
   std::vector<PortMeasure> StuckPorts(const FlowMeasure& flow) const;
   void SetVerdict(Watch& watch, wire::PathVerdict verdict);
@@ -93,9 +93,9 @@ class PathGuard {
   void BackOff(Watch& watch) const;
   // Those that the transport says are dead.
   static std::vector<std::uint16_t> RetryingPorts(const Watch& watch);
-  void Redraw(Watch& watch, const std::vector<std::uint16_t>& dead);
+  void RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& dead);
   // News of one of its paths.
-  void TellPath(const Watch& watch, std::uint32_t path_id, std::uint16_t port);
+  void ReportPath(const Watch& watch, std::uint32_t path_id, std::uint16_t port);
   std::vector<std::uint16_t> OwnPorts(const FlowSample& sample) const;
   std::uint16_t DrawPort(const IpAddress& destination, const std::vector<std::uint16_t>& without);
   wire::FlowHealth Health(const Watch& watch) const;
@@ -104,7 +104,7 @@ class PathGuard {
   EventLoop& loop_;
   Prober& prober_;
   PortTable& ports_;
-  Counter& redraws_;
+  Counter& local_reroutes_;
   Counter& checks_put_off_;
   ProbeBudget budget_;
   TimePoint short_until_{};  // the budget had no room a moment ago

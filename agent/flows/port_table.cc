@@ -109,7 +109,7 @@ void PortTable::HandleFlows(std::span<const FlowSample> flows) {
   }
 }
 
-Result<void> PortTable::Redraw(const wire::PathSet& paths) {
+Result<void> PortTable::RerouteLocally(const wire::PathSet& paths) {
   Result<void> applied = actuator_.Apply(paths);
   if (applied) entries_[paths.flow].in_force = paths;
   return applied;

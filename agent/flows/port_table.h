@@ -31,7 +31,7 @@ class PortTable {
   // all open flows, ascending by id.
   void HandleFlows(std::span<const FlowSample> flows);
   // The agent leaves a path by itself. Errors: those of FlowActuator::Apply; nothing changes then.
-  Result<void> Redraw(const wire::PathSet& paths);
+  Result<void> RerouteLocally(const wire::PathSet& paths);
   // Everything back to ECMP; the next push has to be full. Returns how many flows went back.
   std::size_t Expire();
 

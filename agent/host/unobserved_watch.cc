@@ -10,7 +10,7 @@ namespace espalier::agent {
 namespace {
 
 constexpr Duration kBetweenLooks = std::chrono::seconds(5);
-constexpr Duration kMostWait = std::chrono::minutes(5);
+constexpr Duration kMaxWait = std::chrono::minutes(5);
 
 }  // namespace
 
@@ -54,7 +54,7 @@ const DevicesByAddress& DeviceTable::Find(std::span<const FlowSample> flows, Tim
   if (KnowsAll(flows) || now < next_) return devices_;
   devices_.clear();
   for (const verbs::RoceAddress& address : list_()) devices_[address.address] = address.device;
-  wait_ = KnowsAll(flows) ? kBetweenLooks : std::clamp(2 * wait_, kBetweenLooks, kMostWait);
+  wait_ = KnowsAll(flows) ? kBetweenLooks : std::clamp(2 * wait_, kBetweenLooks, kMaxWait);
   next_ = now + wait_;
   return devices_;
 }
@@ -63,7 +63,7 @@ void UnobservedWatch::Look() {
   const auto pairs = ListQueuePairs();
   if (!pairs && pairs.error().code == ErrorCode::kUnsupported) return;
   // A kernel that does not answer is asked ever more seldom, as it keeps the loop waiting.
-  wait_ = pairs ? kBetweenLooks : std::clamp(2 * wait_, kBetweenLooks, kMostWait);
+  wait_ = pairs ? kBetweenLooks : std::clamp(2 * wait_, kBetweenLooks, kMaxWait);
   timer_ = loop_.After(wait_, [this] { Look(); });
   if (!pairs) return;
   std::set<Key> seen;

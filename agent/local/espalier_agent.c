@@ -20,7 +20,7 @@ enum {
   kConnectTimeoutMs = 5000,
 
   kGraceSeconds = 30, /* an agent restarts in one; on an upgrade its package is away for longer */
-  kMostGraceSeconds = 3600,
+  kMaxGraceSeconds = 3600,
   kSeekEveryMs = 200 /* the one system call that looks for an agent costs microseconds */
 };
 
@@ -79,7 +79,7 @@ static void read_environment(const char* socket_path, espalier_agent* agent) {
   }
   if (grace != NULL && grace[0] >= '0' && grace[0] <= '9') {
     seconds = strtol(grace, &end, 10);
-    if (*end != '\0' || seconds > kMostGraceSeconds) seconds = kGraceSeconds;
+    if (*end != '\0' || seconds > kMaxGraceSeconds) seconds = kGraceSeconds;
   }
   agent->grace_ms = (int64_t)seconds * 1000;
 }

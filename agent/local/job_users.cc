@@ -13,7 +13,7 @@ namespace espalier::agent {
 namespace {
 
 // Beyond it names are forgotten and looked up again.
-constexpr std::size_t kMostKnown = 1'024;
+constexpr std::size_t kMaxKnown = 1'024;
 constexpr std::size_t kEntryBytes = 16'384;
 constexpr Duration kBetweenWarnings = std::chrono::seconds(1);
 
@@ -34,20 +34,20 @@ JobUsers::Found JobUsers::Find(const std::string& user) {
   if (const auto number = LocalUserNumber(user)) return {.number = number};
   if (const auto found = known_.find(user); found != known_.end()) {
     const Known& known = found->second;
-    if (known.is_sought) return {.is_sought = true};
+    if (known.is_pending) return {.is_pending = true};
     if (loop_.Now() - known.since < (known.number ? kKept : kAskAgain)) {
       return {.number = known.number};
     }
   }
   Seek(user);
-  return {.is_sought = true};
+  return {.is_pending = true};
 }
 
 void JobUsers::Seek(const std::string& user) {
-  if (known_.size() >= kMostKnown) {
-    std::erase_if(known_, [](const auto& entry) { return !entry.second.is_sought; });
+  if (known_.size() >= kMaxKnown) {
+    std::erase_if(known_, [](const auto& entry) { return !entry.second.is_pending; });
   }
-  known_[user].is_sought = true;
+  known_[user].is_pending = true;
   const auto number = std::make_shared<std::optional<uid_t>>();
   auto work = [look_up = look_up_, user, number] { *number = look_up(user); };
   auto done = [this, user, number] { Take(user, *number); };
@@ -68,7 +68,7 @@ void JobUsers::Take(const std::string& user, std::optional<uid_t> number) {
         "of its jobs (make the user, or start the job with a number)\"",
         user);
   }
-  known.is_sought = false;
+  known.is_pending = false;
   known.number = number;
   known.since = loop_.Now();
   if (on_answer_) on_answer_(user);

@@ -27,7 +27,7 @@ class JobUsers {
   static constexpr Duration kAskAgain = std::chrono::seconds(10);
 
   struct Found {
-    bool is_sought = false;  // the system has not answered yet
+    bool is_pending = false;  // the system has not answered yet
     std::optional<uid_t> number;
   };
 
@@ -48,7 +48,7 @@ class JobUsers {
 
  private:
   struct Known {
-    bool is_sought = false;
+    bool is_pending = false;
     bool is_logged = false;  // as unknown
     std::optional<uid_t> number;
     TimePoint since{};

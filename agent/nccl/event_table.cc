@@ -9,8 +9,8 @@ namespace espalier::nccl {
 namespace {
 
 constexpr unsigned kIndexBits = 17;
-constexpr std::size_t kMostEvents = (1U << kIndexBits) - 1;
-constexpr std::size_t kMostStopped = 1U << 14;
+constexpr std::size_t kMaxEvents = (1U << kIndexBits) - 1;
+constexpr std::size_t kMaxStopped = 1U << 14;
 // Nothing starts under them after they stopped.
 constexpr std::uint64_t kLeaves = kProxyStep | kProxyControl | kKernelChannel | kNetPlugin;
 
@@ -23,14 +23,14 @@ void* HandleOf(std::size_t index, std::uint64_t use) {
 
 EventTable::Slot* EventTable::SlotOf(void* handle) {
   const auto number = reinterpret_cast<std::uintptr_t>(handle);
-  const std::size_t index = (number & kMostEvents) - 1;
+  const std::size_t index = (number & kMaxEvents) - 1;
   if (index >= slots_.size() || slots_[index].use != number >> kIndexBits) return nullptr;
   return &slots_[index];
 }
 
 void* EventTable::Add(Event event) {
   if (free_.empty()) {
-    if (slots_.size() >= kMostEvents) return nullptr;
+    if (slots_.size() >= kMaxEvents) return nullptr;
     slots_.emplace_back();
     free_.push_back(slots_.size() - 1);
   }
@@ -71,7 +71,7 @@ void EventTable::Stop(void* handle) {
   stopped_.push_back(index);
   slot->state = Slot::State::kStopped;
   slot->event.operation.reset();
-  if (stopped_.size() <= kMostStopped) return;
+  if (stopped_.size() <= kMaxStopped) return;
   Free(stopped_.front());
   stopped_.pop_front();
 }

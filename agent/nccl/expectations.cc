@@ -8,9 +8,9 @@ namespace espalier::nccl {
 namespace {
 
 constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
-constexpr std::uint64_t kMostExpected = 1ULL << 40;
-constexpr std::size_t kMostPairs = 64;  // of a connection
-constexpr std::size_t kMostConnections = 1 << 16;
+constexpr std::uint64_t kMaxExpected = 1ULL << 40;
+constexpr std::size_t kMaxPairs = 64;  // of a connection
+constexpr std::size_t kMaxConnections = 1 << 16;
 
 // 0: unknown.
 std::uint64_t SizeOf(std::string_view datatype) {
@@ -46,7 +46,7 @@ void Expectations::Tell(std::uint32_t queue_pair, std::int64_t bytes) const {
 }
 
 Expectations::Operation Expectations::Start(const Connection& connection, std::uint64_t bytes) {
-  const auto amount = static_cast<std::int64_t>(std::min(bytes, kMostExpected));
+  const auto amount = static_cast<std::int64_t>(std::min(bytes, kMaxExpected));
   const auto known = queue_pairs_.find(connection);
   if (known == queue_pairs_.end()) {
     return {.connection = connection, .shares = {}, .learns = true, .unshared = amount};
@@ -61,7 +61,7 @@ Expectations::Operation Expectations::Start(const Connection& connection, std::u
   return operation;
 }
 
-void Expectations::ShareAnew(Operation& operation, std::uint32_t queue_pair) const {
+void Expectations::ShareAgain(Operation& operation, std::uint32_t queue_pair) const {
   operation.shares.push_back({queue_pair, 0});
   std::int64_t left = std::exchange(operation.unshared, 0);
   for (const Share& share : operation.shares) left += share.left;
@@ -80,14 +80,14 @@ void Expectations::HandlePost(Operation& operation, std::uint32_t queue_pair, st
   if (share_of() == operation.shares.end()) {
     auto known = queue_pairs_.find(operation.connection);
     if (known == queue_pairs_.end()) {
-      if (queue_pairs_.size() >= kMostConnections) return;
+      if (queue_pairs_.size() >= kMaxConnections) return;
       known = queue_pairs_.emplace(operation.connection, std::vector{queue_pair}).first;
     }
     std::vector<std::uint32_t>& pairs = known->second;
     const bool is_new = std::find(pairs.begin(), pairs.end(), queue_pair) == pairs.end();
-    if (is_new && pairs.size() >= kMostPairs) return;
+    if (is_new && pairs.size() >= kMaxPairs) return;
     if (is_new) pairs.push_back(queue_pair);
-    if (operation.learns) ShareAnew(operation, queue_pair);
+    if (operation.learns) ShareAgain(operation, queue_pair);
   }
   if (const auto share = share_of(); share != operation.shares.end()) {
     share->left -= static_cast<std::int64_t>(

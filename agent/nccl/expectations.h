@@ -52,7 +52,7 @@ class Expectations {
  private:
   void Tell(std::uint32_t queue_pair, std::int64_t bytes) const;
   // Another queue pair of an operation that learns: all have equal parts of what is left.
-  void ShareAnew(Operation& operation, std::uint32_t queue_pair) const;
+  void ShareAgain(Operation& operation, std::uint32_t queue_pair) const;
 
   Expect* expect_ = nullptr;
   std::map<Connection, std::vector<std::uint32_t>> queue_pairs_;

@@ -19,9 +19,9 @@ void Attempt(Work&& work) noexcept {
   try {
     work();
   } catch (const std::exception& exception) {
-    TellOnce(exception.what());
+    WarnOnce(exception.what());
   } catch (...) {
-    TellOnce("an unknown exception");
+    WarnOnce("an unknown exception");
   }
 }
 
@@ -52,12 +52,12 @@ void* FindOther(const char* symbol, const void* ours) {
     library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   }
   if (library == nullptr) {
-    TellOnce("the plugin that ESPALIER_NCCL_PROFILER names cannot be loaded");
+    WarnOnce("the plugin that ESPALIER_NCCL_PROFILER names cannot be loaded");
     return nullptr;
   }
   void* const found = dlsym(library, symbol);
-  if (found == nullptr) TellOnce("the other profiler plugin is of another version than NCCL wants");
-  if (found == ours) TellOnce("ESPALIER_NCCL_PROFILER names this plugin itself");
+  if (found == nullptr) WarnOnce("the other profiler plugin is of another version than NCCL wants");
+  if (found == ours) WarnOnce("ESPALIER_NCCL_PROFILER names this plugin itself");
   return found == ours ? nullptr : found;
 }
 
@@ -74,7 +74,7 @@ int Open(void** context, int* mask, int ranks, const char* symbol, const Plugin<
     void* other_context = nullptr;
     if (other != nullptr &&
         init(*other->init, &other_context, &profiler.other_mask()) != kSuccess) {
-      TellOnce("the other profiler plugin did not start");
+      WarnOnce("the other profiler plugin did not start");
       other = nullptr;
     }
     *context =

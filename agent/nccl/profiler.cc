@@ -25,7 +25,7 @@ bool IsCall(std::uint64_t type) { return type == kCollective || type == kPointTo
 
 }  // namespace
 
-void TellOnce(const char* what) {
+void WarnOnce(const char* what) {
   static std::atomic<bool> told = false;
   if (!told.exchange(true)) std::fprintf(stderr, "espalier-nccl: %s\n", what);
 }
@@ -85,7 +85,7 @@ void* Profiler::StartOther(const Communicator& communicator, const EventFields& 
   void* const our_group = fields.group == nullptr ? nullptr : std::exchange(*fields.group, group);
   void* handle = nullptr;
   if (communicator.other->start(communicator.other_context, &handle, descriptor) != kSuccess) {
-    TellOnce("the other profiler plugin refused an event");
+    WarnOnce("the other profiler plugin refused an event");
     handle = nullptr;
   }
   *fields.parent = our_parent;
@@ -146,7 +146,7 @@ void Profiler::Stop(void* handle) {
     events_.Stop(handle);
   }
   if (other.calls != nullptr && other.calls->stop(other.handle) != kSuccess) {
-    TellOnce("the other profiler plugin could not stop an event");
+    WarnOnce("the other profiler plugin could not stop an event");
   }
 }
 
@@ -157,7 +157,7 @@ void Profiler::Record(void* handle, int state, void* arguments) {
     other = OtherEventOf(events_.FindLive(handle));
   }
   if (other.calls != nullptr && other.calls->record(other.handle, state, arguments) != kSuccess) {
-    TellOnce("the other profiler plugin could not take an event's state");
+    WarnOnce("the other profiler plugin could not take an event's state");
   }
 }
 
@@ -176,7 +176,7 @@ void Profiler::Finalize(void* context) {
     expectations_.Forget(id);
   }
   if (ended.other != nullptr && ended.other->finalize(ended.other_context) != kSuccess) {
-    TellOnce("the other profiler plugin could not end");
+    WarnOnce("the other profiler plugin could not end");
   }
 }
 

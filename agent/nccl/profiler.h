@@ -76,6 +76,6 @@ class Profiler {
 };
 
 // A line on standard error: the other plugin failed, and goes without.
-void TellOnce(const char* what);
+void WarnOnce(const char* what);
 
 }  // namespace espalier::nccl

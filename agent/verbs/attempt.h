@@ -7,7 +7,7 @@
 namespace espalier::shim {
 
 // A line on standard error, for the first failure of the process.
-inline void SayOnce(const char* cause) {
+inline void WarnOnce(const char* cause) {
   static std::atomic<bool> said = false;
   if (said.exchange(true)) return;
   std::fprintf(stderr,
@@ -25,9 +25,9 @@ bool Attempt(Work&& work) noexcept {
     work();
     return true;
   } catch (const std::exception& exception) {
-    SayOnce(exception.what());
+    WarnOnce(exception.what());
   } catch (...) {
-    SayOnce("an unknown exception");
+    WarnOnce("an unknown exception");
   }
   return false;
 }

@@ -11,8 +11,8 @@
 
 #include "agent/verbs/attempt.h"
 #include "agent/verbs/observer.h"
+#include "agent/verbs/queue_pair_steering.h"
 #include "agent/verbs/real_verbs.h"
-#include "agent/verbs/steering.h"
 
 namespace espalier::shim {
 namespace {
@@ -27,10 +27,10 @@ std::optional<std::uint64_t> NumberIn(const char* variable) {
   return number;
 }
 
-SteeringOptions ReadOptions() {
-  constexpr std::uint64_t kMostPatienceMs = 60'000;
-  SteeringOptions options;
-  if (const auto wait = NumberIn("ESPALIER_VERBS_WAIT_MS"); wait && *wait <= kMostPatienceMs) {
+QueuePairSteeringOptions ReadOptions() {
+  constexpr std::uint64_t kMaxPatienceMs = 60'000;
+  QueuePairSteeringOptions options;
+  if (const auto wait = NumberIn("ESPALIER_VERBS_WAIT_MS"); wait && *wait <= kMaxPatienceMs) {
     options.patience = std::chrono::milliseconds(*wait);
   }
   options.announce_bytes = NumberIn("ESPALIER_VERBS_ANNOUNCE_BYTES");
@@ -40,7 +40,7 @@ SteeringOptions ReadOptions() {
 
 struct Shim {
   const RealVerbs real = LoadRealVerbs();
-  Steering steering{real, ReadOptions()};
+  QueuePairSteering steering{real, ReadOptions()};
 };
 
 // Made by the first call, and never ended: its thread lives as long as the process. In memory that

@@ -16,8 +16,8 @@ namespace espalier::algorithms {
 namespace {
 
 constexpr int kMaxRanks = 4096;
-constexpr program::Placement kAnywhere{.in_place = true, .out_of_place = true};
-constexpr program::Placement kOutOfPlace{.in_place = false, .out_of_place = true};
+constexpr program::BufferPlacement kAnywhere{.in_place = true, .out_of_place = true};
+constexpr program::BufferPlacement kOutOfPlace{.in_place = false, .out_of_place = true};
 
 constexpr std::array kAlgorithms = {
     Algorithm{"allgather-bruck", "lg P steps, by scratch", "", kAnywhere, DescribeAllGather,

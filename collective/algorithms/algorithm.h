@@ -28,7 +28,7 @@ struct AlgorithmOptions {
   // Equal parts of everything that move in parallel on channels of their own.
   int instances = 1;
   // Where the caller's buffers may be. None: all that the algorithm can do without extra copies.
-  std::optional<program::Placement> placement;
+  std::optional<program::BufferPlacement> placement;
   // Messages that a connection is taken to hold.
   int fifo_slots = 2;
 };
@@ -39,7 +39,7 @@ struct Algorithm {
   std::string_view name;
   std::string_view summary;
   std::string_view takes;  // which options beyond ranks, as the command line spells them
-  program::Placement placement;
+  program::BufferPlacement placement;
   // The collective that it does; refuses options that it is not defined for.
   Result<program::CollectiveSpec> (*describe)(const AlgorithmOptions&);
   void (*build)(program::ProgramBuilder&, const AlgorithmOptions&);

@@ -18,7 +18,7 @@ namespace {
 using forest::Collective;
 using forest::Forest;
 using forest::Phase;
-using forest::Plan;
+using forest::TreeSchedule;
 using program::Buffer;
 using program::CollectiveKind;
 using program::CollectiveSpec;
@@ -145,7 +145,7 @@ std::int64_t FindTreesPerChunk(const std::vector<std::vector<Tree>>& phases) {
   return std::max<std::int64_t>(common, 1);
 }
 
-Result<CollectiveSpec> Describe(const Plan& plan, std::int64_t trees_per_chunk) {
+Result<CollectiveSpec> Describe(const TreeSchedule& plan, std::int64_t trees_per_chunk) {
   CollectiveSpec spec{.ranks = static_cast<int>(plan.ranks.size())};
   std::int64_t chunks = 0;
   std::vector<std::int64_t> shares;
@@ -189,7 +189,7 @@ Result<CollectiveSpec> Describe(const Plan& plan, std::int64_t trees_per_chunk) 
 // ranks, is what indices count in.
 class Writer {
  public:
-  Writer(program::ProgramBuilder& builder, const CollectiveSpec& spec, const Plan& plan,
+  Writer(program::ProgramBuilder& builder, const CollectiveSpec& spec, const TreeSchedule& plan,
          std::int64_t trees_per_chunk)
       : builder_(builder), spec_(spec), trees_per_chunk_(trees_per_chunk) {
     int first = 0;
@@ -281,7 +281,7 @@ class Writer {
 };
 
 // Which of the numbered paths each tree takes.
-std::vector<TreeConnections> FindConnections(const Plan& plan,
+std::vector<TreeConnections> FindConnections(const TreeSchedule& plan,
                                              const std::vector<std::vector<Tree>>& phases,
                                              const std::vector<ConnectionPath>& paths) {
   std::vector<TreeConnections> all;
@@ -315,7 +315,8 @@ std::vector<TreeConnections> FindConnections(const Plan& plan,
 
 }  // namespace
 
-Result<ForestProgram> MakeForestProgram(const std::string& name, const Plan& plan, int fifo_slots) {
+Result<ForestProgram> MakeForestProgram(const std::string& name, const TreeSchedule& plan,
+                                        int fifo_slots) {
   Paths paths;
   std::vector<std::vector<Tree>> phases;
   for (const Phase& phase : plan.phases) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "collective/forest/model/plan.h"
+#include "collective/forest/model/tree_schedule.h"
 #include "collective/program/program.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
@@ -50,7 +50,7 @@ struct ForestProgram {
 // Errors: kInvalidArgument for an allgather of unequal shares (its calls know one size only), for
 // more than 32 paths between two ranks; those of ProgramBuilder and Lower; kInternal where the
 // forest has edges without routes.
-Result<ForestProgram> MakeForestProgram(const std::string& name, const forest::Plan& plan,
+Result<ForestProgram> MakeForestProgram(const std::string& name, const forest::TreeSchedule& plan,
                                         int fifo_slots = 2);
 
 }  // namespace espalier::algorithms

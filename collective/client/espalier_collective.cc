@@ -25,19 +25,19 @@ using espalier::client::JobOptions;
 using espalier::program::CollectiveKind;
 using espalier::reduce::DataType;
 using espalier::reduce::ReduceOp;
+using espalier::runtime::CollectivePlan;
 using espalier::runtime::Communicator;
 using espalier::runtime::CommunicatorOptions;
 using espalier::runtime::Group;
 using espalier::runtime::Medium;
 using espalier::runtime::OffloadedGroup;
-using espalier::runtime::Plan;
 
 static_assert(static_cast<int>(CollectiveKind::kAllGather) == ESPALIER_ALLGATHER &&
               static_cast<int>(CollectiveKind::kBroadcast) == ESPALIER_BROADCAST &&
               static_cast<int>(CollectiveKind::kCustom) == ESPALIER_CUSTOM);
 
 struct espalier_comm {
-  std::unique_ptr<espalier::transport::Store> store;
+  std::unique_ptr<espalier::transport::RendezvousStore> store;
   std::unique_ptr<Group> group;
   std::unique_ptr<espalier::runtime::AsyncCalls> posted;  // goes before the group
   std::string error;
@@ -198,8 +198,9 @@ Result<CommunicatorOptions> ToOptions(const espalier_comm_options& from) {
   return chosen;
 }
 
-std::unique_ptr<espalier_comm> Wrap(std::unique_ptr<Group> group,
-                                    std::unique_ptr<espalier::transport::Store> store = nullptr) {
+std::unique_ptr<espalier_comm> Wrap(
+    std::unique_ptr<Group> group,
+    std::unique_ptr<espalier::transport::RendezvousStore> store = nullptr) {
   auto made = std::make_unique<espalier_comm>();
   made->store = std::move(store);
   made->group = std::move(group);
@@ -250,15 +251,16 @@ Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name,
   return Wrap(std::move(*group), std::move(*opened));
 }
 
-Result<Plan> ToPlan(const espalier_plan& from) {
+Result<CollectivePlan> ToPlan(const espalier_plan& from) {
   if (from.program == nullptr || (from.source_ports == nullptr && from.source_port_count > 0)) {
     return tl::unexpected(Refuse("a plan has a program, and as many source ports as it says"));
   }
   auto program = espalier::program::DecodeProgram(
       {static_cast<const char*>(from.program), from.program_bytes});
   if (!program) return espalier::Propagate(program);
-  Plan plan = {.program = std::make_shared<const espalier::program::Program>(std::move(*program)),
-               .generation = from.generation};
+  CollectivePlan plan = {
+      .program = std::make_shared<const espalier::program::Program>(std::move(*program)),
+      .generation = from.generation};
   for (size_t i = 0; i < from.source_port_count; ++i) {
     const espalier_source_port& one = from.source_ports[i];
     if (one.port > UINT16_MAX || one.peer > INT32_MAX || one.channel > INT32_MAX) {

@@ -80,8 +80,9 @@ Result<JobKey> KeyOfFolder(const fs::path& folder) {
 
 bool TrustsNetwork() { return FromEnvironment("ESPALIER_INSECURE_GROUPS") == "1"; }
 
-Result<transport::Membership> FindMembership(const std::string& store, runtime::Medium medium) {
-  transport::Membership members = {.trusts_network = TrustsNetwork()};
+Result<transport::GroupCredentials> FindMembership(const std::string& store,
+                                                   runtime::Medium medium) {
+  transport::GroupCredentials members = {.trusts_network = TrustsNetwork()};
   std::optional<Result<JobKey>> found;
   if (const auto path = FromEnvironment("ESPALIER_JOB_KEY_FILE")) {
     found = ReadKeyFile(*path);

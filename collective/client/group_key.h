@@ -3,7 +3,7 @@
 #include <string>
 
 #include "collective/runtime/calls/medium.h"
-#include "collective/transport/meeting/membership.h"
+#include "collective/transport/rendezvous/group_credentials.h"
 #include "common/base/result.h"
 
 namespace espalier::client {
@@ -16,7 +16,8 @@ namespace espalier::client {
 //                           the first rank there makes
 // Errors: kInvalidArgument for other text; kPermissionDenied for a file that others can read, or
 // this user cannot; kUnavailable for a folder that cannot be written.
-Result<transport::Membership> FindMembership(const std::string& store, runtime::Medium medium);
+Result<transport::GroupCredentials> FindMembership(const std::string& store,
+                                                   runtime::Medium medium);
 
 // Whether $ESPALIER_INSECURE_GROUPS is 1: groups without a key may meet anywhere.
 bool TrustsNetwork();

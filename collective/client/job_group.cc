@@ -5,9 +5,9 @@
 #include <numeric>
 #include <utility>
 
-#include "agent/local/plan_protocol.h"
+#include "agent/local/rank_plan_protocol.h"
+#include "collective/client/group_join_info.h"
 #include "collective/client/group_key.h"
-#include "collective/client/job_place.h"
 #include "collective/program/program_bytes.h"
 #include "collective/runtime/group/communicator.h"
 #include "collective/runtime/offload/offloaded_group.h"
@@ -22,13 +22,13 @@ using std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLook{200};  // how soon the end of a group is noticed
 constexpr std::chrono::milliseconds kPause{10};  // between two looks for a plan that all have
 
-Result<runtime::Plan> ToPlan(const agent::LocalPlan& local) {
+Result<runtime::CollectivePlan> ToPlan(const agent::LocalRankPlan& local) {
   auto program = program::DecodeProgram(local.program);
   if (!program) return Fail(ErrorCode::kFailedPrecondition, program.error().message);
-  runtime::Plan plan;
+  runtime::CollectivePlan plan;
   plan.program = std::make_shared<const program::Program>(std::move(*program));
   plan.generation = local.version;
-  for (const agent::LocalPlan::Port& port : local.ports) {
+  for (const agent::LocalRankPlan::Port& port : local.ports) {
     plan.source_ports[{port.peer, port.channel}] = port.port;
   }
   return plan;
@@ -38,7 +38,7 @@ Result<runtime::Plan> ToPlan(const agent::LocalPlan& local) {
 
 Result<std::unique_ptr<JobGroup>> JobGroup::AskAgent(const JobOptions& options,
                                                      std::chrono::milliseconds patience) {
-  auto client = agent::PlanClient::Connect(options.agent, options.job, options.rank);
+  auto client = agent::RankPlanClient::Connect(options.agent, options.job, options.rank);
   if (!client) return Propagate(client);
   auto plan = (*client)->Wait(patience);
   if (!plan) return Propagate(plan);
@@ -65,7 +65,7 @@ Result<std::unique_ptr<JobGroup>> JobGroup::Join(const JobOptions& options) {
 }
 
 Result<std::unique_ptr<JobGroup>> JobGroup::JoinIfAllHavePlans(const JobOptions& options,
-                                                               transport::Store& store) {
+                                                               transport::RendezvousStore& store) {
   const auto end = steady_clock::now() + options.timeout;
   auto job = AskAgent(options, options.timeout / 2);
   const bool has_none = !job && job.error().code == ErrorCode::kUnavailable;
@@ -106,7 +106,7 @@ JobGroup::~JobGroup() {
 }
 
 Result<std::unique_ptr<runtime::Group>> JobGroup::JoinNumber(std::uint32_t number) {
-  const agent::LocalPlan& plan = first_;
+  const agent::LocalRankPlan& plan = first_;
   if (plan.offload) {
     auto joined = runtime::OffloadedGroup::JoinJob(
         agent::AgentSocket(options_.agent) + agent::kOffloadSocketSuffix,
@@ -114,7 +114,7 @@ Result<std::unique_ptr<runtime::Group>> JobGroup::JoinNumber(std::uint32_t numbe
     if (!joined) return Propagate(joined);
     return std::move(*joined);
   }
-  runtime::JobGroupPlace place = PlaceOfGroup(plan, options_.job, number);
+  runtime::GroupJoinInfo place = MakeGroupJoinInfo(plan, options_.job, number);
   place.options.timeout = options_.timeout;
   place.options.members.trusts_network = TrustsNetwork();
   if (store_ == nullptr) {

@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
-#include "agent/local/plan_client.h"
+#include "agent/local/rank_plan_client.h"
 #include "collective/runtime/calls/group.h"
 #include "collective/runtime/group/retrying_group.h"
-#include "collective/transport/base/store.h"
+#include "collective/transport/base/rendezvous_store.h"
 #include "common/base/result.h"
 
 namespace espalier::client {
@@ -34,15 +34,15 @@ struct JobOptions {
 class JobGroup : public runtime::Group {
  public:
   // Returns when all ranks have come and have the plan in force.
-  // Errors: those of PlanClient and of joining; kUnavailable where no plan or rank comes in time;
-  // kInvalidArgument for a plan of another size; kFailedPrecondition for a program of another
+  // Errors: those of RankPlanClient and of joining; kUnavailable where no plan or rank comes in
+  // time; kInvalidArgument for a plan of another size; kFailedPrecondition for a program of another
   // version.
   static Result<std::unique_ptr<JobGroup>> Join(const JobOptions& options);
   // As Join, where the agents of all ranks have plans within half of the timeout; the ranks tell
   // one another through the store. None, at all ranks, where one has no agent or no plan. Of a size
   // that is given. Errors: as Join's; those of the store.
   static Result<std::unique_ptr<JobGroup>> JoinIfAllHavePlans(const JobOptions& options,
-                                                              transport::Store& store);
+                                                              transport::RendezvousStore& store);
   ~JobGroup() override;
 
   int rank() const override { return group_->rank(); }
@@ -52,7 +52,7 @@ class JobGroup : public runtime::Group {
   Result<void> RunUnequal(program::CollectiveKind kind, const void* input, void* output,
                           std::span<const std::size_t> counts, reduce::DataType type,
                           reduce::ReduceOp op) override;
-  Result<void> Use(runtime::Plan plan) override { return group_->Use(std::move(plan)); }
+  Result<void> Use(runtime::CollectivePlan plan) override { return group_->Use(std::move(plan)); }
   Result<void*> Allocate(std::size_t bytes) override { return group_->Allocate(bytes); }
   Result<void> Release(void* memory) override { return group_->Release(memory); }
   void Interrupt(const Error& cause) override { group_->Interrupt(cause); }
@@ -63,7 +63,8 @@ class JobGroup : public runtime::Group {
   }
 
  private:
-  JobGroup(JobOptions options, std::unique_ptr<agent::PlanClient> client, agent::LocalPlan first)
+  JobGroup(JobOptions options, std::unique_ptr<agent::RankPlanClient> client,
+           agent::LocalRankPlan first)
       : options_(std::move(options)), client_(std::move(client)), first_(std::move(first)) {}
 
   static Result<std::unique_ptr<JobGroup>> AskAgent(const JobOptions& options,
@@ -76,9 +77,9 @@ class JobGroup : public runtime::Group {
               std::chrono::steady_clock::time_point start, const Result<void>& done);
 
   const JobOptions options_;
-  std::unique_ptr<agent::PlanClient> client_;
-  agent::LocalPlan first_;                   // the plan that it joined by
-  std::unique_ptr<transport::Store> store_;  // outlives the groups that meet through it
+  std::unique_ptr<agent::RankPlanClient> client_;
+  agent::LocalRankPlan first_;                         // the plan that it joined by
+  std::unique_ptr<transport::RendezvousStore> store_;  // outlives the groups that meet through it
   std::unique_ptr<runtime::RetryingGroup> group_;
   std::uint64_t calls_ = 0;
   std::atomic<bool> is_over_ = false;

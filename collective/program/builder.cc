@@ -64,7 +64,8 @@ ProgramBuilder::ParallelScope::ParallelScope(ProgramBuilder& builder, int instan
 
 ProgramBuilder::ParallelScope::~ParallelScope() { builder_.instances_ = outer_; }
 
-ProgramBuilder::ProgramBuilder(std::string name, CollectiveSpec collective, Placement placement)
+ProgramBuilder::ProgramBuilder(std::string name, CollectiveSpec collective,
+                               BufferPlacement placement)
     : dag_{.name = std::move(name), .collective = std::move(collective), .placement = placement} {
   if (auto checked = dag_.collective.Check(); !checked) {
     AddError(checked.error().message);

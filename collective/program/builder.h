@@ -32,7 +32,7 @@ struct ChunkOp {
 struct ChunkDag {
   std::string name;
   CollectiveSpec collective;
-  Placement placement;
+  BufferPlacement placement;
   std::vector<ChunkOp> ops;
   std::vector<int> scratch_chunks;  // of each rank
 };
@@ -80,7 +80,7 @@ class ChunkRef {
 // two million operations or 16 million chunks of all ranks' input and output.
 class ProgramBuilder {
  public:
-  ProgramBuilder(std::string name, CollectiveSpec collective, Placement placement);
+  ProgramBuilder(std::string name, CollectiveSpec collective, BufferPlacement placement);
   ProgramBuilder(const ProgramBuilder&) = delete;
   ProgramBuilder& operator=(const ProgramBuilder&) = delete;
 

@@ -93,16 +93,16 @@ enum class Protocol : std::uint8_t { kSimple, kLl, kLl128 };
 
 // Which calls a program can serve. In place the output is the input (allgather: the input is the
 // rank's part of the output; reduce_scatter: the output is the rank's part of the input).
-struct Placement {
+struct BufferPlacement {
   bool in_place = true;
   bool out_of_place = true;
-  bool operator==(const Placement&) const = default;
+  bool operator==(const BufferPlacement&) const = default;
 };
 
 struct Program {
   std::string name;
   CollectiveSpec collective;
-  Placement placement;
+  BufferPlacement placement;
   Protocol protocol = Protocol::kSimple;
   // Sizes of data that it is meant for.
   std::int64_t min_bytes = 0;

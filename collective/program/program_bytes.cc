@@ -190,9 +190,9 @@ std::string EncodeProgram(const Program& program) {
 }
 
 Result<Program> DecodeProgram(std::string_view bytes) {
-  constexpr auto kMostBytes = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  constexpr auto kMaxBytes = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   Reader reader(bytes);
-  if (reader.Number(kMostBytes) != kProgramBytesVersion) {
+  if (reader.Number(kMaxBytes) != kProgramBytesVersion) {
     return Fail(ErrorCode::kInvalidArgument, "no program, or one of another version");
   }
   Program program;
@@ -201,8 +201,8 @@ Result<Program> DecodeProgram(std::string_view bytes) {
   const std::uint64_t placement = reader.Number(3);
   program.placement = {(placement & 1U) != 0, (placement & 2U) != 0};
   program.protocol = reader.OneOf(Protocol::kLl128);
-  program.min_bytes = static_cast<std::int64_t>(reader.Number(kMostBytes));
-  program.max_bytes = static_cast<std::int64_t>(reader.Number(kMostBytes));
+  program.min_bytes = static_cast<std::int64_t>(reader.Number(kMaxBytes));
+  program.max_bytes = static_cast<std::int64_t>(reader.Number(kMaxBytes));
   program.ranks.resize(reader.Length());
   for (RankProgram& rank : program.ranks) {
     rank.input_chunks = reader.Count();

@@ -8,13 +8,13 @@
 namespace espalier {
 
 // What the users of a host have taken of something of which there is only so much (connections,
-// flows): at most `most` in all, and `most_of_user` by one of them, so that no user can keep the
+// flows): at most `most` in all, and `max_per_user` by one of them, so that no user can keep the
 // others out. Users are who the kernel says they are (SO_PEERCRED).
 // Thread safety: one thread. Complexity: O(log users that have something).
 class UserBudget {
  public:
-  UserBudget(std::size_t most, std::size_t most_of_user)
-      : most_(most), most_of_user_(most_of_user) {}
+  UserBudget(std::size_t most, std::size_t max_per_user)
+      : most_(most), most_of_user_(max_per_user) {}
 
   // One more for that user; false, and nothing is changed, where a limit is reached.
   bool Take(uid_t user) {

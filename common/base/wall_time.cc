@@ -10,7 +10,7 @@
 namespace espalier {
 namespace {
 
-constexpr int kMostDays = 3'650;
+constexpr int kMaxDays = 3'650;
 
 // The number that is all of `text`.
 std::optional<int> ParseNumber(std::string_view text) {
@@ -40,7 +40,7 @@ std::optional<std::chrono::seconds> ParsePeriod(std::string_view text) {
     default:
       return std::nullopt;
   }
-  if (*count > std::chrono::days(kMostDays) / unit) return std::nullopt;
+  if (*count > std::chrono::days(kMaxDays) / unit) return std::nullopt;
   return unit * *count;
 }
 

@@ -124,7 +124,7 @@ bool ZmqConnections::NeverEndsItsMessage(int descriptor, Connection& connection)
   if (!bytes) return false;
   if (connection.was_heard_since) connection.bytes_when_heard = *bytes;
   connection.was_heard_since = false;
-  return *bytes > connection.bytes_when_heard + limits_.unheard_bytes;
+  return *bytes > connection.bytes_when_heard + limits_.max_partial_message_bytes;
 }
 
 std::vector<ZmqConnections::Id> ZmqConnections::Sweep(TimePoint now) {

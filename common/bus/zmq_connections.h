@@ -26,9 +26,10 @@ namespace espalier::io {
 class ZmqConnections {
  public:
   struct Limits {
-    std::size_t connections;      // at one time
-    std::uint64_t unheard_bytes;  // received from the network since the last whole message
-    Duration first_message;       // for a connection to deliver one; covers the handshake
+    std::size_t connections;  // at one time
+    std::uint64_t
+        max_partial_message_bytes;  // received from the network since the last whole message
+    Duration first_message;         // for a connection to deliver one; covers the handshake
   };
   struct Id {
     int descriptor = -1;

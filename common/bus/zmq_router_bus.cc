@@ -31,25 +31,25 @@ using namespace std::chrono_literals;
 constexpr int kBacklog = 4096;
 constexpr std::size_t kMaxDroppedPeers = 4096;
 // An agent has one connection, and for a moment two: the one that broke and the next.
-constexpr std::size_t kMostPeersOfName = 4;
+constexpr std::size_t kMaxPeersOfName = 4;
 // Without keys nobody has a name, so all peers together are bounded.
-constexpr std::size_t kMostPeers = 32'768;
+constexpr std::size_t kMaxPeers = 32'768;
 // An agent whose connection breaks comes back at once, a few times.
-constexpr double kMostAtOnce = 8;
+constexpr double kMaxAtOnce = 8;
 constexpr double kNewConnectionsPerSecond = 1;
 // Peers to which nobody has had anything to say for so long are of no use: an agent is sent a
 // heartbeat once a minute at the least.
 constexpr Duration kUnanswered = 3min;
 constexpr Duration kUnansweredInterval = 10s;
 // What libzmq may hand over of a connection after its end, twice over.
-constexpr int kMostLeftovers = 2 * kReceiveHighWaterMark;
+constexpr int kMaxLeftovers = 2 * kReceiveHighWaterMark;
 // Descriptors that are not for connections of agents: the store, HTTP, logs.
 constexpr std::size_t kOtherDescriptors = 512;
 
 // As many connections as there can be descriptors for them, so that accepting never fails.
 std::size_t MostConnections() {
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kMostPeers;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kMaxPeers;
   const auto most = static_cast<std::size_t>(limit.rlim_cur);
   return most > 2 * kOtherDescriptors ? most - kOtherDescriptors : most / 2;
 }
@@ -92,7 +92,7 @@ class Allowance {
   TimePoint filled_;
 };
 
-// How often an agent may connect: kMostAtOnce at one moment, then one a second.
+// How often an agent may connect: kMaxAtOnce at one moment, then one a second.
 class ConnectAllowance {
  public:
   explicit ConnectAllowance(TimePoint now) : filled_(now) {}
@@ -100,14 +100,14 @@ class ConnectAllowance {
   bool Take(TimePoint now) {
     const double seconds = SecondsOf(now - filled_);
     filled_ = now;
-    left_ = std::min(kMostAtOnce, left_ + seconds * kNewConnectionsPerSecond);
+    left_ = std::min(kMaxAtOnce, left_ + seconds * kNewConnectionsPerSecond);
     if (left_ < 1) return false;
     left_ -= 1;
     return true;
   }
 
  private:
-  double left_ = kMostAtOnce;
+  double left_ = kMaxAtOnce;
   TimePoint filled_;
 };
 
@@ -146,7 +146,7 @@ class RouterBus : public ZmqRouterBus {
         socket_(std::move(socket)),
         monitor_(std::move(monitor)),
         connections_({.connections = MostConnections(),
-                      .unheard_bytes =
+                      .max_partial_message_bytes =
                           2 * static_cast<std::uint64_t>(options.max_message_bytes) + kSlackBytes,
                       .first_message = options.first_message_timeout}),
         joiner_(options.max_message_bytes) {
@@ -336,7 +336,7 @@ class RouterBus : public ZmqRouterBus {
     if (known == ids_.end()) return Meet(first);
     if (known->second == kDropped) {
       Dropped& dropped = dropped_.at(known->first);
-      if (++dropped.leftovers % kMostLeftovers == 0) connections_.End(ConnectionOf(first));
+      if (++dropped.leftovers % kMaxLeftovers == 0) connections_.End(ConnectionOf(first));
       return peers_.end();
     }
     const auto found = peers_.find(known->second);
@@ -352,7 +352,7 @@ class RouterBus : public ZmqRouterBus {
     const std::string_view key = first.UserId();
     std::optional<std::string> name = curve_ ? curve_->name_of_key(key) : "";
     // Its key lost its name after it connected, or nobody has a name and there are too many.
-    if (!name || (!curve_ && peers_.size() >= kMostPeers)) {
+    if (!name || (!curve_ && peers_.size() >= kMaxPeers)) {
       Refused({name ? PeerRefusal::Cause::kTooManyConnections : PeerRefusal::Cause::kUnknownKey,
                std::string(first.PeerAddress())});
       connections_.End(ConnectionOf(first));
@@ -364,7 +364,7 @@ class RouterBus : public ZmqRouterBus {
     const ZmqConnections::Id connection = ConnectionOf(first);
     std::shared_ptr<Account> account =
         curve_ ? AccountOf(*name) : std::make_shared<Account>(limits_, loop_.Now());
-    if (account->peers.size() >= kMostPeersOfName) LetGo(account->peers.front());
+    if (account->peers.size() >= kMaxPeersOfName) LetGo(account->peers.front());
     // One connection is one peer's: if an earlier one seems to have it, that one's had ended, and
     // its descriptor was given to this, before its first message was read.
     for (const PeerId earlier : account->peers) {

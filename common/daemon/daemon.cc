@@ -26,7 +26,7 @@ std::optional<int> Daemon::Parse(int argc, const char* const* argv) {
   return std::nullopt;
 }
 
-int Daemon::Complain(const Error& error) const {
+int Daemon::ReportError(const Error& error) const {
   fmt::print(stderr, "{}: {}\n", name_, error.message);
   const bool is_input =
       error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kNotFound;

@@ -21,7 +21,7 @@ class Daemon {
 
   // Says on standard error what went wrong. Returns the exit code: 2 for what a file or an option
   // says, else 1.
-  int Complain(const Error& error) const;
+  int ReportError(const Error& error) const;
 
  private:
   const std::string name_;

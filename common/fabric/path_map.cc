@@ -16,7 +16,7 @@ auto Position(Entries& entries, std::uint16_t port) {
 }  // namespace
 
 void PathMap::MarkReverify(Affected affected) {
-  if (marks_.size() == kMostMarks) {
+  if (marks_.size() == kMaxMarks) {
     for (auto& [key, known] : keys_) Marked(key, known);
     first_mark_ += marks_.size();
     marks_.clear();

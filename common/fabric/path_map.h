@@ -77,7 +77,7 @@ class PathMap {
 
   // The fabric changed: all entries of keys that `affected` accepts become kReverify. That is found
   // out when a key is next asked for: `affected` is kept, and always has the same answer for a key.
-  // O(1), but for each kMostMarks-th call, which is O(ports).
+  // O(1), but for each kMaxMarks-th call, which is O(ports).
   using Affected = std::function<bool(const PortKey&)>;
   void MarkReverify(Affected affected);
 
@@ -103,7 +103,7 @@ class PathMap {
   std::size_t PortCount() const;
 
  private:
-  static constexpr std::size_t kMostMarks = 16;
+  static constexpr std::size_t kMaxMarks = 16;
 
   struct Known {
     std::vector<PortEntry> entries;  // sorted by port

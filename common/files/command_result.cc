@@ -8,7 +8,7 @@
 
 namespace espalier::io {
 
-int Complain(const Error& error) {
+int ReportError(const Error& error) {
   fmt::print(stderr, "espalier: {}\n", error.message);
   const bool is_input = error.code == ErrorCode::kInvalidArgument ||
                         error.code == ErrorCode::kNotFound ||
@@ -20,10 +20,10 @@ int WriteOutput(std::string_view text, const std::string& path) {
   if (path.empty() || path == "-") {
     const bool written =
         std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-    return written ? 0 : Complain({ErrorCode::kInternal, "cannot write to standard output"});
+    return written ? 0 : ReportError({ErrorCode::kInternal, "cannot write to standard output"});
   }
   const auto written = WriteFileDurably(path, text);
-  return written ? 0 : Complain({ErrorCode::kInternal, written.error().message});
+  return written ? 0 : ReportError({ErrorCode::kInternal, written.error().message});
 }
 
 }  // namespace espalier::io

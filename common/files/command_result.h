@@ -12,7 +12,7 @@ constexpr int kExitFailed = 1;
 constexpr int kExitBadInput = 2;  // usage, or what a file or an option says
 
 // Says on standard error what went wrong and returns the command's exit code.
-int Complain(const Error& error);
+int ReportError(const Error& error);
 
 // Writes a command's result to a file (wholly or not at all), or to standard output where the path
 // is empty or "-". Returns the exit code; a failure has been complained of.

@@ -13,7 +13,7 @@ namespace espalier::io {
 namespace {
 
 // Of all users of a host that ask; beyond it names are forgotten and looked up again.
-constexpr std::size_t kMostKnown = 1024;
+constexpr std::size_t kMaxKnown = 1024;
 
 }  // namespace
 
@@ -46,7 +46,7 @@ void UserNames::Find(uid_t uid, std::function<void(const std::string&)> use) {
     return use(std::string(known->second.name));
   }
   if (!under_way_.contains(uid)) {
-    if (under_way_.size() >= kMostLookUps) return use(fmt::format("{}", uid));
+    if (under_way_.size() >= kMaxLookUps) return use(fmt::format("{}", uid));
     Start(uid);
   }
   Wanted& wanted = wanted_[uid];
@@ -81,7 +81,7 @@ void UserNames::Start(uid_t uid) {
 
 void UserNames::Take(uid_t uid, const std::string& name) {
   under_way_.erase(uid);
-  if (known_.size() >= kMostKnown) known_.clear();
+  if (known_.size() >= kMaxKnown) known_.clear();
   const std::string text = name.empty() ? fmt::format("{}", uid) : name;
   known_[uid] = {text, loop_.Now()};
   Answer(uid, text);

@@ -16,13 +16,13 @@
 namespace espalier::io {
 
 // The names of users by their numbers. The system may ask a directory server for one, which can
-// take for ever, so each look-up has a thread of its own, of which there are kMostLookUps, and
+// take for ever, so each look-up has a thread of its own, of which there are kMaxLookUps, and
 // whoever waits longer than kPatience gets the number as text. Names are kept for kKept. Thread
 // safety: the loop's thread.
 class UserNames {
  public:
   using LookUp = std::function<std::string(uid_t)>;  // on any thread; "" for an unknown user
-  static constexpr std::size_t kMostLookUps = 4;
+  static constexpr std::size_t kMaxLookUps = 4;
   static constexpr Duration kPatience = std::chrono::seconds(1);
   static constexpr Duration kKept = std::chrono::minutes(10);
 

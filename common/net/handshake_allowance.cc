@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kAtOnce = 50;
 constexpr double kPerSecond = 20;
-constexpr std::size_t kMostSources = 4096;
+constexpr std::size_t kMaxSources = 4096;
 
 std::string KeyOf(const SocketAddress& source) {
   if (source.storage.ss_family == AF_INET6) {
@@ -27,9 +27,9 @@ std::string KeyOf(const SocketAddress& source) {
 
 bool HandshakeAllowance::Take(const SocketAddress& source, TimePoint now) {
   const std::string key = KeyOf(source);
-  if (sources_.size() >= kMostSources && !sources_.contains(key)) {
+  if (sources_.size() >= kMaxSources && !sources_.contains(key)) {
     DropIdle(now);
-    if (sources_.size() >= kMostSources) return false;
+    if (sources_.size() >= kMaxSources) return false;
   }
   Bucket& bucket = sources_.try_emplace(key, Bucket{kAtOnce, now}).first->second;
   Fill(bucket, now);

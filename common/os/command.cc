@@ -49,7 +49,7 @@ struct Prepared {
   std::vector<std::string> environment;
   std::vector<char*> argv;
   std::vector<char*> envp;
-  const ProgramPlace* place = nullptr;
+  const ExecutionContext* place = nullptr;
   const char* node = nullptr;
   bool die_with_parent = false;
 };

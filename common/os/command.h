@@ -13,9 +13,9 @@
 namespace espalier {
 
 // Where a program can run instead of in its caller's surroundings: other namespaces, for instance.
-class ProgramPlace {
+class ExecutionContext {
  public:
-  virtual ~ProgramPlace() = default;
+  virtual ~ExecutionContext() = default;
   // Moves the calling process, which has one thread, into the part of the place that `node` names
   // (nullptr: into the place's own). Returns 0 or an errno value. Called between fork and exec:
   // async-signal-safe.
@@ -26,7 +26,7 @@ class ProgramPlace {
 struct Command {
   std::vector<std::string> argv;
   std::vector<std::pair<std::string, std::string>> environment;  // added to the caller's
-  const ProgramPlace* place = nullptr;                           // none: where the caller is
+  const ExecutionContext* place = nullptr;                       // none: where the caller is
   std::string node;  // a part of the place; empty: the place's own
 };
 

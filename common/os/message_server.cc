@@ -21,8 +21,8 @@ constexpr std::uint32_t kListenerTag = 0;  // callers are numbered from 1
 MessageServer::MessageServer(Limits limits, Handlers handlers)
     : limits_(limits),
       handlers_(std::move(handlers)),
-      silent_(limits.most, limits.most_of_user),
-      admitted_(limits.most, limits.most_of_user) {}
+      silent_(limits.most, limits.max_per_user),
+      admitted_(limits.most, limits.max_per_user) {}
 
 MessageServer::~MessageServer() {
   if (listener_) unlink(path_.c_str());

@@ -17,7 +17,7 @@ namespace espalier {
 // and how many callers each user has, and says which caller has something to read.
 //
 // Callers are not trusted. A caller is silent until it is admitted. There are at most `most` silent
-// callers and as many admitted ones, of one user at most `most_of_user` of each kind. The oldest
+// callers and as many admitted ones, of one user at most `max_per_user` of each kind. The oldest
 // silent caller gives way to the next one: one of the same user's where that is the limit, so that
 // nobody keeps others out by saying nothing.
 //
@@ -33,7 +33,7 @@ class MessageServer {
   };
   struct Limits {
     std::size_t most;
-    std::size_t most_of_user;
+    std::size_t max_per_user;
   };
   struct Handlers {
     // The caller has something to read, or has hung up. False: it has to go.

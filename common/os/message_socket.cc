@@ -16,7 +16,7 @@
 namespace espalier {
 namespace {
 
-constexpr std::size_t kMostFiles = 8;
+constexpr std::size_t kMaxFiles = 8;
 
 Result<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address = {};
@@ -135,7 +135,7 @@ bool SendMessage(int socket, const void* data, std::size_t bytes, int file) {
 std::optional<ReceivedMessage> ReceiveMessage(int socket, void* data, std::size_t bytes,
                                               bool wait) {
   iovec part = {data, bytes};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFiles * sizeof(int))> control = {};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFiles * sizeof(int))> control = {};
   msghdr message = {};
   message.msg_iov = &part;
   message.msg_iovlen = 1;

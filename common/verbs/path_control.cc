@@ -48,7 +48,7 @@ int StartDrain(ibv_qp& pair) {
 // The errno value of trying to change the port by draining; an idle queue pair drains at once.
 int TryDrain(ibv_qp& pair) {
   if (const int error = StartDrain(pair); error != 0) return error;
-  LivePortChange change(pair, LiveWay::kDrain, kTrialPort);
+  LivePortChange change(pair, PortChangeMethod::kDrain, kTrialPort);
   for (int i = 0; i < 1000; ++i) {
     const auto done = change.Continue();
     if (!done) return EIO;
@@ -62,7 +62,8 @@ int TryDrain(ibv_qp& pair) {
 
 PathControl JudgePathControl(const PathTrial& trial) {
   const auto unsupported = [](std::string why) {
-    return PathControl{.at_connect = false, .live = LiveWay::kNone, .why_not = std::move(why)};
+    return PathControl{
+        .at_connect = false, .live = PortChangeMethod::kNone, .why_not = std::move(why)};
   };
   if (!trial.is_infiniband) return unsupported("it is iWARP, which runs over TCP");
   if (trial.connect_error != 0) {
@@ -73,9 +74,9 @@ PathControl JudgePathControl(const PathTrial& trial) {
     return unsupported(fmt::format("driver {} is not known to take the source port from the label",
                                    trial.driver.empty() ? "(unknown)" : trial.driver));
   }
-  const LiveWay live = trial.set_udp_port_error == 0 ? LiveWay::kSetUdpPort
-                       : trial.drain_error == 0      ? LiveWay::kDrain
-                                                     : LiveWay::kNone;
+  const PortChangeMethod live = trial.set_udp_port_error == 0 ? PortChangeMethod::kSetUdpPort
+                                : trial.drain_error == 0      ? PortChangeMethod::kDrain
+                                                              : PortChangeMethod::kNone;
   return {.at_connect = true, .live = live, .why_not = ""};
 }
 
@@ -125,30 +126,31 @@ std::vector<std::pair<std::string, PathControl>> ListDevicesWithoutPathControl()
 std::string DescribePathControl(const PathControl& control) {
   if (!control.at_connect) return "path control unsupported: " + control.why_not;
   switch (control.live) {
-    case LiveWay::kSetUdpPort:
+    case PortChangeMethod::kSetUdpPort:
       return "flow label, live at once";
-    case LiveWay::kDrain:
+    case PortChangeMethod::kDrain:
       return "flow label, live by draining";
-    case LiveWay::kNone:
+    case PortChangeMethod::kNone:
       return "flow label, live by other queue pairs";
   }
   return "";
 }
 
 Result<void> LivePortChange::Start() {
-  if (way_ == LiveWay::kNone) {
+  if (way_ == PortChangeMethod::kNone) {
     return Fail(ErrorCode::kUnsupported, "this device cannot change the port of a queue pair");
   }
   if (const auto label = FlowLabelFor(port_); !label) return tl::unexpected(label.error());
-  const int error =
-      way_ == LiveWay::kSetUdpPort ? mlx5dv_modify_qp_udp_sport(&pair_, port_) : StartDrain(pair_);
+  const int error = way_ == PortChangeMethod::kSetUdpPort
+                        ? mlx5dv_modify_qp_udp_sport(&pair_, port_)
+                        : StartDrain(pair_);
   if (error == 0) return {};
   if (StateOf(pair_) == IBV_QPS_ERR) return Fail(ErrorCode::kUnavailable, "it has failed");
   return Fail(ErrorCode::kUnsupported, ErrorOf("changing its port", error).message);
 }
 
 Result<bool> LivePortChange::Continue() {
-  if (way_ != LiveWay::kDrain) return true;
+  if (way_ != PortChangeMethod::kDrain) return true;
   return EndDrain();
 }
 

@@ -14,7 +14,7 @@
 namespace espalier::verbs {
 
 // How the source port of a queue pair that is in use can be changed.
-enum class LiveWay : std::uint8_t {
+enum class PortChangeMethod : std::uint8_t {
   kNone,        // not at all: a pool's traffic moves to another queue pair, made with that port
   kSetUdpPort,  // at once (mlx5dv_modify_qp_udp_sport)
   kDrain,       // between RTS -> SQD -> RTS, once what was begun has been acknowledged
@@ -23,7 +23,7 @@ enum class LiveWay : std::uint8_t {
 // What a device lets us decide of the paths of its traffic.
 struct PathControl {
   bool at_connect = false;  // the flow label at INIT -> RTR decides the source port
-  LiveWay live = LiveWay::kNone;
+  PortChangeMethod live = PortChangeMethod::kNone;
   std::string why_not;  // where not at_connect: such traffic stays on plain ECMP
 };
 
@@ -55,7 +55,7 @@ std::string DescribePathControl(const PathControl& control);
 // has failed; kUnsupported for kNone and where the driver refuses, with nothing changed.
 class LivePortChange {
  public:
-  LivePortChange(ibv_qp& pair, LiveWay way, std::uint16_t port)
+  LivePortChange(ibv_qp& pair, PortChangeMethod way, std::uint16_t port)
       : pair_(pair), way_(way), port_(port) {}
 
   Result<void> Start();
@@ -65,7 +65,7 @@ class LivePortChange {
   Result<bool> EndDrain();
 
   ibv_qp& pair_;
-  LiveWay way_;
+  PortChangeMethod way_;
   std::uint16_t port_;
 };
 

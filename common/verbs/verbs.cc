@@ -112,7 +112,7 @@ Result<QueuePair> MakeQueuePair(ibv_pd& domain, ibv_cq& queue, const QueuePairLi
 
 Result<void> Connect(ibv_qp& pair, const RoceAddress& local, const RemoteEnd& remote,
                      std::uint32_t first_packet, std::uint32_t flow_label, int path_mtu_bytes,
-                     const Patience& patience) {
+                     const RetryPolicy& patience) {
   ibv_qp_attr receiving = {};
   receiving.qp_state = IBV_QPS_RTR;
   receiving.path_mtu = MtuOf(path_mtu_bytes);

@@ -63,7 +63,7 @@ struct RemoteEnd {
 
 // How long a path may be dead before its queue pair fails: 1 + retries tries, each as long as
 // 4.096 us * 2^timeout_log2, or as the driver's minimum if that is longer.
-struct Patience {
+struct RetryPolicy {
   std::uint8_t timeout_log2 = 14;  // 67 ms
   std::uint8_t retries = 6;        // 7 means for ever to soft RoCE
 };
@@ -72,7 +72,7 @@ struct Patience {
 // (source_port.h). The path's MTU is what both ends' ports can do: `path_mtu_bytes`.
 Result<void> Connect(ibv_qp& pair, const RoceAddress& local, const RemoteEnd& remote,
                      std::uint32_t first_packet, std::uint32_t flow_label, int path_mtu_bytes,
-                     const Patience& patience);
+                     const RetryPolicy& patience);
 // Everything that is posted is flushed.
 void Break(ibv_qp& pair);
 

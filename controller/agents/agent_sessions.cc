@@ -12,10 +12,10 @@ namespace {
 // Every start of a controller takes one epoch, and a store that was restored from a backup may be
 // behind its agents by as many as there were starts since. An agent that could name any epoch might
 // take them all. Plans' versions have room for epochs of up to 2^39 (forests/tree_jobs.cc).
-constexpr std::uint64_t kMostEpochsAhead = 1 << 20;
+constexpr std::uint64_t kMaxEpochsAhead = 1 << 20;
 constexpr std::uint64_t kHighestEpochClaimed = std::uint64_t{1} << 38U;
 // Agents whose host is not in the topology (which may be behind): no name is ever forgotten.
-constexpr std::size_t kMostStrangers = 1'024;
+constexpr std::size_t kMaxStrangers = 1'024;
 // Those that are no agents of ours, as a source of events.
 constexpr std::string_view kStrangers = "strangers";
 
@@ -70,7 +70,7 @@ AgentSessions::AgentSessions(State& state, const ControllerOptions& options, Eve
 
 void AgentSessions::Start(Handlers handlers) {
   handlers_ = std::move(handlers);
-  highest_believable_epoch_ = std::min(state_.epoch + kMostEpochsAhead, kHighestEpochClaimed);
+  highest_believable_epoch_ = std::min(state_.epoch + kMaxEpochsAhead, kHighestEpochClaimed);
   bus_.SetHandlers(
       {.on_message = [this](PeerId peer, std::string_view bytes) { HandleMessage(peer, bytes); },
        .on_peer_gone =
@@ -89,7 +89,7 @@ void AgentSessions::SendTo(PeerId peer, wire::Body body) {
   bus_.Send(peer, wire::Encode({instance_, std::move(body)}));
 }
 
-void AgentSessions::StartOver(AgentId id) {
+void AgentSessions::ResetSession(AgentId id) {
   const Agent& agent = state_.agents.At(id);
   state_.history.RecordOf(agent.name, loop_.Now(), "report_lost",
                           fmt::format("agent={}", agent.name));
@@ -119,7 +119,7 @@ void AgentSessions::HandleMessage(PeerId peer, std::string_view bytes) {
     bad_messages_.Add();
     return Refuse(peer, "", "say Hello first");
   }
-  if (!HasAllowance(*id, wire::CostOf(message.body))) return SendAway(*id);
+  if (!HasAllowance(*id, wire::CostOf(message.body))) return DisconnectAgent(*id);
   state_.agents.At(*id).last_heard = loop_.Now();
   HandleBody(*id, message.body);
 }
@@ -150,7 +150,7 @@ void AgentSessions::HandleBadMessage(PeerId peer, std::size_t bytes, const Error
   state_.history.RecordOf(
       id ? std::string_view(state_.agents.At(*id).name) : kStrangers, loop_.Now(), "bad_message",
       fmt::format("peer={} bytes={} error=\"{}\"", peer.value(), bytes, error.message));
-  if (id && !HasAllowance(*id, wire::kCostOfBadMessage)) SendAway(*id);
+  if (id && !HasAllowance(*id, wire::kCostOfBadMessage)) DisconnectAgent(*id);
 }
 
 bool AgentSessions::HasAllowance(AgentId id, std::int64_t entries) {
@@ -160,13 +160,13 @@ bool AgentSessions::HasAllowance(AgentId id, std::int64_t entries) {
   return allowance->Take(static_cast<double>(entries), loop_.Now());
 }
 
-void AgentSessions::RenewAllowances() {
+void AgentSessions::ResetAllowances() {
   for (std::size_t i = 0; i < state_.agents.size(); ++i) {
     state_.agents.At(AgentId(static_cast<std::int32_t>(i))).allowance.reset();
   }
 }
 
-void AgentSessions::SendAway(AgentId id) {
+void AgentSessions::DisconnectAgent(AgentId id) {
   const Agent& agent = state_.agents.At(id);
   agents_over_limit_.Add();
   HandleRefusal(agent.name, "it sends more entries than max_entries_per_second");
@@ -191,9 +191,9 @@ void AgentSessions::Refuse(PeerId peer, const std::string& name, const std::stri
 }
 
 void AgentSessions::HandleRefusal(const std::string& who, const std::string& reason) {
-  constexpr std::size_t kMostUntold = 16;
+  constexpr std::size_t kMaxUntold = 16;
   peers_refused_.Add();
-  const bool is_full = refusals_.size() >= kMostUntold && !refusals_.contains({who, reason});
+  const bool is_full = refusals_.size() >= kMaxUntold && !refusals_.contains({who, reason});
   ++refusals_[is_full ? std::pair<std::string, std::string>{"others", reason}
                       : std::pair{who, reason}];
 }
@@ -253,17 +253,17 @@ void AgentSessions::HandleHello(PeerId peer, std::uint64_t instance, const wire:
   }
   const bool is_new_stranger =
       !hosts_.contains(hello.name) && !state_.agents.FindByName(hello.name);
-  if (is_new_stranger && strangers_ >= kMostStrangers) {
+  if (is_new_stranger && unknown_agents_ >= kMaxStrangers) {
     return Refuse(peer, "", "no host of the topology has this name, nor is there room for more");
   }
-  strangers_ += is_new_stranger ? 1 : 0;
+  unknown_agents_ += is_new_stranger ? 1 : 0;
   const AgentId id = state_.agents.Intern(hello.name);
   const Agent& agent = state_.agents.At(id);
   if (!HasAllowance(id, wire::CostOf(hello))) {
     agents_over_limit_.Add();
     return Refuse(peer, hello.name, "it sends more entries than max_entries_per_second");
   }
-  if (const auto fault = FindFault(instance, hello, agent)) {
+  if (const auto fault = CheckHello(instance, hello, agent)) {
     return Refuse(peer, hello.name, *fault);
   }
   if (hello.highest_epoch >= state_.epoch && agent.instance != instance) {
@@ -279,9 +279,9 @@ void AgentSessions::HandleHello(PeerId peer, std::uint64_t instance, const wire:
   Welcome(id, peer, instance, hello);
 }
 
-std::optional<std::string> AgentSessions::FindFault(std::uint64_t instance,
-                                                    const wire::Hello& hello,
-                                                    const Agent& agent) const {
+std::optional<std::string> AgentSessions::CheckHello(std::uint64_t instance,
+                                                     const wire::Hello& hello,
+                                                     const Agent& agent) const {
   const Duration patience = options_.heartbeat_interval * options_.missed_heartbeats;
   if (agent.peer && agent.instance != instance && loop_.Now() - agent.last_heard <= patience) {
     return "another agent of this name is connected (names must be unique)";
@@ -321,7 +321,7 @@ void AgentSessions::Welcome(AgentId id, PeerId peer, std::uint64_t instance,
 }
 
 void AgentSessions::HandleHeartbeat(AgentId id, const wire::Heartbeat& heartbeat) {
-  if (heartbeat.sequence > state_.agents.At(id).report_sequence) StartOver(id);
+  if (heartbeat.sequence > state_.agents.At(id).report_sequence) ResetSession(id);
 }
 
 void AgentSessions::DropSilent() {

@@ -53,14 +53,14 @@ class AgentSessions {
   bool Send(AgentId id, wire::Body body);
   // Ends the session of an agent whose report was lost on the way, and with it flows that began or
   // ended: its next one begins with a full report.
-  void StartOver(AgentId id);
+  void ResetSession(AgentId id);
   // The agent that can send probes from this NIC, if it is connected.
   std::optional<AgentId> FindProber(fabric::NodeId nic) const;
   // The bus let a peer not in, or sent it away: `who` is an agent's name or an address. Counted,
   // and told as events, of which strangers cannot make more than a few a second.
   void HandleRefusal(const std::string& who, const std::string& reason);
   // The limits of agents have changed: their allowances begin anew.
-  void RenewAllowances();
+  void ResetAllowances();
 
   // To be called once in each of these intervals.
   static constexpr Duration kTickInterval = std::chrono::milliseconds(100);
@@ -77,13 +77,13 @@ class AgentSessions {
   void HandleBadMessage(PeerId peer, std::size_t bytes, const Error& error);
   void HandleHello(PeerId peer, std::uint64_t instance, const wire::Hello& hello);
   // Why this Hello is refused for good; nothing: it may come in, as far as its words tell.
-  std::optional<std::string> FindFault(std::uint64_t instance, const wire::Hello& hello,
-                                       const Agent& agent) const;
+  std::optional<std::string> CheckHello(std::uint64_t instance, const wire::Hello& hello,
+                                        const Agent& agent) const;
   void Welcome(AgentId id, PeerId peer, std::uint64_t instance, const wire::Hello& hello);
   void HandleHeartbeat(AgentId id, const wire::Heartbeat& heartbeat);
   // False: the agent has sent more than it may.
   bool HasAllowance(AgentId id, std::int64_t entries);
-  void SendAway(AgentId id);
+  void DisconnectAgent(AgentId id);
   void Refuse(PeerId peer, const std::string& name, const std::string& reason);
   // Whose events these are: a host's, or "strangers" for all names that are none.
   std::string_view SourceOf(const std::string& name) const;
@@ -102,7 +102,7 @@ class AgentSessions {
   wire::Decoder decoder_;
   const std::uint64_t instance_;
   const std::unordered_set<std::string> hosts_;  // of the topology, by the names of their agents
-  std::size_t strangers_ = 0;                    // agents that are none of these
+  std::size_t unknown_agents_ = 0;               // agents that are none of these
   std::uint64_t heartbeats_ = 0;                 // rounds
   std::uint64_t heartbeat_ticks_ = 0;
   std::size_t connected_ = 0;  // agents, when the silent ones were last dropped

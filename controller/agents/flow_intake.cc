@@ -12,7 +12,7 @@ namespace {
 
 // Of the fastest path of a flow alone; a flow that is split counts all that it may take.
 std::int64_t PathRate(const State& state, const Flow& flow) {
-  if (flow.ways.empty()) return 0;
+  if (flow.subflows.empty()) return 0;
   std::int64_t fastest = 0;
   for (const fabric::Path& path : state.PathsOf(flow)) {
     std::int64_t slowest = std::numeric_limits<std::int64_t>::max();
@@ -21,13 +21,13 @@ std::int64_t PathRate(const State& state, const Flow& flow) {
     }
     if (!path.hops.empty()) fastest = std::max(fastest, slowest);
   }
-  return fastest * static_cast<std::int64_t>(flow.ways.size());
+  return fastest * static_cast<std::int64_t>(flow.subflows.size());
 }
 
 // Where a flow's bytes cross its NICs, and how fast they could go between.
 JobRounds::Ends EndsOf(const State& state, const Flow& flow) {
   // Both are known where it was placed, or is local.
-  const bool is_known = flow.status != FlowStatus::kUnroutable || !flow.ways.empty();
+  const bool is_known = flow.status != FlowStatus::kUnroutable || !flow.subflows.empty();
   const auto attachment_of = [&](const IpAddress& address, fabric::NodeId known) {
     const auto nic = is_known ? std::optional(known) : state.topology.FindNic(address);
     return nic ? state.paths.FindAttachment(*nic) : std::nullopt;
@@ -54,11 +54,11 @@ std::vector<std::uint16_t> SteeredPorts(const wire::OpenedFlow& opened) {
 
 }  // namespace
 
-FlowIntake::FlowIntake(State& state, Placement& placement, Foresight& foresight,
+FlowIntake::FlowIntake(State& state, Placement& placement, StartPredictor& predictor,
                        LinkHealth& link_health, const ControllerOptions& options, EventLoop& loop)
     : state_(state),
       placement_(placement),
-      foresight_(foresight),
+      predictor_(predictor),
       link_health_(link_health),
       options_(options),
       loop_(loop) {}
@@ -78,8 +78,8 @@ FlowIntake::Outcome FlowIntake::Handle(AgentId id, const wire::FlowReport& repor
   const std::span<const FlowSlot> due = TakeProgress(id, report.progress);
   Agent& agent = state_.agents.At(id);
   // What is open when an agent connects has not just started.
-  if (agent.reported) foresight_.HandleStarts(opened, loop_.Now());
-  foresight_.HandleProgress(due, loop_.Now());
+  if (agent.reported) predictor_.HandleStarts(opened, loop_.Now());
+  predictor_.HandleProgress(due, loop_.Now());
   link_health_.HandleDeliveries(id, report);
   close_ended();  // of a message that opens what it ends
   const bool is_first = report.full && !agent.reported;
@@ -140,7 +140,7 @@ std::span<const FlowSlot> FlowIntake::TakeProgress(AgentId id,
 }
 
 void FlowIntake::Close(FlowSlot slot) {
-  foresight_.HandleEnd(slot, loop_.Now());
+  predictor_.HandleEnd(slot, loop_.Now());
   if (state_.flows.ActivityOf(slot).IsBusy()) {
     state_.rounds.End(state_.flows.At(slot).job, loop_.Now());
   }
@@ -148,7 +148,7 @@ void FlowIntake::Close(FlowSlot slot) {
   state_.flows.Close(slot);
   for (const std::uint32_t job : state_.flows.TakeForgottenJobs()) {
     state_.rounds.Forget(job);
-    foresight_.ForgetJob(job);
+    predictor_.ForgetJob(job);
   }
 }
 
@@ -164,7 +164,7 @@ void FlowIntake::CloseMissing(AgentId id, const wire::FlowReport& report) {
   }
 }
 
-void FlowIntake::PassTime() {
+void FlowIntake::Tick() {
   const TimePoint now = loop_.Now();
   for (std::size_t i = 0; i < state_.agents.size(); ++i) {
     const AgentId id(static_cast<std::int32_t>(i));

@@ -6,7 +6,7 @@
 #include "common/base/event_loop.h"
 #include "controller/links/link_health.h"
 #include "controller/placement/placement.h"
-#include "controller/planning/foresight.h"
+#include "controller/planning/start_predictor.h"
 #include "controller/settings/options.h"
 #include "controller/state/state.h"
 #include "proto/messages.h"
@@ -19,7 +19,7 @@ namespace espalier::controller {
 // references must outlive it.
 class FlowIntake {
  public:
-  FlowIntake(State& state, Placement& placement, Foresight& foresight, LinkHealth& link_health,
+  FlowIntake(State& state, Placement& placement, StartPredictor& predictor, LinkHealth& link_health,
              const ControllerOptions& options, EventLoop& loop);
 
   enum class Outcome {
@@ -33,7 +33,7 @@ class FlowIntake {
   void CloseAll(AgentId id);
   // Closes the flows of agents that have been gone for the lease, and places flows that nobody has
   // found within the time for it. To be called now and then.
-  void PassTime();
+  void Tick();
 
  private:
   // The slots of those that are new.
@@ -45,7 +45,7 @@ class FlowIntake {
 
   State& state_;
   Placement& placement_;
-  Foresight& foresight_;
+  StartPredictor& predictor_;
   LinkHealth& link_health_;
   const ControllerOptions& options_;
   EventLoop& loop_;

@@ -140,13 +140,13 @@ void Publisher::Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wir
   const bool is_news = std::exchange(pushed.is_dirty, false) || !was_given;
   if (flow.status == FlowStatus::kAdopting) return;
   wire::PathSet set{.flow = local, .max_rate_bps = flow.max_rate_bps, .reason = flow.reason};
-  for (const FlowWay& way : flow.ways) {
-    if (way.port == 0) continue;
-    set.paths.push_back({.source_port = way.port,
+  for (const Subflow& subflow : flow.subflows) {
+    if (subflow.port == 0) continue;
+    set.paths.push_back({.source_port = subflow.port,
                          .weight = 1,
-                         .path_id = static_cast<std::uint32_t>(way.port_path.value()),
+                         .path_id = static_cast<std::uint32_t>(subflow.port_path.value()),
                          .encoding = {}});
-    if (is_news) Record(id, flow, way, now);
+    if (is_news) Record(id, flow, subflow, now);
   }
   if (!set.paths.empty()) {
     push.sets.push_back(std::move(set));
@@ -159,15 +159,15 @@ void Publisher::Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wir
   }
 }
 
-void Publisher::Record(AgentId id, const Flow& flow, const FlowWay& way, TimePoint now) {
+void Publisher::Record(AgentId id, const Flow& flow, const Subflow& subflow, TimePoint now) {
   state_.plans.Record({.time = now,
                        .agent = id,
                        .flow = flow.local,
                        .job = state_.flows.jobs().Shared(flow.job),
                        .source = flow.key.source,
                        .destination = flow.key.destination,
-                       .path = way.port_path,
-                       .port = way.port,
+                       .path = subflow.port_path,
+                       .port = subflow.port,
                        .reason = flow.reason});
 }
 

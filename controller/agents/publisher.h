@@ -38,7 +38,7 @@ class Publisher {
   void Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wire::PathPush& push);
   // Sends the plans of ranks that go with the push of this generation; how many.
   std::uint32_t SendPlans(AgentId id, bool full, std::set<RankOfJob>& changed);
-  void Record(AgentId id, const Flow& flow, const FlowWay& way, TimePoint now);
+  void Record(AgentId id, const Flow& flow, const Subflow& subflow, TimePoint now);
   bool MayPush(AgentId id) const;
   bool IsHeld(AgentId id) const;
 

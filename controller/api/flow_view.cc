@@ -40,21 +40,22 @@ std::string NicName(const State& state, const IpAddress& address) {
 namespace {
 
 // The switches on the paths of some of its ways.
-std::string Via(const State& state, const ShownFlow& flow, std::span<const ShownFlow::Way> ways) {
+std::string Via(const State& state, const ShownFlow& flow,
+                std::span<const ShownFlow::SubflowId> subflows) {
   std::vector<std::int32_t> indices;
-  for (const ShownFlow::Way& way : ways) {
-    if (way.path) indices.push_back(way.path->value());
+  for (const ShownFlow::SubflowId& subflow : subflows) {
+    if (subflow.path) indices.push_back(subflow.path->value());
   }
   return state.Via(flow.source_leaf, flow.destination_leaf, indices);
 }
 
 void WriteWays(JsonWriter& json, const State& state, const ShownFlow& flow) {
   json.Key("paths").BeginArray();
-  for (const ShownFlow::Way& way : flow.ways) {
+  for (const ShownFlow::SubflowId& subflow : flow.subflows) {
     json.BeginObject();
-    json.Key("via").String(Via(state, flow, {&way, 1}));
-    json.Key("source_port").Integer(way.port);
-    json.Key("learning").Bool(way.is_learning);
+    json.Key("via").String(Via(state, flow, {&subflow, 1}));
+    json.Key("source_port").Integer(subflow.port);
+    json.Key("learning").Bool(subflow.is_learning);
     json.EndObject();
   }
   json.EndArray();
@@ -78,10 +79,10 @@ void WriteFlow(JsonWriter& json, const State& state, const ShownFlow& flow, Time
   const FlowActivity& activity = flow.activity;
   json.BeginObject();
   WriteIdentity(json, state, flow);
-  json.Key("plan").String(PlanOriginName(flow.origin));
+  json.Key("plan").String(DecisionOriginName(flow.origin));
   json.Key("source_address").String(flow.source_address.ToString());
   json.Key("destination_address").String(flow.destination_address.ToString());
-  json.Key("via").String(Via(state, flow, flow.ways));
+  json.Key("via").String(Via(state, flow, flow.subflows));
   json.Key("source_port").Integer(flow.first_port());
   json.Key("own_port").Integer(flow.own_port);
   WriteWays(json, state, flow);
@@ -102,14 +103,14 @@ std::string LiveFlow(const State& state, const ShownFlow& flow) {
   json.Key("activity").String(ActivityName(flow.activity.state));
   json.Key("achieved_bps").Integer(static_cast<std::int64_t>(bps));
   json.Key("paths").BeginArray();
-  for (const ShownFlow::Way& way : flow.ways) {
+  for (const ShownFlow::SubflowId& subflow : flow.subflows) {
     json.BeginObject();
-    json.Key("source_port").Integer(way.port);
-    json.Key("learning").Bool(way.is_learning);
+    json.Key("source_port").Integer(subflow.port);
+    json.Key("learning").Bool(subflow.is_learning);
     json.Key("hops").BeginArray();
-    if (way.path) {
+    if (subflow.path) {
       const auto paths = state.paths.Between(flow.source_leaf, flow.destination_leaf);
-      for (const DirectedLink hop : paths[way.path->Index()].hops) {
+      for (const DirectedLink hop : paths[subflow.path->Index()].hops) {
         json.Integer(static_cast<std::int64_t>(hop.Index()));
       }
     }
@@ -134,10 +135,10 @@ std::uint64_t LiveFlowDigest(const ShownFlow& flow) {
                   static_cast<std::uint64_t>(flow.reason) << 8 |
                   static_cast<std::uint64_t>(flow.activity.state) << 1 |
                   static_cast<std::uint64_t>(flow.is_acknowledged));
-  for (const ShownFlow::Way& way : flow.ways) {
-    Mix(digest,
-        static_cast<std::uint64_t>(way.port) << 1 | static_cast<std::uint64_t>(way.is_learning));
-    Mix(digest, way.path ? way.path->Index() + 1 : 0);
+  for (const ShownFlow::SubflowId& subflow : flow.subflows) {
+    Mix(digest, static_cast<std::uint64_t>(subflow.port) << 1 |
+                    static_cast<std::uint64_t>(subflow.is_learning));
+    Mix(digest, subflow.path ? subflow.path->Index() + 1 : 0);
   }
   return digest;
 }

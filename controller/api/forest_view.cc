@@ -17,10 +17,11 @@ constexpr const char* kTcp = "tcp";
 constexpr const char* kVerbs = "verbs";
 
 void WriteForest(JsonWriter& json, const TreeJob& job) {
-  const JobPlan* plan = job.in_force ? &*job.in_force : nullptr;
+  const JobPlan* plan = job.active ? &*job.active : nullptr;
   const double algbw = plan != nullptr ? plan->forest->algbw_gbps : 0;
   json.Key("plan").String(std::to_string(plan != nullptr ? plan->version : 0));
-  json.Key("origin").String(PlanOriginName(plan != nullptr ? plan->origin : PlanOrigin::kReactive));
+  json.Key("origin").String(
+      DecisionOriginName(plan != nullptr ? plan->origin : DecisionOrigin::kReactive));
   json.Key("trees_per_rank").Integer(plan != nullptr ? plan->forest->trees : 0);
   json.Key("edges").Integer(plan != nullptr ? static_cast<std::int64_t>(plan->forest->edges.size())
                                             : 0);
@@ -34,7 +35,7 @@ void WriteForest(JsonWriter& json, const TreeJob& job) {
 
 // Links and switches that it goes over, and for the failure of which a forest is ready.
 void WriteReady(JsonWriter& json, const TreeJobs& jobs, const TreeJob& job) {
-  const ReadyForests::Coverage coverage = jobs.ReadyFor(job);
+  const BackupForests::Coverage coverage = jobs.ReadyFor(job);
   json.Key("failure_plans").Integer(static_cast<std::int64_t>(coverage.ready));
   json.Key("failures_to_plan").Integer(static_cast<std::int64_t>(coverage.elements));
 }
@@ -139,15 +140,15 @@ Result<std::string> ForestPlanView(const Controller& controller, const std::stri
   JsonWriter json;
   json.BeginObject();
   json.Key("job").String(name);
-  json.Key("plan").String(std::to_string(job.in_force ? job.in_force->version : 0));
-  json.Key("chunks").Integer(job.in_force ? job.in_force->forest->program.collective.chunks : 0);
+  json.Key("plan").String(std::to_string(job.active ? job.active->version : 0));
+  json.Key("chunks").Integer(job.active ? job.active->forest->program.collective.chunks : 0);
   json.Key("edges").BeginArray();
-  for (std::size_t i = 0; job.in_force && i < job.in_force->ports.size(); ++i) {
-    WriteEdge(json, controller.state(), *job.in_force, i);
+  for (std::size_t i = 0; job.active && i < job.active->ports.size(); ++i) {
+    WriteEdge(json, controller.state(), *job.active, i);
   }
   json.EndArray().Key("trees").BeginArray();
-  for (std::size_t i = 0; job.in_force && i < job.in_force->forest->tree_classes.size(); ++i) {
-    WriteTree(json, *job.in_force->forest, i);
+  for (std::size_t i = 0; job.active && i < job.active->forest->tree_classes.size(); ++i) {
+    WriteTree(json, *job.active->forest, i);
   }
   json.EndArray().EndObject();
   return json.Text();

@@ -39,7 +39,7 @@ void WriteRounds(JsonWriter& json, const State& state, std::uint32_t job, TimePo
 }
 
 void WriteJob(JsonWriter& json, const State& state, TimePoint now, std::uint32_t index,
-              const JobFigures& job, const LinkTraffic& traffic, bool coarse) {
+              const JobStatistics& job, const LinkTraffic& traffic, bool coarse) {
   const auto rate = [coarse](std::uint64_t bps) {
     return static_cast<std::int64_t>(coarse ? CoarseRate(bps) : bps);
   };
@@ -57,25 +57,28 @@ void WriteJob(JsonWriter& json, const State& state, TimePoint now, std::uint32_t
 
 }  // namespace
 
-bool ShowsJob(const State& state, TimePoint now, std::uint32_t job, const FlowCensus& census) {
-  if (census.jobs().contains(job)) return true;
+bool ShowsJob(const State& state, TimePoint now, std::uint32_t job,
+              const FlowStatistics& statistics) {
+  if (statistics.jobs().contains(job)) return true;
   const std::deque<JobRound> rounds = state.rounds.Finished(job, now);
   return !rounds.empty() && now - rounds.back().ended < kRemembered;
 }
 
 std::string JobView(const State& state, TimePoint now, std::uint32_t job,
-                    const FlowCensus& census) {
+                    const FlowStatistics& statistics) {
   JsonWriter json;
-  WriteJob(json, state, now, job, census.FiguresOf(job), census.traffic(), /*coarse=*/false);
+  WriteJob(json, state, now, job, statistics.StatisticsOf(job), statistics.traffic(),
+           /*coarse=*/false);
   return json.Text();
 }
 
-std::string LiveJobs(const State& state, TimePoint now, const FlowCensus& census) {
+std::string LiveJobs(const State& state, TimePoint now, const FlowStatistics& statistics) {
   JsonWriter json;
   json.BeginArray();
   for (std::uint32_t job = 0; job < state.flows.jobs().size(); ++job) {
-    if (!ShowsJob(state, now, job, census)) continue;
-    WriteJob(json, state, now, job, census.FiguresOf(job), census.traffic(), /*coarse=*/true);
+    if (!ShowsJob(state, now, job, statistics)) continue;
+    WriteJob(json, state, now, job, statistics.StatisticsOf(job), statistics.traffic(),
+             /*coarse=*/true);
   }
   json.EndArray();
   return json.Text();

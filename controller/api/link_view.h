@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/files/json.h"
-#include "controller/api/flow_census.h"
+#include "controller/api/flow_statistics.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/files/json.h"
-#include "controller/api/flow_census.h"
+#include "controller/api/flow_statistics.h"
 #include "controller/api/flow_view.h"
 #include "controller/api/job_view.h"
 #include "controller/api/link_view.h"
@@ -106,11 +106,11 @@ class CountedItems : public Items {
 
  protected:
   Controller& controller() { return controller_; }
-  const FlowCensus& census() const { return census_; }
+  const FlowStatistics& statistics() const { return census_; }
 
  private:
   Controller& controller_;
-  FlowCensus census_;
+  FlowStatistics census_;
   FlowWalk walk_;
 };
 
@@ -121,14 +121,14 @@ class LinkItems : public CountedItems {
   std::vector<std::string_view> Arrays() const override { return {"links"}; }
   std::string Head() override {
     return fmt::format("\"version\":{},\"max_link_flows\":{},",
-                       controller().state().topology.version(), census().max_link_flows());
+                       controller().state().topology.version(), statistics().max_link_flows());
   }
   std::optional<Item> Next() override {
     const State& state = controller().state();
     if (next_ >= state.topology.links().size()) return std::nullopt;
     const fabric::LinkId id(static_cast<std::int32_t>(next_++));
     io::JsonWriter json;
-    WriteLink(json, state, id, census().traffic());
+    WriteLink(json, state, id, statistics().traffic());
     return Item{state.topology.link(id).id, json.Text()};
   }
 
@@ -150,7 +150,7 @@ class JobItems : public CountedItems {
     const State& state = controller().state();
     for (std::size_t i = 0; i < kListItemsPerTurn; ++i, ++number_) {
       if (number_ >= state.flows.jobs().size()) return true;
-      if (ShowsJob(state, controller().Now(), number_, census())) jobs_.push_back(number_);
+      if (ShowsJob(state, controller().Now(), number_, statistics())) jobs_.push_back(number_);
     }
     return false;
   }
@@ -158,8 +158,8 @@ class JobItems : public CountedItems {
     if (next_ >= jobs_.size()) return std::nullopt;
     const std::uint32_t job = jobs_[next_++];
     return Item{.name = std::to_string(job),
-                .json = JobView(controller().state(), controller().Now(), job, census()),
-                .work = 1 + census().traffic().paths.size() / kDirectionsPerItem};
+                .json = JobView(controller().state(), controller().Now(), job, statistics()),
+                .work = 1 + statistics().traffic().paths.size() / kDirectionsPerItem};
   }
 
  private:
@@ -179,10 +179,10 @@ class PlanItems : public Items {
   std::vector<std::string_view> Arrays() const override { return {"plans"}; }
   std::optional<Item> Next() override {
     const auto& entries = controller_.state().plans.entries();
-    const auto next = std::ranges::upper_bound(entries, since_, {}, &PlanEntry::sequence);
+    const auto next = std::ranges::upper_bound(entries, since_, {}, &PushedPath::sequence);
     if (next == entries.end()) return std::nullopt;
     since_ = next->sequence;
-    return Item{std::to_string(since_), PlanView(controller_, *next)};
+    return Item{std::to_string(since_), PushView(controller_, *next)};
   }
 
  private:
@@ -331,7 +331,7 @@ void ListJobs(Controller& controller, const Page& page, ListDone done) {
             std::move(done));
 }
 
-void ListPlans(Controller& controller, const Page& page, ListDone done) {
+void ListPushes(Controller& controller, const Page& page, ListDone done) {
   const Result<std::uint64_t> last = NumberOf(page.after, UINT64_MAX);
   if (!last) return done(tl::unexpected<Error>(last.error()));
   const std::uint64_t since = page.after.empty() ? page.since : *last;

@@ -33,7 +33,7 @@ void ListAgents(Controller& controller, const Page& page, ListDone done);
 // latest decisions as they were pushed, oldest first, by their sequence numbers. Errors: as above.
 void ListLinks(Controller& controller, const Page& page, ListDone done);
 void ListJobs(Controller& controller, const Page& page, ListDone done);
-void ListPlans(Controller& controller, const Page& page, ListDone done);
+void ListPushes(Controller& controller, const Page& page, ListDone done);
 // What has happened, oldest first, by sequence numbers, with the latest number that was given.
 void ListEvents(Controller& controller, const Page& page, ListDone done);
 // The fabric as it is built: nodes and then links in their order, which live links and hops count

@@ -72,7 +72,7 @@ LiveFeed::LiveFeed(Controller& controller, Metrics& metrics)
 LiveFeed::~LiveFeed() { shared_->journal.Close(); }
 
 std::shared_ptr<io::HttpStream> LiveFeed::Connect() {
-  if (shared_->clients.size() >= kMostClients) return nullptr;
+  if (shared_->clients.size() >= kMaxClients) return nullptr;
   return std::make_shared<Client>(shared_);
 }
 

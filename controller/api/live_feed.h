@@ -22,14 +22,14 @@ namespace espalier::controller {
 // streams may outlive it.
 class LiveFeed {
  public:
-  static constexpr std::size_t kMostClients = 32;
+  static constexpr std::size_t kMaxClients = 32;
 
   LiveFeed(Controller& controller, Metrics& metrics);
   ~LiveFeed();
   LiveFeed(const LiveFeed&) = delete;
   LiveFeed& operator=(const LiveFeed&) = delete;
 
-  // Null where kMostClients are connected already.
+  // Null where kMaxClients are connected already.
   std::shared_ptr<io::HttpStream> Connect();
 
  private:

@@ -20,8 +20,8 @@ using namespace std::chrono_literals;
 
 constexpr Duration kMinInterval = 200ms;
 constexpr int kWorkShare = 10;  // of the time, one part is spent here at most
-constexpr std::size_t kMostKeptBytes = 16 << 20;
-constexpr std::uint64_t kMostEvents = 200;
+constexpr std::size_t kMaxKeptBytes = 16 << 20;
+constexpr std::uint64_t kMaxEvents = 200;
 // The bound that the most loaded link is held against takes as long as all else in a look.
 constexpr Duration kSummaryInterval = 1s;
 
@@ -37,7 +37,7 @@ void AppendList(std::string& out, std::string_view key, std::string_view items) 
 
 }  // namespace
 
-LiveJournal::Look::Look(const State& state) : slots(state.flows.All()), census(state) {}
+LiveJournal::Look::Look(const State& state) : slots(state.flows.All()), statistics(state) {}
 
 LiveJournal::LiveJournal(Controller& controller, Metrics& metrics, std::function<void()> on_news)
     : controller_(&controller),
@@ -84,7 +84,7 @@ void LiveJournal::Continue() {
   if (has_ended) {
     Finish();
   } else {
-    look_->has_all = LookAtEdges(LookAtFlows(kFlowsPerSlice)) > 0;
+    look_->has_all = LookAtEdges(ScanFlows(kFlowsPerSlice)) > 0;
   }
   const Duration spent = loop_.Now() - start;
   slice_seconds_.ObserveSeconds(SecondsOf(spent));
@@ -117,14 +117,14 @@ void LiveJournal::AppendTo(std::string& list, std::string_view item) {
   list += item;
 }
 
-std::size_t LiveJournal::LookAtFlows(std::size_t most) {
+std::size_t LiveJournal::ScanFlows(std::size_t most) {
   const State& state = controller_->state();
   for (; most > 0 && look_->next_slot < look_->slots.size(); --most, ++look_->next_slot) {
     const FlowSlot slot = look_->slots[look_->next_slot];
     if (!state.flows.IsOpen(slot)) continue;  // since the look began: it is found to have ended
     if (slot.Index() >= flows_.size()) flows_.resize(slot.Index() + 1);
     for (; look_->next_flow < slot.Index(); ++look_->next_flow) EndFlow(look_->next_flow);
-    LookAtFlow(slot);
+    ScanFlow(slot);
     ++look_->next_flow;
   }
   if (look_->next_slot == look_->slots.size()) {
@@ -146,7 +146,7 @@ std::size_t LiveJournal::LookAtEdges(std::size_t most) {
   return most;
 }
 
-void LiveJournal::LookAtFlow(FlowSlot slot) {
+void LiveJournal::ScanFlow(FlowSlot slot) {
   const State& state = controller_->state();
   const Flow& flow = state.flows.At(slot);
   FlowRecord& told = flows_[slot.Index()];
@@ -158,7 +158,7 @@ void LiveJournal::LookAtFlow(FlowSlot slot) {
 
 void LiveJournal::Tell(FlowRecord& told, const ShownFlow& flow) {
   const State& state = controller_->state();
-  look_->census.Count(state, flow);
+  look_->statistics.Count(state, flow);
   const std::uint64_t bps = CoarseRate(flow.activity.achieved_bps);
   if (IsNews(told.record, LiveFlowDigest(flow))) {
     if (told.name.empty()) told.name = state.FlowName(flow.agent, flow.local);
@@ -194,9 +194,9 @@ void LiveJournal::EndEdgesBefore(const EdgeName* next) {
   }
 }
 
-void LiveJournal::LookAtLinks() {
+void LiveJournal::ScanLinks() {
   const State& state = controller_->state();
-  const LinkTraffic& traffic = look_->census.traffic();
+  const LinkTraffic& traffic = look_->statistics.traffic();
   links_.resize(state.topology.links().size());
   for (std::size_t i = 0; i < links_.size(); ++i) {
     const fabric::LinkId id(static_cast<std::int32_t>(i));
@@ -208,7 +208,7 @@ void LiveJournal::LookAtLinks() {
   }
 }
 
-void LiveJournal::LookAtAgents() {
+void LiveJournal::ScanAgents() {
   const State& state = controller_->state();
   agents_.resize(state.agents.size());
   for (std::size_t i = 0; i < agents_.size(); ++i) {
@@ -233,27 +233,27 @@ void LiveJournal::AppendWhole(std::string& out, std::string_view key, Record& re
 
 void LiveJournal::AppendEvents(std::string& out, std::uint64_t since, std::uint64_t last) const {
   auto events = controller_->state().history.Since(
-      std::max(since, last - std::min(last, kMostEvents)), kMostEvents);
+      std::max(since, last - std::min(last, kMaxEvents)), kMaxEvents);
   std::erase_if(events, [&](const HistoryEvent& event) { return event.sequence > last; });
   if (!events.empty()) out += fmt::format(",\"events\":{}", LiveEvents(*controller_, events));
 }
 
 void LiveJournal::Finish() {
   const State& state = controller_->state();
-  LookAtLinks();
-  LookAtAgents();
+  ScanLinks();
+  ScanAgents();
   if (!is_current_ || loop_.Now() - summarized_ >= kSummaryInterval) {
     loads_ = Summarize(state);
     summarized_ = loop_.Now();
   }
   std::string parts;
-  AppendWhole(parts, "status", status_, LiveStatus(*controller_, look_->census, loads_));
+  AppendWhole(parts, "status", status_, LiveStatus(*controller_, look_->statistics, loads_));
   AppendList(parts, "ended", look_->ended);
   AppendList(parts, "flows", look_->flows);
   AppendList(parts, "rates", look_->rates);
   AppendList(parts, "links", look_->links);
   AppendList(parts, "agents", look_->agents);
-  AppendWhole(parts, "jobs", jobs_, LiveJobs(state, loop_.Now(), look_->census));
+  AppendWhole(parts, "jobs", jobs_, LiveJobs(state, loop_.Now(), look_->statistics));
   AppendEvents(parts, last_event_, state.history.last_sequence());
   last_event_ = state.history.last_sequence();
   if (!parts.empty() || change_ == 0) Keep(std::move(parts));
@@ -269,7 +269,7 @@ void LiveJournal::Keep(std::string parts) {
       fmt::format("event: update\nid: {}\ndata: {{\"change\":{}{}}}\n\n", change_, change_, parts));
   kept_bytes_ += text->size();
   updates_.push_back({change_ - 1, std::move(text)});
-  while (updates_.size() > kMostUpdates || kept_bytes_ > kMostKeptBytes) {
+  while (updates_.size() > kMaxUpdates || kept_bytes_ > kMaxKeptBytes) {
     kept_bytes_ -= updates_.front().text->size();
     updates_.pop_front();
   }

@@ -13,7 +13,7 @@
 
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
-#include "controller/api/flow_census.h"
+#include "controller/api/flow_statistics.h"
 #include "controller/controller.h"
 
 namespace espalier::controller {
@@ -30,7 +30,7 @@ namespace espalier::controller {
 class LiveJournal {
  public:
   static constexpr std::size_t kFlowsPerSlice = 512;
-  static constexpr std::size_t kMostUpdates = 32;  // kept
+  static constexpr std::size_t kMaxUpdates = 32;  // kept
 
   // on_news: there is something to Take.
   LiveJournal(Controller& controller, Metrics& metrics, std::function<void()> on_news);
@@ -73,7 +73,7 @@ class LiveJournal {
     std::size_t next_flow = 0;  // of the records: those before it are done
     EdgeName last_edge;         // that was looked at
     bool has_all = false;       // flows and edges
-    FlowCensus census;
+    FlowStatistics statistics;
     Duration spent{};
     std::string ended;
     std::string flows;
@@ -86,15 +86,15 @@ class LiveJournal {
   // The next slice of the look, or its end.
   void Continue();
   // Both return how many more may be looked at in this slice.
-  std::size_t LookAtFlows(std::size_t most);
+  std::size_t ScanFlows(std::size_t most);
   std::size_t LookAtEdges(std::size_t most);
-  void LookAtFlow(FlowSlot slot);
+  void ScanFlow(FlowSlot slot);
   void Tell(FlowRecord& told, const ShownFlow& flow);
   void EndFlow(std::size_t slot);
   // Those after the last that was looked at, up to that one (null: all).
   void EndEdgesBefore(const EdgeName* next);
-  void LookAtLinks();
-  void LookAtAgents();
+  void ScanLinks();
+  void ScanAgents();
   void Finish();
   // True where the digest is another than before: the text is to be made anew.
   static bool IsNews(Record& record, std::uint64_t digest);

@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "common/files/json.h"
-#include "controller/api/foresight_views.h"
 #include "controller/api/forest_view.h"
 #include "controller/api/http/page_files.h"
 #include "controller/api/lists.h"
 #include "controller/api/path_map_list.h"
+#include "controller/api/prediction_views.h"
 #include "controller/api/views.h"
 
 namespace espalier::controller {
@@ -195,7 +195,7 @@ struct List {
 };
 constexpr List kLists[] = {{"/api/v1/flows", ListFlows},       {"/api/v1/agents", ListAgents},
                            {"/api/v1/links", ListLinks},       {"/api/v1/jobs", ListJobs},
-                           {"/api/v1/plans", ListPlans},       {"/api/v1/events", ListEvents},
+                           {"/api/v1/plans", ListPushes},      {"/api/v1/events", ListEvents},
                            {"/api/v1/topology", ListTopology}, {"/api/v1/path-map", ListPathMap}};
 
 const List* FindList(const HttpRequest& request) {
@@ -266,7 +266,7 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
       {"/api/v1/openapi.json",
        [](Api&, const Request&) { return Ok(std::string(FindPageFile("/openapi.json")->text)); }},
       {"/api/v1/predict",
-       [](Api& api, const Request&) { return Ok(PredictView(api.controller_)); }},
+       [](Api& api, const Request&) { return Ok(PredictionsView(api.controller_)); }},
       {"/api/v1/policies",
        [](Api& api, const Request&) { return Ok(PoliciesView(api.controller_)); }},
       {"/api/v1/intents",
@@ -328,17 +328,17 @@ HttpResponse OperatorApi::OpenStream() {
   auto stream = feed_.Connect();
   if (!stream) {
     return Failed({ErrorCode::kResourceExhausted,
-                   fmt::format("{} clients are connected already", LiveFeed::kMostClients)});
+                   fmt::format("{} clients are connected already", LiveFeed::kMaxClients)});
   }
   return {200, "text/event-stream", "", {}, std::move(stream)};
 }
 
 void OperatorApi::HandleAudit(const HttpRequest& request, io::HttpServer::Respond respond) {
-  constexpr std::size_t kMostEntries = 1'000;
+  constexpr std::size_t kMaxEntries = 1'000;
   const auto since = Number(request, "since");
   if (!since) return respond(Failed(since.error()));
   controller_.actions().ReadAudit(
-      since->value_or(0), kMostEntries, [respond = std::move(respond)](const auto& entries) {
+      since->value_or(0), kMaxEntries, [respond = std::move(respond)](const auto& entries) {
         respond(entries ? Ok(AuditView(*entries)) : Failed(entries.error()));
       });
 }
@@ -346,10 +346,10 @@ void OperatorApi::HandleAudit(const HttpRequest& request, io::HttpServer::Respon
 void OperatorApi::HandlePost(const HttpRequest& request, io::HttpServer::Respond respond) {
   if (request.path == kReload) return respond(reload_());
   if (request.path == kLinkReports) {
-    return respond(OkOrFailed(TakeLinkReports(controller_, request.body)));
+    return respond(OkOrFailed(HandleLinkReports(controller_, request.body)));
   }
   if (request.path == kSchedules) {
-    return respond(OkOrFailed(TakeSchedule(controller_, request.body)));
+    return respond(OkOrFailed(DeclareSchedule(controller_, request.body)));
   }
   const auto actions = Actions();
   const auto action = std::find_if(actions.begin(), actions.end(),

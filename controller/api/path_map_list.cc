@@ -21,7 +21,7 @@ using fabric::PortKey;
 using fabric::PortTrust;
 using io::JsonWriter;
 
-constexpr std::size_t kMostPairs = 1'000;  // where no limit is asked for
+constexpr std::size_t kMaxPairs = 1'000;  // where no limit is asked for
 // To count a port, or to pass a place, costs as little of an item's work.
 constexpr std::size_t kPortsPerItem = 64;
 
@@ -178,7 +178,7 @@ void ListPathMap(Controller& controller, const Page& page, ListDone done) {
     // A node that is unknown sends from nowhere.
     source = state.topology.FindNode(page.source).value_or(NodeId(-1));
   }
-  const std::size_t limit = page.limit.value_or(kMostPairs);
+  const std::size_t limit = page.limit.value_or(kMaxPairs);
   WriteList(controller.loop(), std::make_unique<PairItems>(state, source, after, limit), limit,
             std::move(done));
 }

@@ -30,12 +30,12 @@ ShownFlow Show(const State& state, FlowSlot slot) {
                   .max_rate_bps = flow.max_rate_bps,
                   .activity = state.flows.ActivityOf(slot),
                   .started = flow.started,
-                  .ways = {}};
-  shown.ways.reserve(flow.ways.size());
-  for (const FlowWay& way : flow.ways) {
-    const auto path = state.flow_paths.PathOf(way);
-    const bool is_learning = path && (way.port == 0 || way.port_path != *path);
-    shown.ways.push_back({path, way.port, is_learning});
+                  .subflows = {}};
+  shown.subflows.reserve(flow.subflows.size());
+  for (const Subflow& subflow : flow.subflows) {
+    const auto path = state.flow_paths.PathOf(subflow);
+    const bool is_learning = path && (subflow.port == 0 || subflow.port_path != *path);
+    shown.subflows.push_back({path, subflow.port, is_learning});
   }
   return shown;
 }
@@ -57,7 +57,7 @@ ShownFlow Show(const State& state, const EdgeName& name, const EdgeReservation& 
           .destination_leaf = edge.destination_leaf,
           .activity = {},
           .started = edge.started,
-          .ways = {{edge.path, edge.source_port, edge.source_port == 0}}};
+          .subflows = {{edge.path, edge.source_port, edge.source_port == 0}}};
 }
 
 }  // namespace espalier::controller

@@ -11,7 +11,7 @@ namespace espalier::controller {
 // A flow as operators see it, at one moment: one that an agent has reported, or an edge of a job's
 // forest, which is ROUTED and acknowledged as long as it reserves its path.
 struct ShownFlow {
-  struct Way {
+  struct SubflowId {
     std::optional<fabric::PathIndex> path;  // that is decided; none: it has none
     std::uint16_t port = 0;                 // given to the agent; 0: none
     bool is_learning = false;               // no port is known yet that leads to the path
@@ -26,7 +26,7 @@ struct ShownFlow {
   std::uint8_t protocol = 0;
   FlowStatus status = FlowStatus::kRouted;
   wire::PathReason reason = wire::PathReason::kAssigned;
-  PlanOrigin origin = PlanOrigin::kReactive;
+  DecisionOrigin origin = DecisionOrigin::kReactive;
   bool is_acknowledged = true;
   fabric::PortKey key;
   fabric::NodeId source_leaf;
@@ -34,9 +34,9 @@ struct ShownFlow {
   std::uint64_t max_rate_bps = 0;  // 0: no limit
   FlowActivity activity;
   TimePoint started;
-  std::vector<Way> ways;  // empty: LOCAL, or an end is unknown
+  std::vector<SubflowId> subflows;  // empty: LOCAL, or an end is unknown
 
-  std::uint16_t first_port() const { return ways.empty() ? 0 : ways.front().port; }
+  std::uint16_t first_port() const { return subflows.empty() ? 0 : subflows.front().port; }
 };
 
 // The flow must be open. O(ways).

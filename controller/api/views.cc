@@ -103,10 +103,10 @@ std::optional<NamedFlow> FindFlow(const State& state, const std::string& name) {
 
 std::string StatusView(const Controller& controller) {
   const State& state = controller.state();
-  return LiveStatus(controller, FlowCensus::Take(state), Summarize(state));
+  return LiveStatus(controller, FlowStatistics::Take(state), Summarize(state));
 }
 
-std::string LiveStatus(const Controller& controller, const FlowCensus& census,
+std::string LiveStatus(const Controller& controller, const FlowStatistics& statistics,
                        const LoadSummary& loads) {
   const State& state = controller.state();
   std::int64_t connected = 0;
@@ -120,15 +120,15 @@ std::string LiveStatus(const Controller& controller, const FlowCensus& census,
   json.Key("revision").Integer(static_cast<std::int64_t>(state.revision));
   json.Key("epoch").Integer(static_cast<std::int64_t>(state.epoch));
   json.Key("agents_connected").Integer(connected);
-  json.Key("flows").Integer(census.flows());
+  json.Key("flows").Integer(statistics.flows());
   json.Key("flows_by_status").BeginObject();
   for (const auto status : {FlowStatus::kNew, FlowStatus::kAdopting, FlowStatus::kLearning,
                             FlowStatus::kRouted, FlowStatus::kLocal, FlowStatus::kUnroutable}) {
-    json.Key(FlowStatusName(status)).Integer(census.Of(status));
+    json.Key(FlowStatusName(status)).Integer(statistics.Of(status));
   }
   json.EndObject();
-  json.Key("unacknowledged_flows").Integer(census.unacknowledged());
-  json.Key("max_link_flows").Integer(census.max_link_flows());
+  json.Key("unacknowledged_flows").Integer(statistics.unacknowledged());
+  json.Key("max_link_flows").Integer(statistics.max_link_flows());
   WriteLoads(json, loads);
   json.Key("path_map_pairs").Integer(static_cast<std::int64_t>(state.path_map.KeyCount()));
   json.Key("path_map_ports").Integer(static_cast<std::int64_t>(state.path_map.PortCount()));
@@ -158,7 +158,7 @@ std::string AgentView(const Controller& controller, AgentId id) {
   return json.Text();
 }
 
-std::string PlanView(const Controller& controller, const PlanEntry& entry) {
+std::string PushView(const Controller& controller, const PushedPath& entry) {
   const State& state = controller.state();
   const auto from = state.paths.FindAttachment(entry.source);
   const auto to = state.paths.FindAttachment(entry.destination);
@@ -206,7 +206,7 @@ Result<std::string> ExplainView(const Controller& controller, const std::string&
   WriteFlow(json, state, flow, controller.Now());
   const std::uint16_t port = flow.first_port();
   const auto entry = port != 0 ? state.path_map.Find(flow.key, port) : std::nullopt;
-  const auto end = named->slot ? controller.foresight().EndOf(*named->slot) : std::nullopt;
+  const auto end = named->slot ? controller.predictor().EndOf(*named->slot) : std::nullopt;
   const auto until = [&](TimePoint time) { return SecondsOf(time - controller.Now()); };
   json.Key("ends_known").Bool(end.has_value());
   json.Key("ends_in_seconds").Double(end ? until(end->expected) : 0);
@@ -222,8 +222,9 @@ Result<std::string> ExplainView(const Controller& controller, const std::string&
       json.BeginObject();
       json.Key("via").String(fabric::ViaNames(state.topology, paths[i]));
       json.Key("usable").Bool(fabric::IsUsable(state.topology, paths[i]));
-      json.Key("chosen").Bool(std::ranges::any_of(
-          flow.ways, [&](const auto& way) { return way.path && way.path->Index() == i; }));
+      json.Key("chosen").Bool(std::ranges::any_of(flow.subflows, [&](const auto& subflow) {
+        return subflow.path && subflow.path->Index() == i;
+      }));
       std::int64_t busiest = 0;
       for (const DirectedLink hop : paths[i].hops) {
         busiest = std::max(busiest, counts[hop.Index()]);

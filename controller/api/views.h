@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "controller/api/flow_census.h"
+#include "controller/api/flow_statistics.h"
 #include "controller/controller.h"
 #include "controller/placement/load_summary.h"
 
@@ -15,11 +15,11 @@ namespace espalier::controller {
 std::string StatusView(const Controller& controller);
 std::string AgentView(const Controller& controller, AgentId id);
 // What was pushed: flow, port and the path that it takes.
-std::string PlanView(const Controller& controller, const PlanEntry& entry);
+std::string PushView(const Controller& controller, const PushedPath& entry);
 // Something that has happened.
 std::string EventView(const Controller& controller, const HistoryEvent& event);
 // The same for the live feed: the status of flows that are counted, one agent, some events.
-std::string LiveStatus(const Controller& controller, const FlowCensus& census,
+std::string LiveStatus(const Controller& controller, const FlowStatistics& statistics,
                        const LoadSummary& loads);
 std::string LiveAgent(const State& state, AgentId id);
 std::string LiveEvents(const Controller& controller, std::span<const HistoryEvent> events);

@@ -46,9 +46,9 @@ Result<void> CheckHttp(const ControllerConfig& file, const std::string& path) {
 }
 
 void SetDetection(const ControllerConfig& file, LinkMonitorOptions& options) {
-  if (file.has_detection_max_links()) options.most_links = file.detection_max_links();
+  if (file.has_detection_max_links()) options.max_links = file.detection_max_links();
   if (file.has_detection_max_tier_percent()) {
-    options.most_of_tier = file.detection_max_tier_percent() / 100.0;
+    options.max_tier_fraction = file.detection_max_tier_percent() / 100.0;
   }
   options.budget_window = seconds(Or(file.detection_window_seconds(), 60));
 }
@@ -139,8 +139,9 @@ std::vector<std::string> NeedRestart(const Configuration& running, const Configu
   compare("missed_heartbeats", old.missed_heartbeats, now.missed_heartbeats);
   compare("hash_ignores_protocol", old.fabric_hashes_protocol, now.fabric_hashes_protocol);
   compare("hash_uses_qpn", old.fabric_hashes_qpn, now.fabric_hashes_qpn);
-  compare("detection_max_links", old.detection.most_links, now.detection.most_links);
-  compare("detection_max_tier_percent", old.detection.most_of_tier, now.detection.most_of_tier);
+  compare("detection_max_links", old.detection.max_links, now.detection.max_links);
+  compare("detection_max_tier_percent", old.detection.max_tier_fraction,
+          now.detection.max_tier_fraction);
   compare("detection_window_seconds", old.detection.budget_window, now.detection.budget_window);
   compare("max_reports_per_second", old.max_reports_per_second, now.max_reports_per_second);
   compare("max_probes_per_second", old.learner.max_probes_per_second,

@@ -23,7 +23,7 @@ Result<void> Reloader::Reload() {
   bus_.SetLimits(read->limits);
   http_.ReloadCertificates();
   const std::vector<std::string> others = NeedRestart(running_, *read);
-  controller_.TakeConfiguration(
+  controller_.ApplyConfiguration(
       read->options,
       fmt::format("agent_keys={} tokens={} need_restart={}", keys_.agents.keys().size(),
                   keys_.tokens.tokens().size(),

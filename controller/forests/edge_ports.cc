@@ -8,7 +8,7 @@ namespace espalier::controller {
 namespace {
 
 constexpr Duration kPortRest = std::chrono::minutes(2);
-constexpr std::uint8_t kMostRefused = 16;  // ports of an edge whose ways back are dead
+constexpr std::uint8_t kMaxRefused = 16;  // ports of an edge whose ways back are dead
 
 // Of what comes back on a connection from that port.
 fabric::PortKey BackOf(const fabric::PortKey& key, std::uint16_t port) {
@@ -52,14 +52,14 @@ bool EdgePorts::ChoosePort(JobPlan& plan, std::size_t number) {
   std::uint16_t& port = plan.ports[number];
   const auto known = state_.path_map.Find(key, port);
   const bool leads_elsewhere = known && known->path != edge.crossing->path;
-  if (port != 0 && (leads_elsewhere || learner_.HasGivenUp(key, port))) {  // a model was wrong
+  if (port != 0 && (leads_elsewhere || learner_.IsQuarantined(key, port))) {  // a model was wrong
     state_.flow_paths.ReleasePort(key, port);
     port = 0;
   }
   while (true) {
     if (port == 0) {
       auto entry = choose();
-      if (!entry && learner_.Want(key, edge.crossing->path)) entry = choose();
+      if (!entry && learner_.RequestPort(key, edge.crossing->path)) entry = choose();
       if (!entry) return false;
       port = entry->port;
       state_.flow_paths.TakePort(key, port);
@@ -67,58 +67,59 @@ bool EdgePorts::ChoosePort(JobPlan& plan, std::size_t number) {
     }
     if (plan.verbs) return true;  // what comes back has a port of its own
     // Where so many have failed, what comes back does not depend on the port.
-    if (plan.refused[number] >= kMostRefused) return true;
-    const WayBack back = WayBackOf(edge, key, port);
-    if (back != WayBack::kDead) return back == WayBack::kAlive;
+    if (plan.refused[number] >= kMaxRefused) return true;
+    const ReturnPath back = ReturnPathOf(edge, key, port);
+    if (back != ReturnPath::kDead) return back == ReturnPath::kAlive;
     old_ports_.push_back({loop_.Now() + kPortRest, key, port});
     ++plan.refused[number];
     port = 0;
   }
 }
 
-EdgePorts::WayBack EdgePorts::WayBackOf(const TreeEdge& edge, const fabric::PortKey& key,
-                                        std::uint16_t port) {
+EdgePorts::ReturnPath EdgePorts::ReturnPathOf(const TreeEdge& edge, const fabric::PortKey& key,
+                                              std::uint16_t port) {
   const auto paths =
       state_.paths.Between(edge.crossing->destination_leaf, edge.crossing->source_leaf);
   const auto is_alive = [&](const fabric::Path& path) {
     return fabric::IsAlive(state_.topology, path);
   };
   const bool is_probed = key.protocol == wire::kProtocolUdp;
-  if (!is_probed || std::all_of(paths.begin(), paths.end(), is_alive)) return WayBack::kAlive;
+  if (!is_probed || std::all_of(paths.begin(), paths.end(), is_alive)) return ReturnPath::kAlive;
   const fabric::PortKey back = BackOf(key, port);
   const auto seen = state_.path_map.Find(back, key.destination_port);
   // A switch that has no way on may not answer.
   if (!seen || seen->trust == fabric::PortTrust::kReverify) {
-    return learner_.VerifyOnce(back, key.destination_port) ? WayBack::kUnknown : WayBack::kDead;
+    return learner_.VerifyOnce(back, key.destination_port) ? ReturnPath::kUnknown
+                                                           : ReturnPath::kDead;
   }
-  return is_alive(paths[seen->path.Index()]) ? WayBack::kAlive : WayBack::kDead;
+  return is_alive(paths[seen->path.Index()]) ? ReturnPath::kAlive : ReturnPath::kDead;
 }
 
 // What was known before the link died is asked for again, once.
-EdgePorts::WayBack EdgePorts::WayBackInForce(JobPlan& plan, std::size_t number) {
+EdgePorts::ReturnPath EdgePorts::ActiveReturnPath(JobPlan& plan, std::size_t number) {
   const TreeEdge& edge = plan.edge(number);
   const fabric::PortKey key = KeyOf(plan, edge);
-  if (!plan.asked_back[number]) {
+  if (!plan.return_path_probed[number]) {
     const fabric::PortKey back = BackOf(key, plan.ports[number]);
     const auto seen = state_.path_map.Find(back, key.destination_port);
-    plan.asked_back[number] = true;
+    plan.return_path_probed[number] = true;
     if (seen && seen->trust == fabric::PortTrust::kReverify) {
       learner_.Verify(back, key.destination_port);
     }
   }
-  return WayBackOf(edge, key, plan.ports[number]);
+  return ReturnPathOf(edge, key, plan.ports[number]);
 }
 
-bool EdgePorts::LookBack(JobPlan& plan) {
+bool EdgePorts::CheckReturnPaths(JobPlan& plan) {
   bool asks = false;
-  for (std::size_t i = 0; i < plan.ports.size() && !plan.loses_answers; ++i) {
+  for (std::size_t i = 0; i < plan.ports.size() && !plan.return_path_dead; ++i) {
     if (plan.ports[i] == 0) continue;
-    const WayBack back = WayBackInForce(plan, i);
-    asks = asks || back == WayBack::kUnknown;
-    plan.loses_answers = back == WayBack::kDead;
+    const ReturnPath back = ActiveReturnPath(plan, i);
+    asks = asks || back == ReturnPath::kUnknown;
+    plan.return_path_dead = back == ReturnPath::kDead;
   }
-  if (plan.loses_answers || !asks) plan.asked_back.clear();
-  return asks && !plan.loses_answers;
+  if (plan.return_path_dead || !asks) plan.return_path_probed.clear();
+  return asks && !plan.return_path_dead;
 }
 
 void EdgePorts::Drop(const JobPlan& plan) {
@@ -146,7 +147,7 @@ bool EdgePorts::LeadsElsewhere(const JobPlan& plan) const {
     const TreeEdge& edge = plan.edge(i);
     const auto entry = state_.path_map.Find(KeyOf(plan, edge), plan.ports[i]);
     if (entry && entry->path != edge.crossing->path) return true;
-    if (learner_.HasGivenUp(KeyOf(plan, edge), plan.ports[i])) return true;
+    if (learner_.IsQuarantined(KeyOf(plan, edge), plan.ports[i])) return true;
   }
   return false;
 }

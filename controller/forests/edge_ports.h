@@ -33,7 +33,7 @@ class EdgePorts {
   bool LeadsElsewhere(const JobPlan& plan) const;
   // Looks after the ways back of a plan that is in force, as far as probes have answered, and says
   // in it where one is dead. Whether it waits for probes.
-  bool LookBack(JobPlan& plan);
+  bool CheckReturnPaths(JobPlan& plan);
   // The plan is not needed any more: its ports may be chosen again, after a time where anybody has
   // heard of them.
   void Drop(const JobPlan& plan);
@@ -41,7 +41,7 @@ class EdgePorts {
   void ReleaseRested(TimePoint now);
 
  private:
-  enum class WayBack { kUnknown, kAlive, kDead };
+  enum class ReturnPath { kUnknown, kAlive, kDead };
   struct OldPort {
     TimePoint free_at;
     fabric::PortKey key;
@@ -49,8 +49,8 @@ class EdgePorts {
   };
 
   bool ChoosePort(JobPlan& plan, std::size_t edge);
-  WayBack WayBackOf(const TreeEdge& edge, const fabric::PortKey& key, std::uint16_t port);
-  WayBack WayBackInForce(JobPlan& plan, std::size_t edge);
+  ReturnPath ReturnPathOf(const TreeEdge& edge, const fabric::PortKey& key, std::uint16_t port);
+  ReturnPath ActiveReturnPath(JobPlan& plan, std::size_t edge);
 
   State& state_;
   PathLearner& learner_;

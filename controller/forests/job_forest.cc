@@ -18,10 +18,10 @@ namespace {
 using algorithms::ConnectionPath;
 using fabric::NodeId;
 
-constexpr int kSlots = 2;               // every interpreter has so many
-constexpr std::int64_t kMostTrees = 8;  // a rank: more make the pieces of data too small
+constexpr int kSlots = 2;              // every interpreter has so many
+constexpr std::int64_t kMaxTrees = 8;  // a rank: more make the pieces of data too small
 // The rest of a message is for the ports of a rank's connections.
-constexpr std::size_t kMostProgramBytes = wire::kMaxMessageBytes - (std::size_t{256} << 10);
+constexpr std::size_t kMaxProgramBytes = wire::kMaxMessageBytes - (std::size_t{256} << 10);
 
 // The part of a route between two leaves: where it enters the fabric and where it leaves it.
 struct Leg {
@@ -59,7 +59,7 @@ class Builder {
       : request_(request), topology_(*request.topology), ecmp_only_(ecmp_only), paths_(topology_) {}
 
   Result<JobForest> Build(const forest::Control& control) {
-    auto made = MakePlan(control);
+    auto made = MakeTreeSchedule(control);
     if (!made) return Propagate(made);
     auto program = algorithms::MakeForestProgram(request_.name, made->plan, kSlots);
     if (!program) return Propagate(program);
@@ -73,12 +73,12 @@ class Builder {
     forest_.algbw_gbps = made->plan.AlgorithmGbps(made->plan.inverse_rate).ToDouble();
     forest_.bound_gbps = made->plan.AlgorithmGbps(made->plan.bound_inverse_rate).ToDouble();
     const std::size_t bytes = program::EncodeProgram(program->program).size();
-    if (bytes > kMostProgramBytes) {
+    if (bytes > kMaxProgramBytes) {
       return Fail(
           ErrorCode::kResourceExhausted,
           fmt::format("the program of this forest has {} bytes, and {} at most go to a rank: "
                       "a job of fewer ranks has fewer",
-                      bytes, kMostProgramBytes));
+                      bytes, kMaxProgramBytes));
     }
     forest_.program = std::move(program->program);
     forest_.tree_classes = std::move(program->trees);
@@ -88,16 +88,16 @@ class Builder {
   }
 
  private:
-  Result<forest::MadePlan> MakePlan(const forest::Control& control) {
-    forest::PlanOptions options{.collective = request_.collective, .ecmp_only = ecmp_only_};
+  Result<forest::VerifiedSchedule> MakeTreeSchedule(const forest::Control& control) {
+    forest::ScheduleOptions options{.collective = request_.collective, .ecmp_only = ecmp_only_};
     options.problem.ranks = request_.ranks;
     options.problem.available = request_.available;
-    options.max_trees_per_weight = kMostTrees;
+    options.max_trees_per_weight = kMaxTrees;
     if (request_.collective == forest::Collective::kBroadcast ||
         request_.collective == forest::Collective::kReduce) {
       options.root = request_.ranks.front();
     }
-    auto made = forest::MakePlan(topology_, options, control);
+    auto made = forest::MakeTreeSchedule(topology_, options, control);
     if (made || made.error().code == ErrorCode::kUnavailable) return made;
     return Fail(ErrorCode::kFailedPrecondition,
                 fmt::format("there is no forest for these ranks: {}", made.error().message));

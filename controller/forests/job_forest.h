@@ -8,7 +8,7 @@
 
 #include "collective/algorithms/forest_program.h"
 #include "collective/forest/model/control.h"
-#include "collective/forest/model/plan.h"
+#include "collective/forest/model/tree_schedule.h"
 #include "collective/program/program.h"
 #include "common/base/result.h"
 #include "common/base/units.h"

@@ -18,9 +18,9 @@ std::vector<std::uint16_t> ChooseListenPorts(const fabric::Topology& topology,
   };
   for (const auto& [name, other] : jobs) {
     if (name == spec.name) continue;
-    take(other, other.listens);
-    if (other.in_force) take(other, other.in_force->listens);
-    if (other.next) take(other, other.next->listens);
+    take(other, other.listen_ports);
+    if (other.active) take(other, other.active->listen_ports);
+    if (other.next) take(other, other.next->listen_ports);
   }
   std::vector<std::uint16_t> ports;
   for (const std::string& rank : spec.ranks) {

@@ -24,7 +24,7 @@ std::vector<PeersOfRank> FindPeers(const State& state, const JobPlan& plan, std:
     wire::PeerPorts& ports = peers[static_cast<std::size_t>(rank)][number];
     ports.rank = number;
     ports.address = AddressOf(state, plan, number);
-    ports.destination_port = plan.listens[number];
+    ports.destination_port = plan.listen_ports[number];
     return ports;
   };
   for (std::size_t i = 0; i < plan.ports.size(); ++i) {
@@ -55,7 +55,7 @@ AgentId AgentOfRank(State& state, const TreeJob& job, std::size_t rank) {
 }
 
 void DeliverPlans(State& state, const TreeJob& job) {
-  const JobPlan& plan = *job.in_force;
+  const JobPlan& plan = *job.active;
   std::vector<wire::RankPlan> plans(job.ranks.size());
   std::vector<PeersOfRank> peers = FindPeers(state, plan, plans.size());
   std::vector<IpAddress> addresses;
@@ -72,7 +72,7 @@ void DeliverPlans(State& state, const TreeJob& job) {
     own.ranks = static_cast<std::uint32_t>(plans.size());
     own.version = plan.version;
     own.address = AddressOf(state, plan, rank);
-    own.listen_port = plan.listens[rank];
+    own.listen_port = plan.listen_ports[rank];
     own.offload = job.spec.offload;
     own.urgent = plan.replaces_dead;
     own.verbs = plan.verbs;
@@ -88,7 +88,7 @@ void DeliverPlans(State& state, const TreeJob& job) {
   }
 }
 void EndPlans(State& state, const TreeJob& job) {
-  for (std::size_t rank = 0; job.in_force && rank < job.ranks.size(); ++rank) {
+  for (std::size_t rank = 0; job.active && rank < job.ranks.size(); ++rank) {
     const AgentId agent = AgentOfRank(state, job, rank);
     const RankOfJob number(job.spec.name, static_cast<std::uint32_t>(rank));
     if (state.agents.At(agent).plans.erase(number) > 0) state.pushes.MarkPlan(agent, number);

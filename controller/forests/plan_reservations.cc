@@ -19,7 +19,7 @@ std::int64_t LoadOf(const State& state, const TreeEdge::Crossing& crossing) {
 }  // namespace
 
 void ReserveEdges(State& state, TreeJob& job, const EdgePorts& ports, TimePoint now) {
-  JobPlan& plan = *job.in_force;
+  JobPlan& plan = *job.active;
   for (std::size_t i = 0; i < plan.forest->edges.size(); ++i) {
     const TreeEdge& edge = plan.forest->edges[i];
     if (!edge.crossing) continue;

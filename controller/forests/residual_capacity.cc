@@ -13,7 +13,7 @@ constexpr std::int64_t kShares = 12;
 
 using Units = std::vector<std::int64_t>;  // of 1 / kLoadUnit of a flow, by directed link
 
-// On the links of hosts; what switches' links carry, LivePaths knows.
+// On the links of hosts; what switches' links carry, OnlineAssigner knows.
 void AddHostLinks(const State& state, Units& units) {
   for (const FlowSlot slot : state.flows.All()) {
     const Flow& flow = state.flows.At(slot);
@@ -28,8 +28,8 @@ void AddHostLinks(const State& state, Units& units) {
 }
 
 void TakeOutOwn(const State& state, const TreeJob& job, Units& units) {
-  if (!job.in_force) return;
-  for (const EdgeName& name : job.in_force->reserved) {
+  if (!job.active) return;
+  for (const EdgeName& name : job.active->reserved) {
     const EdgeReservation& edge = *state.edges.Find(name);
     for (const auto hop : state.PathOf(edge).hops) units[hop.Index()] -= edge.load;
   }
@@ -37,17 +37,18 @@ void TakeOutOwn(const State& state, const TreeJob& job, Units& units) {
 
 void FollowPlans(const State& state, FailurePlans& failure_plans, LinkOrSwitch failed,
                  Units& units) {
-  failure_plans.ForEachEscape(failed, [&](LivePaths::Way way, std::int32_t from, std::int32_t to) {
-    const Flow& flow = state.flows.At(state.flow_paths.FlowOf(way));
-    const auto share = kLoadUnit / static_cast<std::int64_t>(flow.ways.size());
-    const auto paths = state.PathsOf(flow);
-    for (const auto hop : paths[static_cast<std::size_t>(from)].hops) {
-      units[hop.Index()] -= share;
-    }
-    for (const auto hop : paths[static_cast<std::size_t>(to)].hops) {
-      units[hop.Index()] += share;
-    }
-  });
+  failure_plans.ForEachBackupPath(
+      failed, [&](SubflowId subflow, std::int32_t from, std::int32_t to) {
+        const Flow& flow = state.flows.At(state.flow_paths.FlowOf(subflow));
+        const auto share = kLoadUnit / static_cast<std::int64_t>(flow.subflows.size());
+        const auto paths = state.PathsOf(flow);
+        for (const auto hop : paths[static_cast<std::size_t>(from)].hops) {
+          units[hop.Index()] -= share;
+        }
+        for (const auto hop : paths[static_cast<std::size_t>(to)].hops) {
+          units[hop.Index()] += share;
+        }
+      });
 }
 
 }  // namespace

@@ -79,15 +79,15 @@ bool IsAlive(const State& state, const JobPlan& plan) {
 }
 
 JobPlan MakeJobPlan(const State& state, const TreeJob& job, std::shared_ptr<const JobForest> forest,
-                    std::vector<std::uint16_t> listens, PlanOrigin origin) {
+                    std::vector<std::uint16_t> listen_ports, DecisionOrigin origin) {
   JobPlan plan{.version = 0,
                .forest = std::move(forest),
-               .listens = std::move(listens),
+               .listen_ports = std::move(listen_ports),
                .ports = {},
                .refused = {},
                .replaces_dead = false,
-               .asked_back = {},
-               .loses_answers = false,
+               .return_path_probed = {},
+               .return_path_dead = false,
                .verbs = job.spec.verbs,
                .origin = origin,
                .answers = {},

@@ -27,17 +27,18 @@ std::string_view JobStatusName(JobStatus status);  // "PLANNING", ...
 struct JobPlan {
   std::uint64_t version = 0;  // the same for all ranks; grows, over restarts too; 0: not in force
   std::shared_ptr<const JobForest> forest;
-  std::vector<std::uint16_t> listens;  // by rank: the port that it is reached at
-  std::vector<std::uint16_t> ports;    // of edge(i); 0: it needs none, or has none yet
+  std::vector<std::uint16_t> listen_ports;  // by rank: the port that it is reached at
+  std::vector<std::uint16_t> ports;         // of edge(i); 0: it needs none, or has none yet
   // By edge: ports that were given up as what comes back from them meets a dead link.
   std::vector<std::uint8_t> refused;
   bool replaces_dead = false;  // the plan before it has a path that is dead, there or back
   // In force while a link has died: ways back that were asked for since, by edge (empty: there is
   // nothing to ask), and whether one was found dead.
-  std::vector<bool> asked_back;
-  bool loses_answers = false;
-  bool verbs = false;                         // over RDMA
-  PlanOrigin origin = PlanOrigin::kReactive;  // kFailure: its forest was ready before the failure
+  std::vector<bool> return_path_probed;
+  bool return_path_dead = false;
+  bool verbs = false;  // over RDMA
+  DecisionOrigin origin =
+      DecisionOrigin::kReactive;  // kFailure: its forest was ready before the failure
   // Over RDMA: the ways back of edges whose connection has none, on the same path, for
   // acknowledgements: a port must be theirs, or a dead spine could take the edge down.
   std::vector<TreeEdge> answers;
@@ -50,16 +51,16 @@ struct JobPlan {
   }
   // Where the messages of an edge go.
   std::uint16_t DestinationPort(const TreeEdge& edge) const {
-    return verbs ? wire::kRoceV2Port : listens[static_cast<std::size_t>(edge.to)];
+    return verbs ? wire::kRoceV2Port : listen_ports[static_cast<std::size_t>(edge.to)];
   }
 };
 
 struct TreeJob {
   JobKey key;  // by which its ranks know one another; no view or log shows it
   JobSpec spec;
-  std::vector<std::uint16_t> listens;  // as stored
+  std::vector<std::uint16_t> listen_ports;  // as stored
   std::vector<fabric::NodeId> ranks;
-  std::optional<JobPlan> in_force;
+  std::optional<JobPlan> active;
   std::optional<JobPlan> next;            // in need of ports
   std::optional<TimePoint> broken_since;  // its plan has a link that is not usable
   std::string problem;                    // why there is no newer plan; "": there is nothing to do
@@ -79,6 +80,6 @@ bool IsUsable(const State& state, const JobPlan& plan);  // all its links are UP
 bool IsAlive(const State& state, const JobPlan& plan);   // none is DOWN
 // A plan of the job's on this forest, without ports as yet, for ranks that are reached there.
 JobPlan MakeJobPlan(const State& state, const TreeJob& job, std::shared_ptr<const JobForest> forest,
-                    std::vector<std::uint16_t> listens, PlanOrigin origin);
+                    std::vector<std::uint16_t> listen_ports, DecisionOrigin origin);
 
 }  // namespace espalier::controller

@@ -92,7 +92,7 @@ void TreeJobs::Prepare(const JobSpec& spec, std::function<void(Result<void>)> do
   const auto request =
       std::make_shared<const ForestRequest>(MakeRequest(spec, std::move(*ranks), nullptr));
   const auto result = std::make_shared<std::optional<Result<JobForest>>>();
-  RunAside(
+  RunInBackground(
       options_, loop_, [request, result] { *result = BuildJobForest(*request); },
       [this, spec, request, result, done = std::move(done)] {
         forests_.Add();
@@ -114,7 +114,8 @@ void TreeJobs::Apply(const IntentById& intents) {
     const auto next = std::next(job);
     const auto wanted = intents.find(job->first);
     if (wanted == intents.end() ||
-        wanted->second.value != IntentValue(StartedJob{job->second.spec, job->second.listens})) {
+        wanted->second.value !=
+            IntentValue(StartedJob{job->second.spec, job->second.listen_ports})) {
       End(job->second);
       jobs_.erase(job);
     }
@@ -136,7 +137,7 @@ void TreeJobs::Start(const std::string& name, const Intent& intent) {
   }
   TreeJob& job = jobs_.try_emplace(name, TreeJob{.key = KeyOfJob(name, intent)}).first->second;
   job.spec = started->spec;
-  job.listens = started->listens;
+  job.listen_ports = started->listen_ports;
   auto ranks = ResolveRanks(state_.topology, job.spec);
   if (!ranks) {  // the topology is another than it was
     job.problem = ranks.error().message;
@@ -144,7 +145,7 @@ void TreeJobs::Start(const std::string& name, const Intent& intent) {
   }
   job.ranks = std::move(*ranks);
   if (prepared_ && prepared_->spec == job.spec && prepared_->version == state_.topology.version()) {
-    Begin(job, prepared_->forest, PlanOrigin::kReactive);
+    Begin(job, prepared_->forest, DecisionOrigin::kReactive);
   } else {
     Plan(job);
   }
@@ -167,7 +168,7 @@ void TreeJobs::Plan(TreeJob& job) {
       std::make_shared<const ForestRequest>(MakeRequest(job.spec, job.ranks, &job));
   const auto result = std::make_shared<std::optional<Result<JobForest>>>();
   const TimePoint start = loop_.Now();
-  RunAside(
+  RunInBackground(
       options_, loop_,
       [request, result, cancelled = job.planning] {
         *result = BuildJobForest(
@@ -197,66 +198,66 @@ void TreeJobs::TakeForest(const std::string& name,
                             fmt::format("job={} cause=\"{}\"", name, job.problem));
     return;
   }
-  if (job.in_force && *job.in_force->forest == *forest) {
+  if (job.active && *job.active->forest == *forest) {
     if (job.next) ports_.Drop(*job.next);
     job.next.reset();
     return;
   }
   if (job.next && *job.next->forest == *forest) return;  // it is learning its ports
-  Begin(job, std::make_shared<const JobForest>(std::move(*forest)), PlanOrigin::kReactive);
+  Begin(job, std::make_shared<const JobForest>(std::move(*forest)), DecisionOrigin::kReactive);
 }
 
-std::size_t TreeJobs::PlanAllAnew() {
+std::size_t TreeJobs::ReplanAll() {
   for (auto& [name, job] : jobs_) {
     if (!job.ranks.empty()) Plan(job);
   }
   return jobs_.size();
 }
 
-void TreeJobs::Begin(TreeJob& job, std::shared_ptr<const JobForest> forest, PlanOrigin origin) {
-  std::vector<std::uint16_t> listens = job.listens;
-  if (listens.empty()) {
-    listens = job.in_force ? job.in_force->listens : ChooseListenPorts(job.spec);
+void TreeJobs::Begin(TreeJob& job, std::shared_ptr<const JobForest> forest, DecisionOrigin origin) {
+  std::vector<std::uint16_t> listen_ports = job.listen_ports;
+  if (listen_ports.empty()) {
+    listen_ports = job.active ? job.active->listen_ports : ChooseListenPorts(job.spec);
   }
   if (job.next) ports_.Drop(*job.next);
   job.next.reset();
-  job.next = MakeJobPlan(state_, job, std::move(forest), std::move(listens), origin);
+  job.next = MakeJobPlan(state_, job, std::move(forest), std::move(listen_ports), origin);
   ChoosePorts(job);
   request_turn_();
 }
 
 void TreeJobs::ChoosePorts(TreeJob& job) {
-  if (ports_.Choose(*job.next)) PutInForce(job);
+  if (ports_.Choose(*job.next)) Activate(job);
 }
 
-void TreeJobs::PutInForce(TreeJob& job) {
+void TreeJobs::Activate(TreeJob& job) {
   job.next->replaces_dead =
-      job.in_force && (job.in_force->loses_answers || !IsAlive(state_, *job.in_force));
-  TakeOutOfForce(job);
-  job.in_force = std::move(job.next);
+      job.active && (job.active->return_path_dead || !IsAlive(state_, *job.active));
+  Deactivate(job);
+  job.active = std::move(job.next);
   job.next.reset();
-  job.in_force->version = PlanVersion(state_.epoch, ++plans_made_);
+  job.active->version = PlanVersion(state_.epoch, ++plans_made_);
   ReserveEdges(state_, job, ports_, loop_.Now());
   DeliverPlans(state_, job);
-  failures_.Follow(job.spec.name, *job.in_force);
-  if (job.broken_since && IsUsable(state_, *job.in_force)) {
+  failures_.Follow(job.spec.name, *job.active);
+  if (job.broken_since && IsUsable(state_, *job.active)) {
     repair_seconds_.ObserveSeconds(SecondsOf(loop_.Now() - *job.broken_since));
     job.broken_since.reset();
   }
   state_.history.RecordOf(
       "jobs", loop_.Now(), "job_planned",
       fmt::format("job={} plan={} origin={} edges={} crossing={} algbw_gbps={:.6g}", job.spec.name,
-                  job.in_force->version, PlanOriginName(job.in_force->origin),
-                  job.in_force->forest->edges.size(), job.in_force->reserved.size(),
-                  job.in_force->forest->algbw_gbps));
+                  job.active->version, DecisionOriginName(job.active->origin),
+                  job.active->forest->edges.size(), job.active->reserved.size(),
+                  job.active->forest->algbw_gbps));
   request_turn_();
 }
 
-void TreeJobs::TakeOutOfForce(TreeJob& job) {
-  if (!job.in_force) return;
-  ReleaseEdges(state_, *job.in_force);
-  ports_.Drop(*job.in_force);
-  job.in_force.reset();
+void TreeJobs::Deactivate(TreeJob& job) {
+  if (!job.active) return;
+  ReleaseEdges(state_, *job.active);
+  ports_.Drop(*job.active);
+  job.active.reset();
 }
 
 void TreeJobs::End(TreeJob& job) {
@@ -264,7 +265,7 @@ void TreeJobs::End(TreeJob& job) {
   if (job.planning) job.planning->store(true);
   if (job.next) ports_.Drop(*job.next);
   EndPlans(state_, job);
-  TakeOutOfForce(job);
+  Deactivate(job);
   request_turn_();
 }
 
@@ -272,15 +273,16 @@ void TreeJobs::ReplacePorts(TreeJob& job, std::string_view why) {
   state_.history.RecordOf("jobs", loop_.Now(), std::string(why),
                           fmt::format("job={}", job.spec.name));
   job.next =
-      MakeJobPlan(state_, job, job.in_force->forest, job.in_force->listens, job.in_force->origin);
+      MakeJobPlan(state_, job, job.active->forest, job.active->listen_ports, job.active->origin);
 }
 
 // A plan whose ways back meet a dead link is to get other ports.
-void TreeJobs::LookBack(TreeJob& job, bool& has_asked) {
-  JobPlan& plan = *job.in_force;
-  const bool waits = ports_.LookBack(plan);
-  has_asked = has_asked || waits || plan.loses_answers;
-  if (!plan.loses_answers || job.next || job.planning) return;  // a next one comes with other ports
+void TreeJobs::CheckReturnPaths(TreeJob& job, bool& has_asked) {
+  JobPlan& plan = *job.active;
+  const bool waits = ports_.CheckReturnPaths(plan);
+  has_asked = has_asked || waits || plan.return_path_dead;
+  if (!plan.return_path_dead || job.next || job.planning)
+    return;  // a next one comes with other ports
   ReplacePorts(job, "job_answers_lost");
   ChoosePorts(job);
 }
@@ -288,10 +290,10 @@ void TreeJobs::LookBack(TreeJob& job, bool& has_asked) {
 void TreeJobs::HandleFindings() {
   bool has_asked = false;
   for (auto& [name, job] : jobs_) {
-    if (!job.next && job.in_force && ports_.LeadsElsewhere(*job.in_force)) {
+    if (!job.next && job.active && ports_.LeadsElsewhere(*job.active)) {
       ReplacePorts(job, "job_port_remapped");
     }
-    if (job.in_force && !job.in_force->asked_back.empty()) LookBack(job, has_asked);
+    if (job.active && !job.active->return_path_probed.empty()) CheckReturnPaths(job, has_asked);
     if (!job.next) continue;
     ChoosePorts(job);
     has_asked = true;
@@ -303,14 +305,14 @@ void TreeJobs::HandleLinkChange(std::span<const fabric::LinkId> changed) {
   failures_.Stop();
   std::vector<Repair> repairs;  // all are looked at before any has an effect
   std::vector<TreeJob*> others;
-  const auto failed = failures_.FailedElement(changed);
+  const auto failed = failures_.FailedDomain(changed);
   for (auto& [name, job] : jobs_) {
-    const bool breaks = (job.in_force && !IsUsable(state_, *job.in_force)) ||
+    const bool breaks = (job.active && !IsUsable(state_, *job.active)) ||
                         (job.next && !IsUsable(state_, *job.next));
     const bool may_help = !job.problem.empty() && !job.ranks.empty();
     if (!breaks && !may_help && !job.planning) continue;
     if (breaks && !job.broken_since) job.broken_since = loop_.Now();
-    const ReadyForest* ready = breaks ? failures_.Find(name, changed, failed) : nullptr;
+    const BackupForest* ready = breaks ? failures_.Find(name, changed, failed) : nullptr;
     if (breaks) (ready != nullptr ? ready_hits_ : ready_misses_).Add();
     if (ready == nullptr) {
       others.push_back(&job);
@@ -325,21 +327,21 @@ void TreeJobs::HandleLinkChange(std::span<const fabric::LinkId> changed) {
     if (job.planning) job.planning->store(true);
     job.planning.reset();
     job.problem.clear();
-    Begin(job, repair.forest, PlanOrigin::kFailure);
+    Begin(job, repair.forest, DecisionOrigin::kFailure);
     // Other flows leave something else than was thought: this will do until there is a better one.
     if (!repair.is_exact) Plan(job);
   }
   for (TreeJob* job : others) Plan(*job);
   for (auto& [name, job] : jobs_) {
-    if (!job.in_force || job.in_force->verbs) continue;
-    job.in_force->asked_back.assign(job.in_force->ports.size(), false);
+    if (!job.active || job.active->verbs) continue;
+    job.active->return_path_probed.assign(job.active->ports.size(), false);
     bool has_asked = false;
-    LookBack(job, has_asked);
+    CheckReturnPaths(job, has_asked);
     if (has_asked) request_turn_();
   }
 }
 
-void TreeJobs::PassTime(TimePoint now) {
+void TreeJobs::Tick(TimePoint now) {
   ports_.ReleaseRested(now);
   failures_.Request();
 }
@@ -368,7 +370,7 @@ Result<void> TreeJobs::HandleReport(AgentId agent, const wire::CollectiveReport&
 JobStatus TreeJobs::StatusOf(const TreeJob& job) const {
   if (!job.problem.empty()) return JobStatus::kStuck;
   if (job.planning) return JobStatus::kPlanning;
-  if (job.next || !job.in_force) return JobStatus::kLearning;
+  if (job.next || !job.active) return JobStatus::kLearning;
   return UnacknowledgedRanks(state_, job).empty() ? JobStatus::kReady : JobStatus::kPushing;
 }
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "common/base/metrics.h"
+#include "controller/forests/backup_forest_planner.h"
 #include "controller/forests/edge_ports.h"
-#include "controller/forests/failure_forests.h"
 #include "controller/forests/job_forest.h"
 #include "controller/forests/listen_ports.h"
 #include "controller/forests/plan_delivery.h"
@@ -34,8 +34,8 @@ namespace espalier::controller {
 // paths fails or is drained, when a port turns out to lead elsewhere, when what comes back on a
 // connection meets a dead link, and on the operator's word; the old one stays in force until the
 // new one has all its ports. When a failure comes for which a forest was made before
-// (FailureForests), that is taken at once; where other flows leave something else than was thought,
-// one is made for that, too, and takes over if it is another.
+// (BackupForestPlanner), that is taken at once; where other flows leave something else than was
+// thought, one is made for that, too, and takes over if it is another.
 //
 // Thread safety: the controller's loop thread. The references must outlive it.
 class TreeJobs {
@@ -62,16 +62,16 @@ class TreeJobs {
   // The path map has learned something.
   void HandleFindings();
   // Makes all forests anew; how many. Jobs whose forest stays the same notice nothing.
-  std::size_t PlanAllAnew();
+  std::size_t ReplanAll();
   // Errors: kInvalidArgument where the rank is not that agent's.
   Result<void> HandleReport(AgentId agent, const wire::CollectiveReport& report);
   // To be called now and then: goes on making forests for failures, and lets ports of plans that
   // are no longer in force be chosen again.
-  void PassTime(TimePoint now);
+  void Tick(TimePoint now);
 
   const TreeJobTable& all() const { return jobs_; }
-  const ReadyForests& ready() const { return failures_.ready(); }
-  ReadyForests::Coverage ReadyFor(const TreeJob& job) const {
+  const BackupForests& ready() const { return failures_.ready(); }
+  BackupForests::Coverage ReadyFor(const TreeJob& job) const {
     return ready().CoverageOf(job.spec.name, state_.topology.version());
   }
   JobStatus StatusOf(const TreeJob& job) const;
@@ -100,14 +100,14 @@ class TreeJobs {
   void Plan(TreeJob& job);
   void TakeForest(const std::string& name, const std::shared_ptr<std::atomic<bool>>& planning,
                   Result<JobForest> forest);
-  void Begin(TreeJob& job, std::shared_ptr<const JobForest> forest, PlanOrigin origin);
+  void Begin(TreeJob& job, std::shared_ptr<const JobForest> forest, DecisionOrigin origin);
   // Puts the next plan in force once it has all ports.
   void ChoosePorts(TreeJob& job);
-  void PutInForce(TreeJob& job);
-  void TakeOutOfForce(TreeJob& job);
+  void Activate(TreeJob& job);
+  void Deactivate(TreeJob& job);
   // Other ports for the plan in force, which is good but for these.
   void ReplacePorts(TreeJob& job, std::string_view why);
-  void LookBack(TreeJob& job, bool& has_asked);
+  void CheckReturnPaths(TreeJob& job, bool& has_asked);
   void End(TreeJob& job);
 
   State& state_;
@@ -117,7 +117,7 @@ class TreeJobs {
   std::function<void()> request_turn_;
   TreeJobTable jobs_;
   EdgePorts ports_;
-  FailureForests failures_;
+  BackupForestPlanner failures_;
   std::optional<Prepared> prepared_;
   std::uint64_t plans_made_ = 0;
   Counter& forests_;

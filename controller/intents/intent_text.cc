@@ -20,7 +20,7 @@ std::string Format(const StartedJob& job) {
   std::string text = fmt::format("{} {} {}{}", forest::CollectiveName(spec.collective), spec.bytes,
                                  spec.offload ? "offload" : "inline", spec.verbs ? " verbs" : "");
   if (!spec.user.empty()) text += fmt::format(" {}{}", kUserWord, spec.user);
-  for (const std::uint16_t port : job.listens) text += fmt::format(" {}", port);
+  for (const std::uint16_t port : job.listen_ports) text += fmt::format(" {}", port);
   text += '\n';
   for (const std::string& rank : spec.ranks) text += rank + "\n";
   return text;
@@ -38,7 +38,7 @@ std::string_view TakeUpTo(char separator, std::string_view& text) {
 }
 
 std::optional<StartedJob> ParseJob(const std::string& name, std::string_view text) {
-  StartedJob job{.spec = {.name = name, .ranks = {}}, .listens = {}};
+  StartedJob job{.spec = {.name = name, .ranks = {}}, .listen_ports = {}};
   JobSpec& spec = job.spec;
   std::string_view head = TakeUpTo('\n', text);
   const auto collective = forest::FindCollective(TakeUpTo(' ', head));
@@ -49,21 +49,22 @@ std::optional<StartedJob> ParseJob(const std::string& name, std::string_view tex
   spec.offload = TakeUpTo(' ', head) == "offload";
   while (!head.empty()) {
     const std::string_view word = TakeUpTo(' ', head);
-    if (word == "verbs" && job.listens.empty()) {
+    if (word == "verbs" && job.listen_ports.empty()) {
       spec.verbs = true;
       continue;
     }
-    if (word.starts_with(kUserWord) && job.listens.empty()) {
+    if (word.starts_with(kUserWord) && job.listen_ports.empty()) {
       spec.user = word.substr(kUserWord.size());
       if (!IsLocalUser(spec.user)) return std::nullopt;
       continue;
     }
     const auto port = ParseNumber<std::uint16_t>(word);
     if (!port || *port == 0) return std::nullopt;
-    job.listens.push_back(*port);
+    job.listen_ports.push_back(*port);
   }
   while (!text.empty()) spec.ranks.emplace_back(TakeUpTo('\n', text));
-  if (!job.listens.empty() && job.listens.size() != spec.ranks.size()) return std::nullopt;
+  if (!job.listen_ports.empty() && job.listen_ports.size() != spec.ranks.size())
+    return std::nullopt;
   return job;
 }
 

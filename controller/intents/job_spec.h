@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "collective/forest/model/plan.h"
+#include "collective/forest/model/tree_schedule.h"
 
 namespace espalier::controller {
 
@@ -25,7 +25,7 @@ struct JobSpec {
 struct StartedJob {
   JobSpec spec;
   // By rank: the port that it is reached at; empty where an older version has started it.
-  std::vector<std::uint16_t> listens;
+  std::vector<std::uint16_t> listen_ports;
   bool operator==(const StartedJob&) const = default;
 };
 

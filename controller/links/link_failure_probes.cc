@@ -30,22 +30,22 @@ LinkFailureProbes::LinkFailureProbes(State& state, AgentOf agent_of,
                                      LinkFailureProbesOptions options)
     : state_(state), agent_of_(std::move(agent_of)), options_(options) {}
 
-std::vector<LinkFailureProbes::Question> LinkFailureProbes::Ask(AgentId accuser,
-                                                                std::span<const LinkId> links,
-                                                                TimePoint now) {
-  std::vector<Question> questions = AskAgain(now);
+std::vector<LinkFailureProbes::AddressedProbe> LinkFailureProbes::Ask(AgentId reporter,
+                                                                      std::span<const LinkId> links,
+                                                                      TimePoint now) {
+  std::vector<AddressedProbe> questions = RetryProbes(now);
   for (const LinkId link : links) {
     if (!HasRoom()) break;
-    const Suspicion suspicion{accuser, now, now + options_.patience};
+    const Suspicion suspicion{reporter, now, now + options_.patience};
     if (!suspicions_.try_emplace(link, suspicion).second) continue;
-    AskAbout(accuser, link, now, questions);
+    AskAbout(reporter, link, now, questions);
   }
   return questions;
 }
 
-std::vector<LinkFailureProbes::Question> LinkFailureProbes::AskAgain(TimePoint now) {
+std::vector<LinkFailureProbes::AddressedProbe> LinkFailureProbes::RetryProbes(TimePoint now) {
   std::erase_if(open_, [&](const auto& entry) { return entry.second.deadline <= now; });
-  std::vector<Question> questions;
+  std::vector<AddressedProbe> questions;
   for (auto entry = suspicions_.begin(); entry != suspicions_.end();) {
     auto& [link, suspicion] = *entry;
     if (now - suspicion.asked < options_.interval) {
@@ -55,7 +55,7 @@ std::vector<LinkFailureProbes::Question> LinkFailureProbes::AskAgain(TimePoint n
     } else {
       if (HasRoom()) {
         suspicion.asked = now;
-        AskAbout(suspicion.accuser, link, now, questions);
+        AskAbout(suspicion.reporter, link, now, questions);
       }
       ++entry;
     }
@@ -63,15 +63,15 @@ std::vector<LinkFailureProbes::Question> LinkFailureProbes::AskAgain(TimePoint n
   return questions;
 }
 
-void LinkFailureProbes::AskAbout(AgentId accuser, LinkId link, TimePoint now,
-                                 std::vector<Question>& questions) {
+void LinkFailureProbes::AskAbout(AgentId reporter, LinkId link, TimePoint now,
+                                 std::vector<AddressedProbe>& questions) {
   std::set<AgentId> asked;
   for (const auto& [key, slots] : state_.flow_paths.pairs()) {
     if (asked.size() >= options_.hosts) break;
     const Flow& flow = state_.flows.At(*slots.begin());
     const auto paths = state_.paths.Between(flow.source_leaf, flow.destination_leaf);
     const auto agent = agent_of_(key.source);
-    if (!agent || *agent == accuser || asked.contains(*agent)) continue;
+    if (!agent || *agent == reporter || asked.contains(*agent)) continue;
     auto question = MakeQuestion(*agent, key, paths, link, now);
     if (!question) continue;
     asked.insert(*agent);
@@ -89,7 +89,7 @@ std::optional<PathIndex> LinkFailureProbes::PathOver(std::span<const Path> paths
   return std::nullopt;
 }
 
-std::optional<LinkFailureProbes::Question> LinkFailureProbes::MakeQuestion(
+std::optional<LinkFailureProbes::AddressedProbe> LinkFailureProbes::MakeQuestion(
     AgentId agent, const PortKey& key, std::span<const Path> paths, LinkId link, TimePoint now) {
   const auto suspect = PathOver(paths, link);
   if (!suspect) return std::nullopt;
@@ -125,7 +125,7 @@ std::optional<LinkFailureProbes::Question> LinkFailureProbes::MakeQuestion(
   order.timeout_us = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(options_.answer_timeout).count());
   open_.emplace(order.order, std::move(open));
-  return Question{agent, std::move(order)};
+  return AddressedProbe{agent, std::move(order)};
 }
 
 bool LinkFailureProbes::LeadsElsewhere(const Open& open, std::uint16_t port) const {

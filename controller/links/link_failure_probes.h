@@ -47,14 +47,15 @@ class LinkFailureProbes {
   // The state must outlive it.
   LinkFailureProbes(State& state, AgentOf agent_of, LinkFailureProbesOptions options = {});
 
-  struct Question {
+  struct AddressedProbe {
     AgentId agent;
     wire::ProbeOrder order;
   };
   // What to ask of whom, when `accuser` found a path over these links dead.
-  std::vector<Question> Ask(AgentId accuser, std::span<const fabric::LinkId> links, TimePoint now);
+  std::vector<AddressedProbe> Ask(AgentId reporter, std::span<const fabric::LinkId> links,
+                                  TimePoint now);
   // The same about links of which nothing is known yet. To be called now and then.
-  std::vector<Question> AskAgain(TimePoint now);
+  std::vector<AddressedProbe> RetryProbes(TimePoint now);
 
   struct Verdict {
     std::vector<fabric::LinkId> links;  // of the paths over the suspect that were tried
@@ -80,22 +81,22 @@ class LinkFailureProbes {
   };
 
   struct Suspicion {
-    AgentId accuser;
+    AgentId reporter;
     TimePoint asked;
     TimePoint until;  // no more questions from then on
   };
 
   bool HasRoom() const { return open_.size() < options_.max_orders; }
-  void AskAbout(AgentId accuser, fabric::LinkId link, TimePoint now,
-                std::vector<Question>& questions);
+  void AskAbout(AgentId reporter, fabric::LinkId link, TimePoint now,
+                std::vector<AddressedProbe>& questions);
   // The path of the pair that goes over the link, not first; none where there is none.
   std::optional<fabric::PathIndex> PathOver(std::span<const fabric::Path> paths,
                                             fabric::LinkId link) const;
   // Its answers show that the port leads another way now, as where a switch has left a dead link.
   bool LeadsElsewhere(const Open& open, std::uint16_t port) const;
-  std::optional<Question> MakeQuestion(AgentId agent, const fabric::PortKey& key,
-                                       std::span<const fabric::Path> paths, fabric::LinkId link,
-                                       TimePoint now);
+  std::optional<AddressedProbe> MakeQuestion(AgentId agent, const fabric::PortKey& key,
+                                             std::span<const fabric::Path> paths,
+                                             fabric::LinkId link, TimePoint now);
 
   State& state_;
   AgentOf agent_of_;

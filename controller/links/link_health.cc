@@ -13,7 +13,7 @@ namespace espalier::controller {
 namespace {
 
 // A rate that a host reports was measured over the time before.
-constexpr Duration kWitnessLag = std::chrono::milliseconds(50);
+constexpr Duration kDeliveryLag = std::chrono::milliseconds(50);
 
 // Links between the same two roles are of one tier.
 std::vector<std::uint32_t> TiersOf(const fabric::Topology& topology) {
@@ -35,16 +35,16 @@ std::vector<fabric::LinkId> LinksOf(const fabric::Path& path) {
 }  // namespace
 
 LinkHealth::LinkHealth(State& state, const LinkMonitorOptions& options, WallClock clock,
-                       EventLoop& loop, Store& store, Wiring wiring, Metrics& metrics)
+                       EventLoop& loop, Store& store, Callbacks callbacks, Metrics& metrics)
     : state_(state),
-      most_links_(options.most_links),
+      most_links_(options.max_links),
       clock_(std::move(clock)),
       loop_(loop),
       store_(store),
-      wiring_(std::move(wiring)),
+      callbacks_(std::move(callbacks)),
       monitor_(options, TiersOf(state.topology)),
-      failure_probes_(state, wiring_.find_prober),
-      recovery_probes_(state, wiring_.find_prober),
+      failure_probes_(state, callbacks_.find_prober),
+      recovery_probes_(state, callbacks_.find_prober),
       links_detected_down_(metrics.MakeCounter(
           "espalier_controller_links_detected_down_total",
           "Links taken out of use as hosts or a telemetry feed found them down")),
@@ -75,7 +75,7 @@ void LinkHealth::HandleFeedReport(fabric::LinkId link, bool up, const std::strin
   state_.history.RecordOf(
       "feeds", loop_.Now(), up ? "link_reported_up" : "link_reported_down",
       fmt::format("link={} source=\"{}\"", state_.topology.link(link).id, source));
-  monitor_.TakeReport(link, up, loop_.Now());
+  monitor_.HandleFeedState(link, up, loop_.Now());
   if (up) {
     ForgetFeedReport(link);
   } else {
@@ -111,7 +111,7 @@ void LinkHealth::StoreFeedReports() {
 bool LinkHealth::HandleNicEvent(AgentId id, const wire::LinkEvent& event) {
   const auto nic = state_.topology.FindNic(event.address);
   const auto attachment =
-      nic && wiring_.find_prober(*nic) == id ? state_.paths.FindAttachment(*nic) : std::nullopt;
+      nic && callbacks_.find_prober(*nic) == id ? state_.paths.FindAttachment(*nic) : std::nullopt;
   if (!attachment) return false;
   const fabric::LinkId link = attachment->uplink.link;
   const bool changed = event.up ? nics_down_.erase(link) > 0 : nics_down_.insert(link).second;
@@ -119,22 +119,22 @@ bool LinkHealth::HandleNicEvent(AgentId id, const wire::LinkEvent& event) {
   state_.history.RecordOf(
       state_.agents.At(id).name, loop_.Now(), event.up ? "nic_up" : "nic_down",
       fmt::format("agent={} link={}", state_.agents.At(id).name, state_.topology.link(link).id));
-  wiring_.on_change();
+  callbacks_.on_change();
   return true;
 }
 
 void LinkHealth::HandlePathFailure(AgentId id, const Flow& flow, std::uint32_t path) {
-  if (flow.ways.empty()) return;
+  if (flow.subflows.empty()) return;
   const auto paths = state_.PathsOf(flow);
   if (path >= paths.size()) return;
   const std::vector<fabric::LinkId> links = LinksOf(paths[path]);
-  monitor_.TakeAccusation(id, links, loop_.Now());
+  monitor_.ReportPathFailure(id, links, loop_.Now());
   Send(failure_probes_.Ask(id, links, loop_.Now()));
 }
 
-void LinkHealth::Send(std::vector<LinkFailureProbes::Question> questions) {
-  for (LinkFailureProbes::Question& question : questions) {
-    wiring_.send(question.agent, std::move(question.order));
+void LinkHealth::Send(std::vector<LinkFailureProbes::AddressedProbe> questions) {
+  for (LinkFailureProbes::AddressedProbe& question : questions) {
+    callbacks_.send(question.agent, std::move(question.order));
   }
 }
 
@@ -142,9 +142,9 @@ void LinkHealth::HandleFailureProbe(AgentId id, const wire::ProbeReport& report)
   const auto verdict = failure_probes_.TakeAnswer(id, report);
   if (!verdict) return;
   if (verdict->dead) {
-    monitor_.TakeAccusation(id, verdict->links, loop_.Now());
+    monitor_.ReportPathFailure(id, verdict->links, loop_.Now());
   } else {
-    monitor_.TakeWitness(verdict->links, loop_.Now());
+    monitor_.ReportDelivery(verdict->links, loop_.Now());
   }
   Update();
 }
@@ -155,24 +155,24 @@ void LinkHealth::HandleRecoveryProbe(AgentId id, const wire::ProbeReport& report
   state_.history.RecordOf(
       state_.agents.At(id).name, loop_.Now(), "link_carries_packets",
       fmt::format("link={} seen_by={}", state_.topology.link(*link).id, state_.agents.At(id).name));
-  monitor_.TakeProof(*link, loop_.Now());
+  monitor_.ConfirmAlive(*link, loop_.Now());
   ForgetFeedReport(*link);
   StoreFeedReports();
 }
 
 void LinkHealth::HandleDeliveries(AgentId id, const wire::FlowReport& report) {
-  if (!monitor_.HasAccusations()) return;
+  if (!monitor_.HasPathFailures()) return;
   for (const wire::FlowProgress& progress : report.progress) {
     if (progress.achieved_bps == 0 || progress.state != wire::FlowState::kActive) continue;
     const auto slot = state_.flows.Find(id, progress.id);
     if (!slot) continue;
     const Flow& flow = state_.flows.At(*slot);
     // Of a flow that is split nobody knows which of its paths carried it.
-    if (flow.status != FlowStatus::kRouted || flow.ways.size() != 1) continue;
+    if (flow.status != FlowStatus::kRouted || flow.subflows.size() != 1) continue;
     // Nor does anybody see that a leaf has left its own dead link: only what follows was passed.
-    const auto path = flow.ways.front().port_path;
+    const auto path = flow.subflows.front().port_path;
     const std::vector<fabric::LinkId> links = LinksOf(state_.PathsOf(flow)[path.Index()]);
-    monitor_.TakeWitness(std::span(links).subspan(1), loop_.Now() - kWitnessLag);
+    monitor_.ReportDelivery(std::span(links).subspan(1), loop_.Now() - kDeliveryLag);
   }
 }
 
@@ -185,8 +185,8 @@ bool LinkHealth::IsFailedByOperator(fabric::LinkId id) const {
   return intents.failed_links.contains(link.id) || is_failed(link.a) || is_failed(link.b);
 }
 
-void LinkHealth::TellWaiting(const std::set<fabric::LinkId>& before) {
-  const std::set<fabric::LinkId>& waiting = monitor_.Waiting();
+void LinkHealth::RecordAwaitingOperator(const std::set<fabric::LinkId>& before) {
+  const std::set<fabric::LinkId>& waiting = monitor_.AwaitingOperator();
   links_waiting_.Set(static_cast<double>(waiting.size()));
   if (waiting == before) return;
   awaiting_operator_ = waiting;
@@ -196,11 +196,11 @@ void LinkHealth::TellWaiting(const std::set<fabric::LinkId>& before) {
     return state_.history.RecordOf("detection", loop_.Now(), "detection_budget_free", "");
   }
   budget_exceeded_.Add();
-  constexpr std::size_t kMostNamed = 16;
+  constexpr std::size_t kMaxNamed = 16;
   std::string named;
   std::size_t count = 0;
   for (const fabric::LinkId link : waiting) {
-    if (++count > kMostNamed) break;
+    if (++count > kMaxNamed) break;
     named += (named.empty() ? "" : ",") + state_.topology.link(link).id;
   }
   state_.history.RecordOf(
@@ -211,10 +211,10 @@ void LinkHealth::TellWaiting(const std::set<fabric::LinkId>& before) {
 }
 
 void LinkHealth::Update() {
-  const std::set<fabric::LinkId> waiting = monitor_.Waiting();
+  const std::set<fabric::LinkId> waiting = monitor_.AwaitingOperator();
   const auto changes = monitor_.Update(
       loop_.Now(), [this](fabric::LinkId link) { return IsFailedByOperator(link); });
-  TellWaiting(waiting);
+  RecordAwaitingOperator(waiting);
   if (changes.empty()) return;
   for (const LinkMonitor::Change& change : changes) {
     if (change.down) {
@@ -227,11 +227,11 @@ void LinkHealth::Update() {
         "detection", loop_.Now(), change.down ? "link_detected_down" : "link_detected_up",
         fmt::format("link={} why={}", state_.topology.link(change.link).id, change.why));
   }
-  wiring_.on_change();
+  callbacks_.on_change();
 }
 
-void LinkHealth::PassTime() {
-  Send(failure_probes_.AskAgain(loop_.Now()));
+void LinkHealth::Tick() {
+  Send(failure_probes_.RetryProbes(loop_.Now()));
   Send(recovery_probes_.Ask(monitor_.Remembered(), loop_.Now()));
   StoreFeedReports();
   Update();

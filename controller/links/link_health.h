@@ -26,13 +26,13 @@ namespace espalier::controller {
 class LinkHealth {
  public:
   // `find_prober`: the agent that can probe from a NIC. `send`: an order to that agent.
-  struct Wiring {
+  struct Callbacks {
     std::function<std::optional<AgentId>(fabric::NodeId nic)> find_prober;
     std::function<void(AgentId, wire::ProbeOrder)> send;
     std::function<void()> on_change;  // IsDown gives another answer for some link than before
   };
   LinkHealth(State& state, const LinkMonitorOptions& options, WallClock clock, EventLoop& loop,
-             Store& store, Wiring wiring, Metrics& metrics);
+             Store& store, Callbacks callbacks, Metrics& metrics);
 
   // What an earlier controller heard of feeds holds on. Calls nobody: links are yet to be brought
   // to their states.
@@ -53,7 +53,7 @@ class LinkHealth {
   // Draws the conclusions of all that was said by now.
   void Update();
   // Asks hosts again, and stores what could not be stored. To be called now and then.
-  void PassTime();
+  void Tick();
 
   bool IsDown(fabric::LinkId link) const {
     return nics_down_.contains(link) || detected_down_.contains(link);
@@ -63,10 +63,10 @@ class LinkHealth {
   const std::set<fabric::LinkId>& awaiting_operator() const { return awaiting_operator_; }
 
  private:
-  void Send(std::vector<LinkFailureProbes::Question> questions);
+  void Send(std::vector<LinkFailureProbes::AddressedProbe> questions);
   bool IsFailedByOperator(fabric::LinkId link) const;
   // What has come to wait for the operator, or waits no longer.
-  void TellWaiting(const std::set<fabric::LinkId>& before);
+  void RecordAwaitingOperator(const std::set<fabric::LinkId>& before);
   void ForgetFeedReport(fabric::LinkId link);
   // Brings what feeds have said into the store; again and again where that fails.
   void StoreFeedReports();
@@ -76,7 +76,7 @@ class LinkHealth {
   WallClock clock_;
   EventLoop& loop_;
   Store& store_;
-  Wiring wiring_;
+  Callbacks callbacks_;
   LinkMonitor monitor_;
   LinkFailureProbes failure_probes_;
   LinkRecoveryProbes recovery_probes_;

@@ -8,14 +8,14 @@ using fabric::LinkId;
 
 namespace {
 
-constexpr std::uint32_t kMostDoublings = 16;
+constexpr std::uint32_t kMaxDoublings = 16;
 // Paths that were found dead in a window: more say nothing new.
-constexpr std::size_t kMostAccusations = 4'096;
-constexpr std::size_t kMostOfHost = 128;
+constexpr std::size_t kMaxAccusations = 4'096;
+constexpr std::size_t kMaxOfHost = 128;
 
 }  // namespace
 
-void LinkMonitor::TakeReport(LinkId link, bool up, TimePoint now) {
+void LinkMonitor::HandleFeedState(LinkId link, bool up, TimePoint now) {
   Entry& entry = links_[link];
   if (up && (entry.feed_down || entry.is_remembered)) {
     entry.until = now + Damped(options_.restore_after, entry);
@@ -30,7 +30,7 @@ void LinkMonitor::Remember(LinkId link, TimePoint now) {
   GoDown(entry, now);
 }
 
-void LinkMonitor::TakeProof(LinkId link, TimePoint now) {
+void LinkMonitor::ConfirmAlive(LinkId link, TimePoint now) {
   const auto found = links_.find(link);
   if (found == links_.end() || !found->second.is_remembered) return;
   found->second.is_remembered = false;
@@ -45,80 +45,81 @@ std::vector<LinkId> LinkMonitor::Remembered() const {
   return links;
 }
 
-void LinkMonitor::TakeAccusation(AgentId host, std::span<const LinkId> links, TimePoint now) {
-  auto& own = accusations_[host];
+void LinkMonitor::ReportPathFailure(AgentId host, std::span<const LinkId> links, TimePoint now) {
+  auto& own = path_failures_[host];
   const std::vector<LinkId> path(links.begin(), links.end());
   if (const auto known = own.find(path); known != own.end()) {
     known->second = now;
-  } else if (own.size() < kMostOfHost && accusation_count_ < kMostAccusations) {
+  } else if (own.size() < kMaxOfHost && path_failure_count_ < kMaxAccusations) {
     own.emplace(path, now);
-    ++accusation_count_;
+    ++path_failure_count_;
   } else {
     return;
   }
   for (const LinkId link : links) {
     Entry& entry = links_[link];
-    if (entry.accusers.empty()) ++accused_;
-    entry.accusers.try_emplace(host, now);
+    if (entry.min_reporters.empty()) ++reported_links_;
+    entry.min_reporters.try_emplace(host, now);
   }
 }
 
-void LinkMonitor::TakeWitness(std::span<const LinkId> links, TimePoint passed) {
+void LinkMonitor::ReportDelivery(std::span<const LinkId> links, TimePoint passed) {
   for (const LinkId link : links) {
     const auto found = links_.find(link);
     if (found == links_.end()) continue;
-    found->second.witnessed = std::max(found->second.witnessed, passed);
+    found->second.delivered = std::max(found->second.delivered, passed);
   }
 }
 
 void LinkMonitor::Forget(Entry& entry, TimePoint now) {
-  if (entry.accusers.empty()) return;
-  std::erase_if(entry.accusers,
-                [&](const auto& accuser) { return now - accuser.second > options_.window; });
-  if (entry.accusers.empty()) --accused_;
+  if (entry.min_reporters.empty()) return;
+  std::erase_if(entry.min_reporters,
+                [&](const auto& reporter) { return now - reporter.second > options_.window; });
+  if (entry.min_reporters.empty()) --reported_links_;
 }
 
-std::set<LinkId> LinkMonitor::Condemned() const {
+std::set<LinkId> LinkMonitor::SuspectedDown() const {
   // Something got through after it was blamed.
   const auto is_cleared = [](const Entry& of) {
-    return std::any_of(of.accusers.begin(), of.accusers.end(),
-                       [&](const auto& accuser) { return of.witnessed >= accuser.second; });
+    return std::any_of(of.min_reporters.begin(), of.min_reporters.end(),
+                       [&](const auto& reporter) { return of.delivered >= reporter.second; });
   };
-  std::map<LinkId, std::size_t> accusers;
-  std::set<LinkId> condemned;
+  std::map<LinkId, std::size_t> min_reporters;
+  std::set<LinkId> suspected;
   for (const auto& [link, entry] : links_) {
-    if (entry.accusers.empty() || is_cleared(entry)) continue;
-    accusers[link] = entry.accusers.size();
-    if (!entry.is_down && entry.accusers.size() >= options_.accusers) condemned.insert(link);
+    if (entry.min_reporters.empty() || is_cleared(entry)) continue;
+    min_reporters[link] = entry.min_reporters.size();
+    if (!entry.is_down && entry.min_reporters.size() >= options_.min_reporters)
+      suspected.insert(link);
   }
   // Of a path that was found dead only one link is to blame: the one that most hosts blame; where
   // several are blamed by as many, the one furthest on: a switch leaves its own dead links by
   // itself.
-  for (const auto& [host, paths] : accusations_) {
+  for (const auto& [host, paths] : path_failures_) {
     for (const auto& [path, time] : paths) {
       std::size_t most = 0;
       for (const LinkId link : path) {
-        const auto found = accusers.find(link);
-        if (found != accusers.end()) most = std::max(most, found->second);
+        const auto found = min_reporters.find(link);
+        if (found != min_reporters.end()) most = std::max(most, found->second);
       }
       bool is_beyond = true;  // of the one to blame, coming back from the end of the path
       for (auto link = path.rbegin(); link != path.rend(); ++link) {
-        const auto found = accusers.find(*link);
-        if (found == accusers.end()) continue;
+        const auto found = min_reporters.find(*link);
+        if (found == min_reporters.end()) continue;
         const bool is_to_blame = is_beyond && found->second == most;
         if (is_to_blame) is_beyond = false;
-        if (!is_to_blame) condemned.erase(*link);
+        if (!is_to_blame) suspected.erase(*link);
       }
     }
   }
-  return condemned;
+  return suspected;
 }
 
 std::uint32_t LinkMonitor::TierOf(LinkId link) const {
   return link.Index() < tiers_.size() ? tiers_[link.Index()] : 0;
 }
 
-void LinkMonitor::HoldBack(std::set<LinkId>& falling, const IsFailed& is_failed, TimePoint now) {
+void LinkMonitor::ApplyBudget(std::set<LinkId>& falling, const IsFailed& is_failed, TimePoint now) {
   const auto confirmed = [&](LinkId link) { return is_failed && is_failed(link); };
   std::erase_if(waiting_, [&](LinkId link) { return !falling.contains(link) || confirmed(link); });
   std::size_t spent = 0;
@@ -135,10 +136,10 @@ void LinkMonitor::HoldBack(std::set<LinkId>& falling, const IsFailed& is_failed,
     const std::uint32_t tier = TierOf(link);
     const auto size = static_cast<double>(std::count(tiers_.begin(), tiers_.end(), tier));
     const std::size_t most =
-        std::max<std::size_t>(1, static_cast<std::size_t>(options_.most_of_tier * size));
+        std::max<std::size_t>(1, static_cast<std::size_t>(options_.max_tier_fraction * size));
     const bool tier_has =
-        tiers_.empty() || options_.most_of_tier <= 0 || spent_of_tier[tier] < most;
-    return tier_has && (options_.most_links == 0 || spent < options_.most_links);
+        tiers_.empty() || options_.max_tier_fraction <= 0 || spent_of_tier[tier] < most;
+    return tier_has && (options_.max_links == 0 || spent < options_.max_links);
   };
   for (auto link = falling.begin(); link != falling.end();) {
     if (confirmed(*link)) {
@@ -156,7 +157,7 @@ void LinkMonitor::HoldBack(std::set<LinkId>& falling, const IsFailed& is_failed,
 }
 
 Duration LinkMonitor::Damped(Duration base, const Entry& entry) const {
-  const std::uint32_t doublings = std::min(entry.flaps, kMostDoublings);
+  const std::uint32_t doublings = std::min(entry.flaps, kMaxDoublings);
   return std::min(base * (std::int64_t{1} << doublings), options_.longest);
 }
 
@@ -169,17 +170,17 @@ void LinkMonitor::GoDown(Entry& entry, TimePoint now) {
 }
 
 std::vector<LinkMonitor::Change> LinkMonitor::Update(TimePoint now, const IsFailed& is_failed) {
-  for (auto& [host, paths] : accusations_) {
-    accusation_count_ -=
+  for (auto& [host, paths] : path_failures_) {
+    path_failure_count_ -=
         std::erase_if(paths, [&](const auto& path) { return now - path.second > options_.window; });
   }
-  std::erase_if(accusations_, [](const auto& of) { return of.second.empty(); });
+  std::erase_if(path_failures_, [](const auto& of) { return of.second.empty(); });
   for (auto& [link, entry] : links_) Forget(entry, now);
-  std::set<LinkId> falling = Condemned();
+  std::set<LinkId> falling = SuspectedDown();
   for (const auto& [link, entry] : links_) {
     if (!entry.is_down && entry.feed_down) falling.insert(link);
   }
-  HoldBack(falling, is_failed, now);
+  ApplyBudget(falling, is_failed, now);
   std::vector<Change> changes;
   for (auto& [link, entry] : links_) {
     if (falling.contains(link)) {
@@ -190,14 +191,14 @@ std::vector<LinkMonitor::Change> LinkMonitor::Update(TimePoint now, const IsFail
       entry.is_down = false;
       entry.last_change = now;
       // What was said before it is tried again is of no use after.
-      if (!entry.accusers.empty()) --accused_;
-      entry.accusers.clear();
+      if (!entry.min_reporters.empty()) --reported_links_;
+      entry.min_reporters.clear();
       changes.push_back({link, false, "restored"});
     }
   }
   std::erase_if(links_, [&](const auto& entry) {
     const Entry& of = entry.second;
-    return !of.is_down && !of.feed_down && of.accusers.empty() &&
+    return !of.is_down && !of.feed_down && of.min_reporters.empty() &&
            now - of.last_change >= std::max(options_.calm, options_.budget_window);
   });
   return changes;

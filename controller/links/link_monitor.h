@@ -18,7 +18,7 @@ namespace espalier::controller {
 
 struct LinkMonitorOptions {
   // Hosts that must find paths over a link dead, within the window, before it is taken as down.
-  std::size_t accusers = 2;
+  std::size_t min_reporters = 2;
   Duration window = std::chrono::seconds(5);
   // How long a link stays down that nobody reports as up, and that hosts could not use.
   Duration hold = std::chrono::seconds(30);
@@ -32,8 +32,8 @@ struct LinkMonitorOptions {
   // only hosts blame counts for as long as it is down, so two hosts that lie never hold more than
   // this. 0: no limit. Eight is a line card's worth of links that really fail together; a dead
   // switch of more links than that waits for the operator, while hosts leave it by themselves.
-  std::size_t most_links = 8;
-  double most_of_tier = 0.25;
+  std::size_t max_links = 8;
+  double max_tier_fraction = 0.25;
   Duration budget_window = std::chrono::minutes(1);
 };
 
@@ -54,25 +54,25 @@ struct LinkMonitorOptions {
 class LinkMonitor {
  public:
   // `tiers`: of each link a number that all links of its tier have; none: all are of one tier,
-  // whose size is unknown, and most_of_tier does not count.
+  // whose size is unknown, and max_tier_fraction does not count.
   explicit LinkMonitor(LinkMonitorOptions options = {}, std::vector<std::uint32_t> tiers = {})
       : options_(options), tiers_(std::move(tiers)) {}
 
   // A feed says so. A link may be said to be down, or up, any number of times.
-  void TakeReport(fabric::LinkId link, bool up, TimePoint now);
+  void HandleFeedState(fabric::LinkId link, bool up, TimePoint now);
   // A feed said to an earlier controller that the link is down. It is, until a feed says something
   // again, or it is proven to carry packets.
   void Remember(fabric::LinkId link, TimePoint now);
   // A packet has passed the link: if it is only remembered to be down it is up again, once it has
   // stayed so for a while.
-  void TakeProof(fabric::LinkId link, TimePoint now);
+  void ConfirmAlive(fabric::LinkId link, TimePoint now);
   std::vector<fabric::LinkId> Remembered() const;  // ascending
   // A host found a path over these links dead.
-  void TakeAccusation(AgentId host, std::span<const fabric::LinkId> links, TimePoint now);
+  void ReportPathFailure(AgentId host, std::span<const fabric::LinkId> links, TimePoint now);
   // Traffic passed these links then, or later.
-  void TakeWitness(std::span<const fabric::LinkId> links, TimePoint passed);
+  void ReportDelivery(std::span<const fabric::LinkId> links, TimePoint passed);
   // Witnesses are of interest.
-  bool HasAccusations() const { return accused_ > 0; }
+  bool HasPathFailures() const { return reported_links_ > 0; }
 
   struct Change {
     fabric::LinkId link;
@@ -85,15 +85,15 @@ class LinkMonitor {
   std::vector<Change> Update(TimePoint now, const IsFailed& is_failed = {});
   bool IsDown(fabric::LinkId link) const;
   // Said to be down, but in use, as the budget is spent.
-  const std::set<fabric::LinkId>& Waiting() const { return waiting_; }
+  const std::set<fabric::LinkId>& AwaitingOperator() const { return waiting_; }
 
  private:
   struct Entry {
     bool feed_down = false;
     bool is_remembered = false;  // down, as a feed said before the controller started
     bool is_down = false;
-    std::map<AgentId, TimePoint> accusers;
-    TimePoint witnessed{};
+    std::map<AgentId, TimePoint> min_reporters;
+    TimePoint delivered{};
     TimePoint until{};               // is_down, and nothing says so any more: up again then
     TimePoint last_change{};         // of is_down
     bool by_hosts = false;           // is_down, and no feed has said so
@@ -102,9 +102,9 @@ class LinkMonitor {
   };
 
   void Forget(Entry& entry, TimePoint now);
-  std::set<fabric::LinkId> Condemned() const;
+  std::set<fabric::LinkId> SuspectedDown() const;
   // Of the links that are to go down: those that may not. They wait from now on.
-  void HoldBack(std::set<fabric::LinkId>& falling, const IsFailed& is_failed, TimePoint now);
+  void ApplyBudget(std::set<fabric::LinkId>& falling, const IsFailed& is_failed, TimePoint now);
   std::uint32_t TierOf(fabric::LinkId link) const;
   Duration Damped(Duration base, const Entry& entry) const;
   void GoDown(Entry& entry, TimePoint now);
@@ -113,9 +113,9 @@ class LinkMonitor {
   std::map<fabric::LinkId, Entry> links_;
   // The paths that each host found dead in the window, and when it last did: links that were blamed
   // together.
-  std::map<AgentId, std::map<std::vector<fabric::LinkId>, TimePoint>> accusations_;
-  std::size_t accusation_count_ = 0;
-  std::size_t accused_ = 0;  // links with accusers
+  std::map<AgentId, std::map<std::vector<fabric::LinkId>, TimePoint>> path_failures_;
+  std::size_t path_failure_count_ = 0;
+  std::size_t reported_links_ = 0;  // links with accusers
   std::vector<std::uint32_t> tiers_;
   std::set<fabric::LinkId> waiting_;
 };

@@ -16,9 +16,9 @@ namespace {
 constexpr Duration kInterval = std::chrono::seconds(5);  // between questions about one link
 constexpr Duration kAnswerTimeout = std::chrono::milliseconds(100);
 constexpr Duration kGrace = std::chrono::seconds(3);
-constexpr std::size_t kMostOpen = 16;
+constexpr std::size_t kMaxOpen = 16;
 constexpr std::uint32_t kPorts = 16;  // of one question
-constexpr std::size_t kMostPairs = 64;
+constexpr std::size_t kMaxPairs = 64;
 constexpr std::uint32_t kPortStep = 10'007;  // odd: no port comes twice
 
 // A packet of TTL t dies behind hop t - 2 of its path between leaves.
@@ -32,15 +32,15 @@ std::optional<std::size_t> HopOver(const Path& path, LinkId link) {
 
 }  // namespace
 
-std::vector<LinkRecoveryProbes::Question> LinkRecoveryProbes::Ask(std::span<const LinkId> links,
-                                                                  TimePoint now) {
+std::vector<LinkRecoveryProbes::AddressedProbe> LinkRecoveryProbes::Ask(
+    std::span<const LinkId> links, TimePoint now) {
   std::erase_if(open_, [&](const auto& entry) { return entry.second.deadline <= now; });
   std::erase_if(asked_, [&](const auto& entry) {
     return std::ranges::find(links, entry.first) == links.end();
   });
-  std::vector<Question> questions;
+  std::vector<AddressedProbe> questions;
   for (const LinkId link : links) {
-    if (open_.size() >= kMostOpen) break;
+    if (open_.size() >= kMaxOpen) break;
     const auto [asked, is_new] = asked_.try_emplace(link);
     if (!is_new && now - asked->second.last < kInterval) continue;
     asked->second.last = now;
@@ -77,10 +77,10 @@ std::optional<LinkRecoveryProbes::Pair> LinkRecoveryProbes::FindPair(LinkId link
     break;
   }
   std::size_t tried = 0;
-  for (std::size_t i = 0; i < sources.size() && tried < kMostPairs; ++i) {
+  for (std::size_t i = 0; i < sources.size() && tried < kMaxPairs; ++i) {
     const auto& [agent, source] = sources[(i + times) % sources.size()];
     for (const auto& [leaf, destination] : destinations) {
-      if (leaf == source.leaf || ++tried > kMostPairs) continue;
+      if (leaf == source.leaf || ++tried > kMaxPairs) continue;
       const auto paths = state_.paths.Between(source.leaf, leaf);
       const bool goes_over = std::ranges::any_of(
           paths, [&](const Path& path) { return HopOver(path, link).has_value(); });
@@ -90,9 +90,8 @@ std::optional<LinkRecoveryProbes::Pair> LinkRecoveryProbes::FindPair(LinkId link
   return std::nullopt;
 }
 
-std::optional<LinkRecoveryProbes::Question> LinkRecoveryProbes::MakeQuestion(LinkId link,
-                                                                             std::uint32_t times,
-                                                                             TimePoint now) {
+std::optional<LinkRecoveryProbes::AddressedProbe> LinkRecoveryProbes::MakeQuestion(
+    LinkId link, std::uint32_t times, TimePoint now) {
   const auto pair = FindPair(link, times);
   if (!pair) return std::nullopt;
   const auto paths = state_.paths.Between(pair->source_leaf, pair->destination_leaf);
@@ -124,7 +123,7 @@ std::optional<LinkRecoveryProbes::Question> LinkRecoveryProbes::MakeQuestion(Lin
   order.timeout_us = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(kAnswerTimeout).count());
   open_.emplace(order.order, std::move(open));
-  return Question{pair->agent, std::move(order)};
+  return AddressedProbe{pair->agent, std::move(order)};
 }
 
 std::optional<LinkId> LinkRecoveryProbes::TakeAnswer(AgentId from,

@@ -27,13 +27,13 @@ namespace espalier::controller {
 // Thread safety: the controller's loop thread. The state must outlive it.
 class LinkRecoveryProbes {
  public:
-  using Question = LinkFailureProbes::Question;
+  using AddressedProbe = LinkFailureProbes::AddressedProbe;
 
   LinkRecoveryProbes(State& state, LinkFailureProbes::AgentOf agent_of)
       : state_(state), agent_of_(std::move(agent_of)) {}
 
   // What to ask of whom about these links, each of them every few seconds.
-  std::vector<Question> Ask(std::span<const fabric::LinkId> links, TimePoint now);
+  std::vector<AddressedProbe> Ask(std::span<const fabric::LinkId> links, TimePoint now);
   // The link that was found to carry packets, if this tells so; once a question.
   std::optional<fabric::LinkId> TakeAnswer(AgentId from, const wire::ProbeReport& report);
 
@@ -60,7 +60,8 @@ class LinkRecoveryProbes {
     fabric::NodeId destination_leaf;
   };
 
-  std::optional<Question> MakeQuestion(fabric::LinkId link, std::uint32_t times, TimePoint now);
+  std::optional<AddressedProbe> MakeQuestion(fabric::LinkId link, std::uint32_t times,
+                                             TimePoint now);
   // Two NICs between which a path goes over the link; others each time.
   std::optional<Pair> FindPair(fabric::LinkId link, std::uint32_t times);
 

@@ -52,11 +52,11 @@ std::vector<LinkId> LinkStates::Apply() {
     const LinkId id(static_cast<std::int32_t>(i));
     if (state_.topology.SetLinkState(id, StateUnder(state_.intents, id))) changed.push_back(id);
   }
-  stranded_.clear();
+  affected_.clear();
   if (!changed.empty()) {
     state_.view.Refresh();
-    const auto stranded = state_.flow_paths.HandleLinkChange();
-    stranded_.assign(stranded.begin(), stranded.end());
+    const auto affected = state_.flow_paths.HandleLinkChange();
+    affected_.assign(affected.begin(), affected.end());
   }
   return changed;
 }

@@ -24,17 +24,17 @@ class LinkStates {
   // The fabric if these were the intents; none: it would be as it is.
   std::optional<fabric::Topology> TopologyUnder(const Intents& intents) const;
 
-  // Brings every link to the state that it should have now, and has LivePaths take notice. The
+  // Brings every link to the state that it should have now, and has OnlineAssigner take notice. The
   // links that changed. O(links + ways on lost links).
   std::vector<fabric::LinkId> Apply();
   // The ways whose path became unusable by the last Apply, ascending.
-  std::span<const LivePaths::Way> stranded() const { return stranded_; }
+  std::span<const SubflowId> affected() const { return affected_; }
 
  private:
   State& state_;
   const LinkHealth& health_;
   const std::vector<fabric::LinkState> in_file_;
-  std::vector<LivePaths::Way> stranded_;
+  std::vector<SubflowId> affected_;
 };
 
 }  // namespace espalier::controller

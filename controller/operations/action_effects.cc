@@ -9,12 +9,12 @@ using fabric::LinkId;
 using fabric::LinkState;
 
 ActionEffects::ActionEffects(const Parts& parts, const ControllerOptions& options, EventLoop& loop,
-                             Wiring wiring, Metrics& metrics)
+                             Callbacks callbacks, Metrics& metrics)
     : parts_(parts),
       state_(parts.state),
       options_(options),
       loop_(loop),
-      wiring_(std::move(wiring)),
+      callbacks_(std::move(callbacks)),
       failure_hits_(metrics.MakeCounter("espalier_failure_plan_hits_total",
                                         "Flows that left a failed link or switch by a plan")),
       failure_misses_(
@@ -29,12 +29,12 @@ ActionEffects::ActionEffects(const Parts& parts, const ControllerOptions& option
                                              "Duration of an assignment of all flows")) {}
 
 std::vector<Rerouted> ActionEffects::TakeFailurePlan(const std::vector<LinkId>& changed) {
-  const auto element = options_.plan_ahead ? parts_.failure_plans.Find(changed) : std::nullopt;
-  const auto stranded = parts_.link_states.stranded();
-  if (!element || stranded.empty()) return {};
+  const auto domain = options_.plan_ahead ? parts_.failure_plans.Find(changed) : std::nullopt;
+  const auto affected = parts_.link_states.affected();
+  if (!domain || affected.empty()) return {};
   const TimePoint start = loop_.Now();
   auto rerouted = parts_.placement.TakeFailurePlan(
-      parts_.failure_plans, *element, stranded,
+      parts_.failure_plans, *domain, affected,
       [&](AgentId agent) { parts_.publisher.PushChangesOf(agent, start); });
   failure_hits_.Add(static_cast<std::int64_t>(rerouted.size()));
   failure_seconds_.ObserveSeconds(SecondsOf(loop_.Now() - start));
@@ -46,7 +46,7 @@ std::vector<Rerouted> ActionEffects::FollowLinkChanges(const std::vector<LinkId>
   parts_.learner.HandleLinkChange(changed);
   std::vector<Rerouted> moves = parts_.placement.HandleLinkChange();
   failure_misses_.Add(static_cast<std::int64_t>(moves.size()));
-  parts_.placement.RetryUnroutable();
+  parts_.placement.PlaceUnroutable();
   parts_.jobs.HandleLinkChange(changed);
   parts_.verifier.HandleLinkChange();
   return moves;
@@ -56,7 +56,7 @@ void ActionEffects::HandleHealthChange() {
   const std::vector<LinkId> changed = parts_.link_states.Apply();
   TakeFailurePlan(changed);
   FollowLinkChanges(changed);
-  wiring_.request_turn();
+  callbacks_.request_turn();
 }
 
 ActionOutcome ActionEffects::Try(const Intents& intents) {
@@ -79,7 +79,7 @@ AppliedAction ActionEffects::Apply(const Intents& changed) {
   std::vector<LinkState> states_before;
   for (const fabric::Link& link : state_.topology.links()) states_before.push_back(link.state);
   state_.intents = changed;
-  wiring_.apply_policies();
+  callbacks_.apply_policies();
   const std::vector<LinkId> links = parts_.link_states.Apply();
   AppliedAction applied;
   for (const LinkId link : links) applied.changed.emplace_back(link, states_before[link.Index()]);
@@ -112,7 +112,7 @@ ActionOutcome ActionEffects::Reassign(const OperatorRequest& request) {
   ActionOutcome outcome;
   if (!request.dry_run) {
     recomputations_.Add();
-    outcome.forests = parts_.jobs.PlanAllAnew();  // on what the flows leave now
+    outcome.forests = parts_.jobs.ReplanAll();  // on what the flows leave now
   }
   outcome.moves = std::move(recomputed.moves);
   outcome.before = recomputed.before;

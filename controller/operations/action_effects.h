@@ -37,18 +37,18 @@ class ActionEffects final : public ActionTarget {
     PortVerifier& verifier;
     TreeJobs& jobs;
   };
-  struct Wiring {
+  struct Callbacks {
     std::function<void()> apply_policies;  // of State::intents
     std::function<void()> request_turn;
     std::function<void()> turn;
   };
   ActionEffects(const Parts& parts, const ControllerOptions& options, EventLoop& loop,
-                Wiring wiring, Metrics& metrics);
+                Callbacks callbacks, Metrics& metrics);
 
   ActionOutcome Try(const Intents& intents) override;
   AppliedAction Apply(const Intents& intents) override;
   ActionOutcome Reassign(const OperatorRequest& request) override;
-  void Turn() override { wiring_.turn(); }
+  void Turn() override { callbacks_.turn(); }
   void ComputeOutcome(AppliedAction& applied) override;
 
   // Links are up or down on the word of hosts and feeds: the intents stay as they are.
@@ -64,7 +64,7 @@ class ActionEffects final : public ActionTarget {
   State& state_;
   const ControllerOptions& options_;
   EventLoop& loop_;
-  Wiring wiring_;
+  Callbacks callbacks_;
   Counter& failure_hits_;
   Counter& failure_misses_;
   LatencyHistogram& failure_seconds_;

@@ -127,9 +127,9 @@ Result<Intents> ChangeWeightIntent(const Intents& intents, const std::string& jo
                                    std::uint64_t weight, const OperatorRequest& request,
                                    WallTime now) {
   if (job.empty()) return Fail(ErrorCode::kInvalidArgument, "which job? (it has no name)");
-  if (weight < 1 || weight > kMostWeight) {
+  if (weight < 1 || weight > kMaxWeight) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("weight: {} (it is 1 to {})", weight, kMostWeight));
+                fmt::format("weight: {} (it is 1 to {})", weight, kMaxWeight));
   }
   std::optional<IntentValue> value;
   if (weight > 1) value = JobWeight{static_cast<std::uint32_t>(weight)};

@@ -11,7 +11,7 @@
 namespace espalier::controller {
 namespace {
 
-constexpr std::size_t kMostOperations = 64;  // those that wait, the one at hand included
+constexpr std::size_t kMaxOperations = 64;  // those that wait, the one at hand included
 constexpr Duration kExpiryCheckInterval = std::chrono::seconds(1);
 
 }  // namespace
@@ -32,18 +32,17 @@ OperationQueue::OperationQueue(State& state, ActionTarget& target, const Control
           "From an operator's action until it was durable and what it moves was pushed")) {}
 
 void OperationQueue::Submit(Operation operation) {
-  if (operation.request.dry_run) return TellDryRun(operation);
-  if (operations_.size() >= kMostOperations) {
-    return operation.done(
-        Fail(ErrorCode::kResourceExhausted,
-             fmt::format("{} actions wait already (try again)", kMostOperations)));
+  if (operation.request.dry_run) return CompleteDryRun(operation);
+  if (operations_.size() >= kMaxOperations) {
+    return operation.done(Fail(ErrorCode::kResourceExhausted,
+                               fmt::format("{} actions wait already (try again)", kMaxOperations)));
   }
   operation.asked = loop_.Now();
   operations_.push_back(std::move(operation));
   if (operations_.size() == 1) Start();
 }
 
-void OperationQueue::TellDryRun(const Operation& operation) {
+void OperationQueue::CompleteDryRun(const Operation& operation) {
   ActionOutcome outcome;
   if (operation.change) {
     Result<Intents> changed = operation.change();

@@ -56,7 +56,7 @@ class OperationQueue {
   bool AwaitsAgents() const { return timer_ != nullptr; }
 
  private:
-  void TellDryRun(const Operation& operation);
+  void CompleteDryRun(const Operation& operation);
   void Start();
   void HandleCommit(Result<Committed> committed, const std::optional<Intents>& changed);
   void RecordEvent(const Operation& operation, bool has_intents);

@@ -40,7 +40,7 @@ class OperatorActions {
                   ActionDone done);
   // When all flows are assigned, this job is to be so many times as fast as one of weight 1, which
   // all jobs have without a word. They are assigned anew by it, as Recompute does. The job may be
-  // one that is yet to come. `weight`: 1 to kMostWeight.
+  // one that is yet to come. `weight`: 1 to kMaxWeight.
   void ChangeWeight(const std::string& job, std::uint64_t weight, const OperatorRequest& request,
                     ActionDone done);
   // Holds instead of what the configuration says (controller/settings/policies.h); no value: the

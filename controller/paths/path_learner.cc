@@ -16,9 +16,9 @@ using fabric::PortKey;
 using fabric::PortTrust;
 
 constexpr std::uint8_t kFirstTtl = 2;  // TTL 1 ends at the source's own leaf
-constexpr std::size_t kMostCompanions = 3;
+constexpr std::size_t kMaxCompanions = 3;
 // A source of which so many orders in a row had no answer gets none: more questions are in vain.
-constexpr std::size_t kMostSilentOrders = 16;
+constexpr std::size_t kMaxSilentOrders = 16;
 
 // The n-th port to try for a key: a walk through all RoCE ports from a start of the key's own, so
 // that two keys do not crowd the same ports. The step is odd, so no port comes twice.
@@ -103,9 +103,9 @@ PathLearner::PathLearner(const fabric::Topology& topology, fabric::PathTable& pa
                                              "came from an address on none of the paths")),
       mismatch_metric_(metrics.MakeCounter("espalier_controller_path_map_mismatches_total",
                                            "Ports seen on another path than the map said")),
-      given_up_metric_(metrics.MakeCounter("espalier_controller_predicted_ports_given_up_total",
-                                           "Ports that only a model put on their path, and of "
-                                           "which no probe was answered while others were")) {}
+      quarantined_metric_(metrics.MakeCounter("espalier_controller_predicted_ports_given_up_total",
+                                              "Ports that only a model put on their path, and of "
+                                              "which no probe was answered while others were")) {}
 
 std::span<const Path> PathLearner::PathsOf(const PortKey& key) {
   const auto from = paths_.FindAttachment(key.source);
@@ -134,7 +134,7 @@ void PathLearner::Queue(const PortKey& key, KeyState& state) {
   state.queued = true;
 }
 
-bool PathLearner::Want(const PortKey& key, PathIndex path) {
+bool PathLearner::RequestPort(const PortKey& key, PathIndex path) {
   KeyState& state = StateOf(key);
   if (PredictPort(key, path, state)) return true;
   if (key.protocol != wire::kProtocolUdp) return false;  // probes are UDP
@@ -146,10 +146,10 @@ bool PathLearner::Want(const PortKey& key, PathIndex path) {
 bool PathLearner::PredictPort(const PortKey& key, PathIndex path, KeyState& state) {
   // Where no port leads there, as where a switch has lost members, to look at all would take
   // milliseconds each time; the next call goes on from here.
-  constexpr std::size_t kMostTried = 1'024;
-  for (std::size_t tried = 0; tried < kMostTried; ++tried) {
+  constexpr std::size_t kMaxTried = 1'024;
+  for (std::size_t tried = 0; tried < kMaxTried; ++tried) {
     const std::uint16_t port = NthPort(key, state.cursor);
-    if (!map_.Find(key, port) && !state.doubts.HasGivenUp(port)) {
+    if (!map_.Find(key, port) && !state.doubts.IsQuarantined(port)) {
       const auto predicted = models_.Predict(key, port);
       if (!predicted) return false;
       map_.Predict(key, port, *predicted);
@@ -175,10 +175,10 @@ void PathLearner::Verify(const PortKey& key, std::uint16_t port) {
   Queue(key, state);
 }
 
-bool PathLearner::HasGivenUp(const PortKey& key, std::uint16_t port) const {
+bool PathLearner::IsQuarantined(const PortKey& key, std::uint16_t port) const {
   const auto state = keys_.find(key);
   return state != keys_.end() && state->second.fabric == fabric_ &&
-         state->second.doubts.HasGivenUp(port);
+         state->second.doubts.IsQuarantined(port);
 }
 
 bool PathLearner::VerifyOnce(const PortKey& key, std::uint16_t port) {
@@ -195,7 +195,7 @@ std::vector<std::uint16_t> PathLearner::NextPorts(const PortKey& key, KeyState& 
     ports.push_back(state.verify.front());
     state.verify.pop_front();
   }
-  AddCompanions(key, state, ports);
+  AddControlProbes(key, state, ports);
   if (!state.wanted) return ports;
   state.wanted = false;
   const std::size_t enough = ports.size() + 3 * PathsOf(key).size() + 4;
@@ -214,14 +214,14 @@ std::vector<std::uint16_t> PathLearner::NextPorts(const PortKey& key, KeyState& 
   return ports;
 }
 
-void PathLearner::AddCompanions(const PortKey& key, KeyState& state,
-                                std::vector<std::uint16_t>& ports) {
+void PathLearner::AddControlProbes(const PortKey& key, KeyState& state,
+                                   std::vector<std::uint16_t>& ports) {
   const auto doubted = std::ranges::find_if(
-      ports, [&](std::uint16_t port) { return state.doubts.WantsOthers(port); });
+      ports, [&](std::uint16_t port) { return state.doubts.NeedsControlProbes(port); });
   if (doubted == ports.end()) return;
   const PathIndex path = *state.doubts.PathOf(*doubted);
   const std::size_t enough =
-      std::min<std::size_t>(ports.size() + kMostCompanions, options_.max_ports_per_order);
+      std::min<std::size_t>(ports.size() + kMaxCompanions, options_.max_ports_per_order);
   const auto add_known = [&](bool verified) {
     for (const PortEntry& entry : map_.Ports(key)) {
       if (ports.size() >= enough) return;
@@ -354,8 +354,8 @@ PathLearner::Findings PathLearner::HandleReport(const wire::ProbeReport& report,
 }
 
 // Whether switches on this path, or at least some where no model knows it any more, answer.
-bool PathLearner::IsAnsweredBeside(const OpenOrder& order, std::uint16_t port,
-                                   PathIndex path) const {
+bool PathLearner::AreOtherPortsAnswered(const OpenOrder& order, std::uint16_t port,
+                                        PathIndex path) const {
   const bool has_model = map_.Find(order.key, port).has_value();
   return std::ranges::any_of(order.answers, [&](const auto& answered) {
     const auto seen = map_.Find(order.key, answered.first);
@@ -371,16 +371,16 @@ void PathLearner::JudgeSilence(const OpenOrder& order, KeyState& state, bool may
   for (const std::uint16_t port : order.ports) {
     const auto path = state.doubts.PathOf(port);
     if (!path || order.answers.contains(port)) continue;
-    switch (state.doubts.HandleSilence(port, IsAnsweredBeside(order, port, *path))) {
-      case PortDoubts::Verdict::kUnknown:
+    switch (state.doubts.HandleSilence(port, AreOtherPortsAnswered(order, port, *path))) {
+      case UnverifiedPorts::Verdict::kUnknown:
         break;
-      case PortDoubts::Verdict::kAskAgain:
+      case UnverifiedPorts::Verdict::kAskAgain:
         if (may_ask_again) state.verify.push_back(port);
         break;
-      case PortDoubts::Verdict::kGivenUp:
+      case UnverifiedPorts::Verdict::kQuarantined:
         map_.DropPrediction(order.key, port);
-        given_up_metric_.Add();
-        findings.given_up.push_back({order.key, port});
+        quarantined_metric_.Add();
+        findings.quarantined.push_back({order.key, port});
         break;
     }
   }
@@ -400,7 +400,7 @@ void PathLearner::Finish(std::map<std::uint64_t, OpenOrder>::iterator order, Fin
   models_.Learn(open.key);
   KeyState& state = StateOf(open.key);
   state.ordered = false;
-  JudgeSilence(open, state, source.silent_orders < kMostSilentOrders, findings);
+  JudgeSilence(open, state, source.silent_orders < kMaxSilentOrders, findings);
   if (state.wanted || !state.verify.empty()) Queue(open.key, state);
   findings.changed.insert(open.key);
   orders_.erase(order);

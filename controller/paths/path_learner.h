@@ -14,9 +14,9 @@
 #include "common/base/metrics.h"
 #include "common/fabric/path_map.h"
 #include "common/fabric/paths.h"
-#include "controller/paths/port_doubts.h"
 #include "controller/paths/port_models.h"
 #include "controller/paths/probe_orders.h"
+#include "controller/paths/unverified_ports.h"
 #include "proto/messages.h"
 
 namespace espalier::controller {
@@ -43,7 +43,7 @@ struct PathLearnerOptions {
 // the pair apart. Silence is unknown, never down: unanswered ports are passed over, and the pace
 // of their source is halved, down to what ICMP limits let through. A port that was seen is never
 // given up for it; one that only a model put on its path is, where it stays silent while others
-// of that path are answered (PortDoubts).
+// of that path are answered (UnverifiedPorts).
 //
 // Thread safety: the controller's loop thread. The references must outlive it.
 class PathLearner {
@@ -53,7 +53,7 @@ class PathLearner {
 
   // A port of this key is needed that takes this path. True: a model has put one into the map
   // at once. Else probes are queued; the caller asks again when their answers leave it wanting.
-  bool Want(const fabric::PortKey& key, fabric::PathIndex path);
+  bool RequestPort(const fabric::PortKey& key, fabric::PathIndex path);
   // This port is in use or about to be: look whether it still takes its path. One that no probe
   // has seen is asked about again if it stays silent.
   void Verify(const fabric::PortKey& key, std::uint16_t port);
@@ -62,7 +62,7 @@ class PathLearner {
   bool VerifyOnce(const fabric::PortKey& key, std::uint16_t port);
 
   // This port was predicted and led nowhere, in the fabric as it is: it must not be used.
-  bool HasGivenUp(const fabric::PortKey& key, std::uint16_t port) const;
+  bool IsQuarantined(const fabric::PortKey& key, std::uint16_t port) const;
 
   struct Order {
     fabric::NodeId source;  // whose agent must probe
@@ -79,14 +79,14 @@ class PathLearner {
     fabric::PathIndex expected;
     fabric::PathIndex seen;
   };
-  struct GivenUp {
+  struct QuarantinedPort {
     fabric::PortKey key;
     std::uint16_t port = 0;
   };
   struct Findings {
     std::set<fabric::PortKey> changed;  // keys with new ports, or an order that came to its end
     std::vector<Mismatch> mismatches;
-    std::vector<GivenUp> given_up;  // just now
+    std::vector<QuarantinedPort> quarantined;  // just now
   };
   // A report of the agent that owns `sources`. Answers to orders that are not its own, ports or
   // TTLs that were not asked, and addresses that are on none of the paths are counted and
@@ -112,7 +112,7 @@ class PathLearner {
   struct KeyState {
     bool wanted = false;
     std::deque<std::uint16_t> verify;
-    PortDoubts doubts;
+    UnverifiedPorts doubts;
     std::uint64_t fabric = 0;  // fabric_ when they began
     std::uint32_t cursor = 0;  // ports tried, round and round
     bool ordered = false;      // one order at a time
@@ -145,14 +145,15 @@ class PathLearner {
   std::vector<std::uint16_t> NextPorts(const fabric::PortKey& key, KeyState& state,
                                        std::size_t limit);
   // Others for the path of a doubted port among these, whose answers tell what its silence means.
-  void AddCompanions(const fabric::PortKey& key, KeyState& state,
-                     std::vector<std::uint16_t>& ports);
+  void AddControlProbes(const fabric::PortKey& key, KeyState& state,
+                        std::vector<std::uint16_t>& ports);
   Order MakeOrder(const fabric::PortKey& key, KeyState& state, SourceState& source, TimePoint now);
   void TakeAnswer(OpenOrder& order, const wire::ProbeAnswer& answer, Findings& findings);
   void Finish(std::map<std::uint64_t, OpenOrder>::iterator order, Findings& findings);
   void JudgeSilence(const OpenOrder& order, KeyState& state, bool may_ask_again,
                     Findings& findings);
-  bool IsAnsweredBeside(const OpenOrder& order, std::uint16_t port, fabric::PathIndex path) const;
+  bool AreOtherPortsAnswered(const OpenOrder& order, std::uint16_t port,
+                             fabric::PathIndex path) const;
 
   const fabric::Topology& topology_;
   fabric::PathTable& paths_;
@@ -163,7 +164,7 @@ class PathLearner {
   Counter& answers_metric_;
   Counter& unexpected_metric_;
   Counter& mismatch_metric_;
-  Counter& given_up_metric_;
+  Counter& quarantined_metric_;
 
   std::unordered_map<fabric::PortKey, KeyState> keys_;
   std::uint64_t fabric_ = 0;  // changes of links

@@ -15,7 +15,7 @@ using fabric::PortSample;
 using fabric::PortTrust;
 
 // Beyond this a hash that shows no linearity, and no contradiction either, is left alone.
-constexpr std::size_t kMostSamples = 256;
+constexpr std::size_t kMaxSamples = 256;
 
 }  // namespace
 
@@ -95,7 +95,7 @@ void PortModels::Learn(const PortKey& key) {
   auto recognition = LinearPortMap::Recognise(samples, path_count);
   pair->verdict = recognition.verdict;
   pair->linear = std::move(recognition.map);
-  if (samples.size() >= kMostSamples && !pair->linear) {
+  if (samples.size() >= kMaxSamples && !pair->linear) {
     pair->verdict = LinearPortMap::Verdict::kNotLinear;
   }
 }

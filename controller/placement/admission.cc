@@ -36,31 +36,31 @@ void Admission::Admit(FlowSlot slot, std::span<const std::uint16_t> steered_port
     flow.status = FlowStatus::kLocal;
     return;
   }
-  const std::size_t most = std::min<std::size_t>(kMaxWays, state_.PathsOf(flow).size());
-  flow.ways.resize(std::clamp<std::size_t>(flow.max_paths, 1, std::max<std::size_t>(most, 1)));
+  const std::size_t most = std::min<std::size_t>(kMaxSubflows, state_.PathsOf(flow).size());
+  flow.subflows.resize(std::clamp<std::size_t>(flow.max_paths, 1, std::max<std::size_t>(most, 1)));
   state_.flow_paths.Register(slot);
   bool any = false;
-  for (std::size_t i = 0; i < std::min(flow.ways.size(), steered_ports.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(flow.subflows.size(), steered_ports.size()); ++i) {
     const std::uint16_t port = steered_ports[i];
     if (port == 0 || !state_.flow_paths.TakePort(flow.key, port)) continue;
-    flow.ways[i].port = port;
-    flow.ways[i].adopting = true;
+    flow.subflows[i].port = port;
+    flow.subflows[i].adopting = true;
     any = true;
   }
   state_.flows.SetStatus(slot, any ? FlowStatus::kAdopting : FlowStatus::kNew);
   if (!any || Adopt(slot)) return;
-  for (const FlowWay& way : flow.ways) {
-    if (way.adopting) learner_.Verify(flow.key, way.port);
+  for (const Subflow& subflow : flow.subflows) {
+    if (subflow.adopting) learner_.Verify(flow.key, subflow.port);
   }
 }
 
 void Admission::Release(FlowSlot slot) {
   Flow& flow = state_.flows.At(slot);
-  for (FlowWay& way : flow.ways) {
-    state_.flow_paths.Remove(way);
-    if (way.port != 0) state_.flow_paths.ReleasePort(flow.key, way.port);
+  for (Subflow& subflow : flow.subflows) {
+    state_.flow_paths.Remove(subflow);
+    if (subflow.port != 0) state_.flow_paths.ReleasePort(flow.key, subflow.port);
   }
-  flow.ways.clear();
+  flow.subflows.clear();
   state_.flow_paths.Unregister(slot);
 }
 
@@ -68,27 +68,27 @@ bool Admission::Adopt(FlowSlot slot) {
   Flow& flow = state_.flows.At(slot);
   bool lacks_paths = false;
   bool is_complete = true;
-  for (std::uint32_t i = 0; i < flow.ways.size(); ++i) {
-    FlowWay& way = flow.ways[i];
-    if (way.adopting) {
-      const auto entry = state_.path_map.Find(flow.key, way.port);
+  for (std::uint32_t i = 0; i < flow.subflows.size(); ++i) {
+    Subflow& subflow = flow.subflows[i];
+    if (subflow.adopting) {
+      const auto entry = state_.path_map.Find(flow.key, subflow.port);
       if (!entry || entry->trust == fabric::PortTrust::kReverify) {
         is_complete = false;
         continue;
       }
       const fabric::Path& path = state_.PathsOf(flow)[entry->path.Index()];
-      way.adopting = false;
-      way.port_path = entry->path;
-      way.urgent = !fabric::IsAlive(state_.topology, path);
-      if (way.urgent) ports_.SetPort(slot, way, 0);
+      subflow.adopting = false;
+      subflow.port_path = entry->path;
+      subflow.urgent = !fabric::IsAlive(state_.topology, path);
+      if (subflow.urgent) ports_.SetPort(slot, subflow, 0);
       if (fabric::IsUsable(state_.topology, path)) {
-        if (!way.way) state_.flow_paths.Add(slot, i);
-        state_.flow_paths.Place(way, entry->path.value());
+        if (!subflow.subflow) state_.flow_paths.Add(slot, i);
+        state_.flow_paths.Place(subflow, entry->path.value());
       }
     }
-    lacks_paths = lacks_paths || !state_.flow_paths.PathOf(way);
+    lacks_paths = lacks_paths || !state_.flow_paths.PathOf(subflow);
   }
-  state_.flow_paths.SetLive(flow);
+  state_.flow_paths.SetInProgress(flow);
   if (!is_complete) return false;
   state_.pushes.MarkFlow(slot);
   state_.flows.SetStatus(slot, lacks_paths ? FlowStatus::kNew : FlowStatus::kRouted);
@@ -99,8 +99,8 @@ void Admission::EndAdoption(AgentId agent) {
   for (const FlowSlot slot : state_.flows.OfAgent(agent)) {
     Flow& flow = state_.flows.At(slot);
     if (flow.status != FlowStatus::kAdopting) continue;
-    for (FlowWay& way : flow.ways) {
-      if (std::exchange(way.adopting, false)) ports_.SetPort(slot, way, 0);
+    for (Subflow& subflow : flow.subflows) {
+      if (std::exchange(subflow.adopting, false)) ports_.SetPort(slot, subflow, 0);
     }
     state_.flows.SetStatus(slot, FlowStatus::kNew);
   }

@@ -18,8 +18,9 @@ Rerouted BeginMove(const State& state, FlowSlot slot) {
 }
 
 void EndMove(const State& state, Rerouted& moved) {
-  for (const FlowWay& way : state.flows.At(moved.slot).ways) {
-    if (const auto path = state.flow_paths.PathOf(way)) moved.paths[moved.all++] = path->value();
+  for (const Subflow& subflow : state.flows.At(moved.slot).subflows) {
+    if (const auto path = state.flow_paths.PathOf(subflow))
+      moved.paths[moved.all++] = path->value();
   }
 }
 

@@ -31,7 +31,7 @@ struct Rerouted {
   fabric::NodeId source_leaf;
   fabric::NodeId destination_leaf;
   // By index into PathTable::Between: those that it left, then those that it took.
-  std::array<std::int32_t, 2 * kMaxWays> paths{};
+  std::array<std::int32_t, 2 * kMaxSubflows> paths{};
   std::size_t left = 0;
   std::size_t all = 0;
 

@@ -15,12 +15,12 @@ Elephants DescribeElephants(const State& state, std::span<const FlowSlot> slots)
   Elephants elephants;
   for (const FlowSlot slot : slots) {
     const Flow& flow = state.flows.At(slot);
-    if (flow.ways.empty()) continue;
+    if (flow.subflows.empty()) continue;
     elephants.slots.push_back(slot);
     elephants.commodities.push_back({.source = *state.view.LeafOf(flow.source_leaf),
                                      .destination = *state.view.LeafOf(flow.destination_leaf),
                                      .job = flow.job,
-                                     .ways = static_cast<std::uint32_t>(flow.ways.size()),
+                                     .subflows = static_cast<std::uint32_t>(flow.subflows.size()),
                                      .source_link = link_of(flow.key.source, true),
                                      .destination_link = link_of(flow.key.destination, false)});
   }
@@ -31,8 +31,8 @@ Assignment CurrentPaths(const State& state, const Elephants& elephants) {
   Assignment assignment;
   assignment.first.push_back(0);
   for (const FlowSlot slot : elephants.slots) {
-    for (const FlowWay& way : state.flows.At(slot).ways) {
-      const auto path = state.flow_paths.PathOf(way);
+    for (const Subflow& subflow : state.flows.At(slot).subflows) {
+      const auto path = state.flow_paths.PathOf(subflow);
       assignment.paths.push_back(path ? path->value() : kNoPath);
     }
     assignment.first.push_back(static_cast<std::uint32_t>(assignment.paths.size()));

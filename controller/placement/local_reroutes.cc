@@ -13,34 +13,36 @@ namespace {
 // as LinkFailureProbesOptions::patience.
 constexpr Duration kUntilRoomIsMade = std::chrono::milliseconds(300);
 constexpr Duration kUntilDoubtsEnd = std::chrono::seconds(4);
-constexpr std::size_t kMostLeftPorts = 8;
+constexpr std::size_t kMaxLeftPorts = 8;
 
 }  // namespace
 
 void LocalReroutes::Handle(FlowSlot slot, std::uint32_t left_path, std::uint16_t port,
                            TimePoint now) {
   Flow& flow = state_.flows.At(slot);
-  const auto is_left = [&](const FlowWay& way) {
-    return !way.adopting && way.port != 0 &&
-           static_cast<std::uint32_t>(way.port_path.value()) == left_path;
+  const auto is_left = [&](const Subflow& subflow) {
+    return !subflow.adopting && subflow.port != 0 &&
+           static_cast<std::uint32_t>(subflow.port_path.value()) == left_path;
   };
-  auto left = std::ranges::find_if(flow.ways, is_left);
-  if (left == flow.ways.end()) left = std::ranges::find(flow.ways, false, &FlowWay::adopting);
+  auto left = std::ranges::find_if(flow.subflows, is_left);
+  if (left == flow.subflows.end())
+    left = std::ranges::find(flow.subflows, false, &Subflow::adopting);
   const bool has_paths = flow.status == FlowStatus::kRouted ||
                          flow.status == FlowStatus::kLearning ||
                          flow.status == FlowStatus::kAdopting;
-  if (!has_paths || left == flow.ways.end() || !state_.flow_paths.TakePort(flow.key, port)) return;
-  FlowWay& way = *left;
-  state_.flow_paths.Remove(way);
+  if (!has_paths || left == flow.subflows.end() || !state_.flow_paths.TakePort(flow.key, port))
+    return;
+  Subflow& subflow = *left;
+  state_.flow_paths.Remove(subflow);
   Rerouted& rerouted = rerouted_[slot];
   rerouted.since = now;
-  if (way.port != 0) rerouted.left_ports.push_back(way.port);
-  if (rerouted.left_ports.size() > kMostLeftPorts) {
+  if (subflow.port != 0) rerouted.left_ports.push_back(subflow.port);
+  if (rerouted.left_ports.size() > kMaxLeftPorts) {
     state_.flow_paths.ReleasePort(flow.key, rerouted.left_ports.front());
     rerouted.left_ports.pop_front();
   }
-  way.port = port;
-  way.adopting = true;
+  subflow.port = port;
+  subflow.adopting = true;
   state_.flows.SetStatus(slot, FlowStatus::kAdopting);
   if (!admission_.Adopt(slot)) learner_.Verify(flow.key, port);
 }
@@ -55,8 +57,9 @@ void LocalReroutes::Forget(FlowSlot slot) {
 }
 
 bool LocalReroutes::IsTight(const Flow& flow) const {
-  return std::ranges::any_of(flow.ways, [&](const FlowWay& way) {
-    return state_.flow_paths.PathOf(way) && !state_.flow_paths.live().IsWithinLimits(*way.way);
+  return std::ranges::any_of(flow.subflows, [&](const Subflow& subflow) {
+    return state_.flow_paths.PathOf(subflow) &&
+           !state_.flow_paths.live().IsWithinLimits(*subflow.subflow);
   });
 }
 
@@ -76,7 +79,7 @@ std::vector<FlowSlot> LocalReroutes::TakeTight(TimePoint now) {
   return tight;
 }
 
-std::size_t LocalReroutes::MakeRoom(TimePoint now, std::size_t most_moves) {
+std::size_t LocalReroutes::MakeRoom(TimePoint now, std::size_t move_limit) {
   if (rerouted_.empty()) return 0;
   const std::vector<FlowSlot> tight = TakeTight(now);
   if (tight.empty()) return 0;
@@ -84,13 +87,13 @@ std::size_t LocalReroutes::MakeRoom(TimePoint now, std::size_t most_moves) {
     state_.flow_paths.Hold(state_.flows.At(slot), holds);
   };
   for (const auto& [slot, rerouted] : rerouted_) hold(slot, true);
-  std::set<FlowSlot> moved = placer_.Relieve(most_moves * tight.size());
+  std::set<FlowSlot> moved = placer_.Relieve(move_limit * tight.size());
   for (const auto& [slot, rerouted] : rerouted_) hold(slot, false);
   // Those that met one another.
   for (const FlowSlot slot : tight) {
     if (!IsTight(state_.flows.At(slot))) continue;
     hold(slot, true);
-    moved.merge(placer_.Relieve(most_moves));
+    moved.merge(placer_.Relieve(move_limit));
     hold(slot, false);
   }
   for (const FlowSlot slot : moved) ports_.ChoosePorts(slot, PathReason::kRecomputed);

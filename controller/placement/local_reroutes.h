@@ -10,8 +10,8 @@
 #include "common/base/event_loop.h"
 #include "controller/paths/path_learner.h"
 #include "controller/placement/admission.h"
+#include "controller/placement/arrival_placer.h"
 #include "controller/placement/port_binder.h"
-#include "controller/placement/start_placer.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {
@@ -22,20 +22,20 @@ namespace espalier::controller {
 // outlive it.
 class LocalReroutes {
  public:
-  LocalReroutes(State& state, PathLearner& learner, Admission& admission, StartPlacer& placer,
+  LocalReroutes(State& state, PathLearner& learner, Admission& admission, ArrivalPlacer& placer,
                 PortBinder& ports)
       : state_(state), learner_(learner), admission_(admission), placer_(placer), ports_(ports) {}
 
   // The agent left this path of its flow, and uses this port now. The port that it left is not
-  // chosen for it again (its last kMostLeftPorts are not): more than the path may have been wrong
+  // chosen for it again (its last kMaxLeftPorts are not): more than the path may have been wrong
   // with it, as acknowledgements go their own way back.
   void Handle(FlowSlot slot, std::uint32_t left_path, std::uint16_t port, TimePoint now);
   // Where flows that were rerouted some time ago carry a link above an even share, others make room
-  // by at most `most_moves` for each: rather those that were not rerouted, which have not just
+  // by at most `move_limit` for each: rather those that were not rerouted, which have not just
   // found a path that works. The time is for hosts to tell whether the path that was left, which
   // looks free now, is dead for all: less where some link is known to be. How many flows moved. To
   // be called now and then; O(flows that were rerouted).
-  std::size_t MakeRoom(TimePoint now, std::size_t most_moves);
+  std::size_t MakeRoom(TimePoint now, std::size_t move_limit);
   // The flow ends.
   void Forget(FlowSlot slot);
 
@@ -52,7 +52,7 @@ class LocalReroutes {
   State& state_;
   PathLearner& learner_;
   Admission& admission_;
-  StartPlacer& placer_;
+  ArrivalPlacer& placer_;
   PortBinder& ports_;
   std::map<FlowSlot, Rerouted> rerouted_;  // flows that are open
 };

@@ -30,10 +30,10 @@ void Placement::Revisit(const fabric::PortKey& key) {
   }
 }
 
-void Placement::RetryUnroutable() {
+void Placement::PlaceUnroutable() {
   for (const FlowSlot slot : state_.flows.All()) {
     const Flow& flow = state_.flows.At(slot);
-    if (flow.status == FlowStatus::kUnroutable && !flow.ways.empty()) {
+    if (flow.status == FlowStatus::kUnroutable && !flow.subflows.empty()) {
       state_.flows.SetStatus(slot, FlowStatus::kNew);
     }
   }

@@ -8,14 +8,14 @@
 
 #include "controller/paths/path_learner.h"
 #include "controller/placement/admission.h"
+#include "controller/placement/arrival_placer.h"
 #include "controller/placement/flow_moves.h"
 #include "controller/placement/local_reroutes.h"
 #include "controller/placement/port_binder.h"
 #include "controller/placement/rerouter.h"
-#include "controller/placement/start_placer.h"
 #include "controller/placement/what_if.h"
 #include "controller/planning/failure_plans.h"
-#include "controller/planning/foresight.h"
+#include "controller/planning/start_predictor.h"
 #include "controller/settings/options.h"
 #include "controller/state/state.h"
 
@@ -39,9 +39,9 @@ class Placement {
   void Release(FlowSlot slot);
   void EndAdoption(AgentId agent) { admission_.EndAdoption(agent); }
 
-  using Placed = StartPlacer::Placed;
-  Placed PlaceNew(Foresight& foresight, std::size_t most_moves) {
-    return starts_.PlaceNew(foresight, most_moves);
+  using Placed = ArrivalPlacer::Placed;
+  Placed PlaceNew(StartPredictor& predictor, std::size_t move_limit) {
+    return starts_.PlaceNew(predictor, move_limit);
   }
 
   // The map has learned something of this key: gives ports to flows that wait for one, and other
@@ -49,14 +49,14 @@ class Placement {
   void Revisit(const fabric::PortKey& key);
   void VerifyPorts(FlowSlot slot) { ports_.Verify(slot); }
 
-  std::vector<Rerouted> TakeFailurePlan(FailurePlans& plans, LinkOrSwitch element,
-                                        std::span<const LivePaths::Way> stranded,
+  std::vector<Rerouted> TakeFailurePlan(FailurePlans& plans, LinkOrSwitch domain,
+                                        std::span<const SubflowId> affected,
                                         const std::function<void(AgentId)>& decided) {
-    return rerouter_.TakeFailurePlan(plans, element, stranded, decided);
+    return rerouter_.TakeFailurePlan(plans, domain, affected, decided);
   }
   std::vector<Rerouted> HandleLinkChange() { return rerouter_.HandleLinkChange(); }
   // A link is usable again: flows that had no path are placed.
-  void RetryUnroutable();
+  void PlaceUnroutable();
 
   LocalReroutes& local_reroutes() { return local_reroutes_; }
   WhatIf& what_if() { return what_if_; }
@@ -65,7 +65,7 @@ class Placement {
   State& state_;
   PortBinder ports_;
   Admission admission_;
-  StartPlacer starts_;
+  ArrivalPlacer starts_;
   Rerouter rerouter_;
   LocalReroutes local_reroutes_;
   WhatIf what_if_;

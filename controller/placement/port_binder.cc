@@ -7,74 +7,74 @@ namespace espalier::controller {
 using fabric::PathIndex;
 using wire::PathReason;
 
-void PortBinder::SetPort(FlowSlot slot, FlowWay& way, std::uint16_t port) {
+void PortBinder::SetPort(FlowSlot slot, Subflow& subflow, std::uint16_t port) {
   const fabric::PortKey& key = state_.flows.At(slot).key;
-  if (way.port != 0) state_.flow_paths.ReleasePort(key, way.port);
+  if (subflow.port != 0) state_.flow_paths.ReleasePort(key, subflow.port);
   if (port != 0) state_.flow_paths.TakePort(key, port);
-  way.port = port;
+  subflow.port = port;
   state_.pushes.MarkFlow(slot);
 }
 
-bool PortBinder::LeadsToItsPath(const Flow& flow, const FlowWay& way) const {
-  if (way.port == 0) return false;
-  const auto entry = state_.path_map.Find(flow.key, way.port);
-  return entry && entry->path == state_.flow_paths.PathOf(way);
+bool PortBinder::LeadsToItsPath(const Flow& flow, const Subflow& subflow) const {
+  if (subflow.port == 0) return false;
+  const auto entry = state_.path_map.Find(flow.key, subflow.port);
+  return entry && entry->path == state_.flow_paths.PathOf(subflow);
 }
 
-std::optional<fabric::PortEntry> PortBinder::FindPort(const Flow& flow, const FlowWay& way,
+std::optional<fabric::PortEntry> PortBinder::FindPort(const Flow& flow, const Subflow& subflow,
                                                       std::uint16_t preferred) {
-  const PathIndex path = *state_.flow_paths.PathOf(way);
-  const PortNeed need = way.urgent ? PortNeed::kUrgent : PortNeed::kSure;
+  const PathIndex path = *state_.flow_paths.PathOf(subflow);
+  const PortNeed need = subflow.urgent ? PortNeed::kUrgent : PortNeed::kSure;
   const auto choose = [&] {
     return ChoosePort(state_.path_map, flow.key, path, state_.flow_paths.ports(), need, preferred);
   };
   auto entry = choose();
-  if (!entry && learner_.Want(flow.key, path)) entry = choose();
+  if (!entry && learner_.RequestPort(flow.key, path)) entry = choose();
   return entry;
 }
 
 void PortBinder::ChoosePorts(FlowSlot slot, PathReason reason) {
   Flow& flow = state_.flows.At(slot);
   const bool has_none =
-      std::ranges::none_of(flow.ways, [](const FlowWay& way) { return way.port != 0; });
+      std::ranges::none_of(flow.subflows, [](const Subflow& subflow) { return subflow.port != 0; });
   bool complete = true;
   flow.reason = reason;
-  for (FlowWay& way : flow.ways) {
-    if (LeadsToItsPath(flow, way)) {
-      way.urgent = false;
+  for (Subflow& subflow : flow.subflows) {
+    if (LeadsToItsPath(flow, subflow)) {
+      subflow.urgent = false;
       continue;
     }
-    const bool may_keep_its_own = has_none && &way == &flow.ways.front();
-    const auto entry = FindPort(flow, way, may_keep_its_own ? flow.own_port : 0);
+    const bool may_keep_its_own = has_none && &subflow == &flow.subflows.front();
+    const auto entry = FindPort(flow, subflow, may_keep_its_own ? flow.own_port : 0);
     if (entry) {
-      SetPort(slot, way, entry->port);
-      way.port_path = entry->path;
-      way.urgent = false;
+      SetPort(slot, subflow, entry->port);
+      subflow.port_path = entry->path;
+      subflow.urgent = false;
       if (entry->trust != fabric::PortTrust::kVerified) learner_.Verify(flow.key, entry->port);
       continue;
     }
     complete = false;
     // Rather ECMP than a path that is dead.
-    if (way.urgent && way.port != 0) SetPort(slot, way, 0);
+    if (subflow.urgent && subflow.port != 0) SetPort(slot, subflow, 0);
   }
   state_.flows.SetStatus(slot, complete ? FlowStatus::kRouted : FlowStatus::kLearning);
 }
 
 void PortBinder::Settle(FlowSlot slot, PathReason reason) {
   Flow& flow = state_.flows.At(slot);
-  if (state_.flow_paths.PathOf(flow.ways.front())) return ChoosePorts(slot, reason);
-  for (FlowWay& way : flow.ways) {
-    if (way.port != 0) SetPort(slot, way, 0);
+  if (state_.flow_paths.PathOf(flow.subflows.front())) return ChoosePorts(slot, reason);
+  for (Subflow& subflow : flow.subflows) {
+    if (subflow.port != 0) SetPort(slot, subflow, 0);
   }
   flow.reason = reason;
   state_.flows.SetStatus(slot, FlowStatus::kUnroutable);
 }
 
-bool PortBinder::LeavePortsGivenUp(Flow& flow) {
+bool PortBinder::LeaveQuarantinedPorts(Flow& flow) {
   bool has_one = false;
-  for (FlowWay& way : flow.ways) {
-    if (way.port == 0 || !learner_.HasGivenUp(flow.key, way.port)) continue;
-    way.urgent = true;  // as good as dead
+  for (Subflow& subflow : flow.subflows) {
+    if (subflow.port == 0 || !learner_.IsQuarantined(flow.key, subflow.port)) continue;
+    subflow.urgent = true;  // as good as dead
     has_one = true;
   }
   return has_one;
@@ -82,38 +82,38 @@ bool PortBinder::LeavePortsGivenUp(Flow& flow) {
 
 void PortBinder::Revisit(FlowSlot slot) {
   Flow& flow = state_.flows.At(slot);
-  bool leads_elsewhere = LeavePortsGivenUp(flow);
+  bool leads_elsewhere = LeaveQuarantinedPorts(flow);
   if (flow.status == FlowStatus::kLearning) return ChoosePorts(slot, flow.reason);
-  for (FlowWay& way : flow.ways) {
-    const auto entry = state_.path_map.Find(flow.key, way.port);
-    if (!entry || entry->path == way.port_path) continue;
-    way.port_path = entry->path;
+  for (Subflow& subflow : flow.subflows) {
+    const auto entry = state_.path_map.Find(flow.key, subflow.port);
+    if (!entry || entry->path == subflow.port_path) continue;
+    subflow.port_path = entry->path;
     leads_elsewhere = true;
   }
   if (leads_elsewhere) ChoosePorts(slot, PathReason::kRemapped);
 }
 
-bool PortBinder::TakePort(Flow& flow, FlowWay& way, const FailurePlans::Escape& escape) {
-  const PathIndex path(escape.path);
-  if (escape.port == 0) return false;
-  if (!escape.leads_there) {
-    const auto entry = state_.path_map.Find(flow.key, escape.port);
+bool PortBinder::TakePort(Flow& flow, Subflow& subflow, const FailurePlans::BackupPath& backup) {
+  const PathIndex path(backup.path);
+  if (backup.port == 0) return false;
+  if (!backup.leads_there) {
+    const auto entry = state_.path_map.Find(flow.key, backup.port);
     if (!entry || entry->path != path) return false;
   }
-  if (!state_.flow_paths.ExchangePort(flow.key, way.port, escape.port)) return false;
-  way.port = escape.port;
-  way.port_path = path;
-  way.urgent = false;
+  if (!state_.flow_paths.ExchangePort(flow.key, subflow.port, backup.port)) return false;
+  subflow.port = backup.port;
+  subflow.port_path = path;
+  subflow.urgent = false;
   return true;
 }
 
 void PortBinder::Verify(FlowSlot slot) {
   const Flow& flow = state_.flows.At(slot);
   if (flow.status != FlowStatus::kRouted) return;
-  for (const FlowWay& way : flow.ways) {
-    const auto entry = state_.path_map.Find(flow.key, way.port);
+  for (const Subflow& subflow : flow.subflows) {
+    const auto entry = state_.path_map.Find(flow.key, subflow.port);
     if (entry && entry->trust != fabric::PortTrust::kVerified) {
-      learner_.Verify(flow.key, way.port);
+      learner_.Verify(flow.key, subflow.port);
     }
   }
 }

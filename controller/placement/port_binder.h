@@ -20,7 +20,7 @@ class PortBinder {
   PortBinder(State& state, PathLearner& learner) : state_(state), learner_(learner) {}
 
   // The port of a subflow from now on (0: none); its agent is told.
-  void SetPort(FlowSlot slot, FlowWay& way, std::uint16_t port);
+  void SetPort(FlowSlot slot, Subflow& subflow, std::uint16_t port);
   // kRouted if the map knows a port for each of the flow's paths, else kLearning and a probe is
   // asked for.
   void ChoosePorts(FlowSlot slot, wire::PathReason reason);
@@ -31,17 +31,17 @@ class PortBinder {
   void Revisit(FlowSlot slot);
   // A subflow that leaves a broken path takes the port of its escape, if that is free and is known
   // to lead to its path.
-  bool TakePort(Flow& flow, FlowWay& way, const FailurePlans::Escape& escape);
+  bool TakePort(Flow& flow, Subflow& subflow, const FailurePlans::BackupPath& backup);
   // Has those ports of the flow looked at that no probe has found to lead to their paths in the
   // fabric as it is.
   void Verify(FlowSlot slot);
 
  private:
-  bool LeadsToItsPath(const Flow& flow, const FlowWay& way) const;
-  std::optional<fabric::PortEntry> FindPort(const Flow& flow, const FlowWay& way,
+  bool LeadsToItsPath(const Flow& flow, const Subflow& subflow) const;
+  std::optional<fabric::PortEntry> FindPort(const Flow& flow, const Subflow& subflow,
                                             std::uint16_t preferred);
   // Has its subflows look for other ports where theirs were given up; whether there are such.
-  bool LeavePortsGivenUp(Flow& flow);
+  bool LeaveQuarantinedPorts(Flow& flow);
 
   State& state_;
   PathLearner& learner_;

@@ -15,13 +15,13 @@ constexpr Duration kPause = std::chrono::milliseconds(2);
 }  // namespace
 
 PortVerifier::PortVerifier(State& state, PathLearner& learner, Placement& placement,
-                           const ControllerOptions& options, EventLoop& loop, Wiring wiring)
+                           const ControllerOptions& options, EventLoop& loop, Callbacks callbacks)
     : state_(state),
       learner_(learner),
       placement_(placement),
       options_(options),
       loop_(loop),
-      wiring_(std::move(wiring)),
+      callbacks_(std::move(callbacks)),
       last_(loop.Now()) {}
 
 void PortVerifier::HandleLinkChange() {
@@ -34,11 +34,11 @@ void PortVerifier::HandleLinkChange() {
 void PortVerifier::VerifySome() {
   timer_.reset();
   const bool has_patience = loop_.Now() - links_changed_ < kAcknowledgementPatience;
-  if (!has_patience || !wiring_.awaits_acknowledgements()) {
+  if (!has_patience || !callbacks_.awaits_acknowledgements()) {
     for (std::size_t i = 0; i < kFlowsAtOnce && slots_left_ + edges_left_ > 0; ++i) {
       slots_left_ > 0 ? VerifyNextSlot() : VerifyNextEdge();
     }
-    wiring_.request_turn();
+    callbacks_.request_turn();
   }
   if (slots_left_ + edges_left_ == 0) return;
   timer_ = loop_.After(kPause, [this] { VerifySome(); });
@@ -64,7 +64,7 @@ void PortVerifier::VerifyNextEdge() {
   }
 }
 
-void PortVerifier::PassTime() {
+void PortVerifier::Tick() {
   const Duration interval = options_.verify_interval;
   if (interval == Duration::zero() || loop_.Now() - last_ < interval) return;
   last_ = loop_.Now();
@@ -83,7 +83,7 @@ void PortVerifier::VerifyOnePort() {
     }
     const Flow& flow = state_.flows.At(slots[next]);
     if (flow.status != FlowStatus::kRouted) continue;
-    return learner_.Verify(flow.key, flow.ways[cursor_ / all % flow.ways.size()].port);
+    return learner_.Verify(flow.key, flow.subflows[cursor_ / all % flow.subflows.size()].port);
   }
 }
 

@@ -20,18 +20,18 @@ class PortVerifier {
   // How long what can wait waits for agents to acknowledge a change of links.
   static constexpr Duration kAcknowledgementPatience = std::chrono::milliseconds(100);
 
-  struct Wiring {
+  struct Callbacks {
     // Pushes to agents are not acknowledged yet: these come first, for a while.
     std::function<bool()> awaits_acknowledgements;
     std::function<void()> request_turn;  // there may be probes to order
   };
   PortVerifier(State& state, PathLearner& learner, Placement& placement,
-               const ControllerOptions& options, EventLoop& loop, Wiring wiring);
+               const ControllerOptions& options, EventLoop& loop, Callbacks callbacks);
 
   // Links have changed: the ports of all flows and edges are to be looked at.
   void HandleLinkChange();
   // To be called now and then.
-  void PassTime();
+  void Tick();
 
  private:
   void VerifySome();
@@ -44,7 +44,7 @@ class PortVerifier {
   Placement& placement_;
   const ControllerOptions& options_;
   EventLoop& loop_;
-  Wiring wiring_;
+  Callbacks callbacks_;
   TimerPtr timer_;
   TimePoint links_changed_;
   std::size_t next_slot_ = 0;   // FlowSlot, round and round

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "controller/routing/live_paths.h"
+#include "controller/routing/online_assigner.h"
 
 namespace espalier::controller {
 
@@ -13,14 +13,14 @@ std::optional<Assignment> Reassigner::FindBetter(const Elephants& elephants,
                                                  const Assignment& present,
                                                  std::span<const std::uint32_t> job_weights,
                                                  std::int64_t max_moved_bytes) {
-  Assignment anew = ChooseAnew(elephants, job_weights, present, max_moved_bytes);
-  if (!IsWorthMoving(elephants, job_weights, present, anew)) return std::nullopt;
-  return anew;
+  Assignment from_scratch = ChooseFromScratch(elephants, job_weights, present, max_moved_bytes);
+  if (!IsWorthMoving(elephants, job_weights, present, from_scratch)) return std::nullopt;
+  return from_scratch;
 }
 
-Assignment Reassigner::AssignAnew(const Elephants& elephants,
-                                  std::span<const std::uint32_t> job_weights,
-                                  const Assignment& present) {
+Assignment Reassigner::AssignFromScratch(const Elephants& elephants,
+                                         std::span<const std::uint32_t> job_weights,
+                                         const Assignment& present) {
   Assignment assignment =
       options_.algorithm == Algorithm::kGreedy
           ? assigner_.Greedy(elephants.commodities)
@@ -36,13 +36,14 @@ Assignment Reassigner::AssignAnew(const Elephants& elephants,
   return assignment;
 }
 
-void Reassigner::KeepWays(const Assignment& present, Assignment& anew) {
-  for (std::size_t i = 0; i + 1 < anew.first.size(); ++i) {
-    const auto ways = std::span(anew.paths).subspan(anew.first[i], anew.PathsOf(i).size());
-    for (std::size_t way = 0; way < ways.size(); ++way) {
-      const std::int32_t old = present.PathsOf(i)[way];
-      const auto same = std::ranges::find(ways, old);
-      if (same != ways.end() && ways[way] != old) std::swap(*same, ways[way]);
+void Reassigner::KeepSubflows(const Assignment& present, Assignment& from_scratch) {
+  for (std::size_t i = 0; i + 1 < from_scratch.first.size(); ++i) {
+    const auto subflows = std::span(from_scratch.paths)
+                              .subspan(from_scratch.first[i], from_scratch.PathsOf(i).size());
+    for (std::size_t subflow = 0; subflow < subflows.size(); ++subflow) {
+      const std::int32_t old = present.PathsOf(i)[subflow];
+      const auto same = std::ranges::find(subflows, old);
+      if (same != subflows.end() && subflows[subflow] != old) std::swap(*same, subflows[subflow]);
     }
   }
 }
@@ -52,7 +53,8 @@ std::int64_t Reassigner::MovedBytes(const Elephants& elephants, std::size_t inde
   const auto before = from.PathsOf(index);
   const auto after = to.PathsOf(index);
   std::int64_t moving = 0;
-  for (std::size_t way = 0; way < before.size(); ++way) moving += before[way] != after[way] ? 1 : 0;
+  for (std::size_t subflow = 0; subflow < before.size(); ++subflow)
+    moving += before[subflow] != after[subflow] ? 1 : 0;
   return state_.BytesInFlight(elephants.slots[index]) * moving /
          static_cast<std::int64_t>(before.size());
 }
@@ -67,7 +69,7 @@ std::int64_t Reassigner::MovedBytes(const Elephants& elephants, const Assignment
 }
 
 void Reassigner::KeepSpines(const Elephants& elephants, const Assignment& present,
-                            Assignment& anew) const {
+                            Assignment& from_scratch) const {
   const auto& clos = view_.clos();
   const bool are_alike = clos && clos->all_known && clos->equal_rates &&
                          clos->up_live == clos->up_known && clos->down_live == clos->down_known;
@@ -79,10 +81,11 @@ void Reassigner::KeepSpines(const Elephants& elephants, const Assignment& presen
   std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> kept;
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     const auto before = present.PathsOf(i);
-    const auto after = anew.PathsOf(i);
-    const auto ways = static_cast<std::int64_t>(after.size());
-    for (std::size_t way = 0; way < after.size(); ++way) {
-      kept[{after[way], before[way]}] += 1 + state_.BytesInFlight(elephants.slots[i]) / ways;
+    const auto after = from_scratch.PathsOf(i);
+    const auto subflows = static_cast<std::int64_t>(after.size());
+    for (std::size_t subflow = 0; subflow < after.size(); ++subflow) {
+      kept[{after[subflow], before[subflow]}] +=
+          1 + state_.BytesInFlight(elephants.slots[i]) / subflows;
     }
   }
   std::vector<std::pair<std::int64_t, std::pair<std::int32_t, std::int32_t>>> most;
@@ -106,47 +109,47 @@ void Reassigner::KeepSpines(const Elephants& elephants, const Assignment& presen
     while (is_taken[static_cast<std::size_t>(next)]) ++next;
     take(spine, next);
   }
-  for (std::int32_t& path : anew.paths) path = becomes[static_cast<std::size_t>(path)];
+  for (std::int32_t& path : from_scratch.paths) path = becomes[static_cast<std::size_t>(path)];
 }
 
 Assignment Reassigner::Repair(const Elephants& elephants, const Assignment& present,
                               std::int64_t max_moved_bytes) {
   constexpr std::int64_t kSteps = 2'000'000;  // about 20 ms
   std::vector<std::int64_t> bytes;            // by way
-  LivePaths live(view_, [&bytes](LivePaths::Way way) { return bytes[way.Index()]; });
+  OnlineAssigner live(view_, [&bytes](SubflowId subflow) { return bytes[subflow.Index()]; });
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     const Commodity& commodity = elephants.commodities[i];
     for (const std::int32_t path : present.PathsOf(i)) {
-      const auto way =
-          live.Add(commodity.source, commodity.destination, kLoadUnit / commodity.ways);
-      bytes.push_back(state_.BytesInFlight(elephants.slots[i]) / commodity.ways);
-      live.Place(way, path);
-      live.SetLive(way);
-      live.Pin(way, !state_.flows.At(elephants.slots[i]).movable);
+      const auto subflow =
+          live.Add(commodity.source, commodity.destination, kLoadUnit / commodity.subflows);
+      bytes.push_back(state_.BytesInFlight(elephants.slots[i]) / commodity.subflows);
+      live.Place(subflow, path);
+      live.SetInProgress(subflow);
+      live.Pin(subflow, !state_.flows.At(elephants.slots[i]).movable);
     }
   }
   live.Rebalance(
       {.max_moves = bytes.size(), .max_moved_bytes = max_moved_bytes, .step_budget = kSteps});
   Assignment repaired = present;
-  for (std::uint32_t way = 0; way < bytes.size(); ++way) {
-    repaired.paths[way] = live.PathOf(LivePaths::Way(way));
+  for (std::uint32_t subflow = 0; subflow < bytes.size(); ++subflow) {
+    repaired.paths[subflow] = live.PathOf(SubflowId(subflow));
   }
   repaired.max_load = live.MaxLoad();
   return repaired;
 }
 
-Assignment Reassigner::ChooseAnew(const Elephants& elephants,
-                                  std::span<const std::uint32_t> job_weights,
-                                  const Assignment& present, std::int64_t max_moved_bytes) {
-  Assignment anew = AssignAnew(elephants, job_weights, present);
-  KeepSpines(elephants, present, anew);
-  KeepWays(present, anew);
+Assignment Reassigner::ChooseFromScratch(const Elephants& elephants,
+                                         std::span<const std::uint32_t> job_weights,
+                                         const Assignment& present, std::int64_t max_moved_bytes) {
+  Assignment from_scratch = AssignFromScratch(elephants, job_weights, present);
+  KeepSpines(elephants, present, from_scratch);
+  KeepSubflows(present, from_scratch);
   Assignment repaired = Repair(elephants, present, max_moved_bytes);
-  const bool may_be = MovedBytes(elephants, present, anew) <= max_moved_bytes;
+  const bool may_be = MovedBytes(elephants, present, from_scratch) <= max_moved_bytes;
   const bool is_asked_for = options_.algorithm == Algorithm::kGreedy;
   const bool takes_anew =
-      may_be && (is_asked_for || IsWorthMoving(elephants, job_weights, repaired, anew));
-  return takes_anew ? anew : repaired;
+      may_be && (is_asked_for || IsWorthMoving(elephants, job_weights, repaired, from_scratch));
+  return takes_anew ? from_scratch : repaired;
 }
 
 bool Reassigner::IsWorthMoving(const Elephants& elephants,

@@ -37,20 +37,23 @@ class Reassigner {
                           const Assignment& to) const;
 
  private:
-  Assignment AssignAnew(const Elephants& elephants, std::span<const std::uint32_t> job_weights,
-                        const Assignment& present);
+  Assignment AssignFromScratch(const Elephants& elephants,
+                               std::span<const std::uint32_t> job_weights,
+                               const Assignment& present);
   // What is there, with links above what they need to bear relieved.
   Assignment Repair(const Elephants& elephants, const Assignment& present,
                     std::int64_t max_moved_bytes);
   // The better of these two that moves no more bytes than it may.
-  Assignment ChooseAnew(const Elephants& elephants, std::span<const std::uint32_t> job_weights,
-                        const Assignment& present, std::int64_t max_moved_bytes);
+  Assignment ChooseFromScratch(const Elephants& elephants,
+                               std::span<const std::uint32_t> job_weights,
+                               const Assignment& present, std::int64_t max_moved_bytes);
   std::int64_t MovedBytes(const Elephants& elephants, const Assignment& from,
                           const Assignment& to) const;
   // Spines that are alike change places, so that what has most in flight keeps its own.
-  void KeepSpines(const Elephants& elephants, const Assignment& present, Assignment& anew) const;
+  void KeepSpines(const Elephants& elephants, const Assignment& present,
+                  Assignment& from_scratch) const;
   // The ways of a flow are alike: those whose path it has already keep it.
-  static void KeepWays(const Assignment& present, Assignment& anew);
+  static void KeepSubflows(const Assignment& present, Assignment& from_scratch);
   bool IsWorthMoving(const Elephants& elephants, std::span<const std::uint32_t> job_weights,
                      const Assignment& from, const Assignment& to);
 

@@ -11,39 +11,39 @@ namespace espalier::controller {
 using wire::PathReason;
 
 bool Rerouter::IsOnBrokenPath(const Flow& flow) const {
-  if (flow.ways.empty()) return false;
-  return std::any_of(flow.ways.begin(), flow.ways.end(), [&](const FlowWay& way) {
-    if (way.adopting) return false;
-    const auto path = state_.flow_paths.PathOf(way);
-    if (path && !state_.flow_paths.live().IsOnUsablePath(*way.way)) return true;
-    if (way.port == 0 || path == way.port_path) return false;
-    return !fabric::IsAlive(state_.topology, state_.PathsOf(flow)[way.port_path.Index()]);
+  if (flow.subflows.empty()) return false;
+  return std::any_of(flow.subflows.begin(), flow.subflows.end(), [&](const Subflow& subflow) {
+    if (subflow.adopting) return false;
+    const auto path = state_.flow_paths.PathOf(subflow);
+    if (path && !state_.flow_paths.live().IsOnUsablePath(*subflow.subflow)) return true;
+    if (subflow.port == 0 || path == subflow.port_path) return false;
+    return !fabric::IsAlive(state_.topology, state_.PathsOf(flow)[subflow.port_path.Index()]);
   });
 }
 
-void Rerouter::GiveUpUnusable(Flow& flow) {
+void Rerouter::DropUnusablePaths(Flow& flow) {
   const auto paths = state_.PathsOf(flow);
-  for (FlowWay& way : flow.ways) {
-    if (way.adopting) continue;
-    const auto path = state_.flow_paths.PathOf(way);
+  for (Subflow& subflow : flow.subflows) {
+    if (subflow.adopting) continue;
+    const auto path = state_.flow_paths.PathOf(subflow);
     const bool usable = path && fabric::IsUsable(state_.topology, paths[path->Index()]);
-    const auto in_use = way.port != 0 ? std::optional(way.port_path) : path;
-    way.urgent = in_use && !fabric::IsAlive(state_.topology, paths[in_use->Index()]);
-    if (!usable) state_.flow_paths.Remove(way);
+    const auto in_use = subflow.port != 0 ? std::optional(subflow.port_path) : path;
+    subflow.urgent = in_use && !fabric::IsAlive(state_.topology, paths[in_use->Index()]);
+    if (!usable) state_.flow_paths.Remove(subflow);
   }
 }
 
-std::vector<Rerouter::Leaving> Rerouter::FindEscapes(
-    FailurePlans& plans, LinkOrSwitch element, std::span<const LivePaths::Way> stranded) const {
+std::vector<Rerouter::Leaving> Rerouter::FindBackupPaths(
+    FailurePlans& plans, LinkOrSwitch domain, std::span<const SubflowId> affected) const {
   std::vector<Leaving> leaving;
-  leaving.reserve(stranded.size());
-  for (const LivePaths::Way way : stranded) {
-    const FlowPaths::Owner& owner = state_.flow_paths.OwnerOf(way);
+  leaving.reserve(affected.size());
+  for (const SubflowId subflow : affected) {
+    const FlowPaths::Owner& owner = state_.flow_paths.OwnerOf(subflow);
     if (!owner.slot) continue;
     const Flow& flow = state_.flows.At(*owner.slot);
-    const auto escape = plans.EscapeFor(element, way);
-    if (!escape || flow.ways[owner.index].adopting) continue;
-    leaving.push_back({flow.agent, *owner.slot, owner.index, *escape});
+    const auto backup = plans.BackupPathFor(domain, subflow);
+    if (!backup || flow.subflows[owner.index].adopting) continue;
+    leaving.push_back({flow.agent, *owner.slot, owner.index, *backup});
   }
   std::sort(leaving.begin(), leaving.end(), [](const Leaving& a, const Leaving& b) {
     return std::tie(a.agent, a.slot, a.index) < std::tie(b.agent, b.slot, b.index);
@@ -51,42 +51,44 @@ std::vector<Rerouter::Leaving> Rerouter::FindEscapes(
   return leaving;
 }
 
-std::vector<Rerouted> Rerouter::TakeFailurePlan(FailurePlans& plans, LinkOrSwitch element,
-                                                std::span<const LivePaths::Way> stranded,
+std::vector<Rerouted> Rerouter::TakeFailurePlan(FailurePlans& plans, LinkOrSwitch domain,
+                                                std::span<const SubflowId> affected,
                                                 const std::function<void(AgentId)>& decided) {
-  const std::vector<Leaving> leaving = FindEscapes(plans, element, stranded);
+  const std::vector<Leaving> leaving = FindBackupPaths(plans, domain, affected);
   std::vector<Rerouted> rerouted;
   rerouted.reserve(leaving.size());
-  std::vector<FailurePlans::Escape> escapes;  // of one flow, by way
+  std::vector<FailurePlans::BackupPath> backups;  // of one flow, by way
   for (std::size_t i = 0; i < leaving.size();) {
     const Leaving& first = leaving[i];
-    escapes.assign(state_.flows.At(first.slot).ways.size(), {});
+    backups.assign(state_.flows.At(first.slot).subflows.size(), {});
     for (; i < leaving.size() && leaving[i].slot == first.slot; ++i) {
-      escapes[leaving[i].index] = leaving[i].to;
+      backups[leaving[i].index] = leaving[i].to;
     }
-    rerouted.push_back(TakeEscapes(first.slot, escapes));
+    rerouted.push_back(TakeBackupPaths(first.slot, backups));
     if (i == leaving.size() || leaving[i].agent != first.agent) decided(first.agent);
   }
   return rerouted;
 }
 
-Rerouted Rerouter::TakeEscapes(FlowSlot slot, std::span<const FailurePlans::Escape> escapes) {
+Rerouted Rerouter::TakeBackupPaths(FlowSlot slot,
+                                   std::span<const FailurePlans::BackupPath> backups) {
   Flow& flow = state_.flows.At(slot);
   Rerouted moved = BeginMove(state_, slot);
   bool is_urgent = false;
   bool needs_ports = flow.status != FlowStatus::kRouted;
-  for (std::size_t i = 0; i < escapes.size(); ++i) {
-    if (escapes[i].path == kNoPath) continue;
-    FlowWay& way = flow.ways[i];
-    const fabric::PathIndex in_use = way.port != 0 ? way.port_path : *state_.flow_paths.PathOf(way);
-    way.urgent = !fabric::IsAlive(state_.topology, state_.PathsOf(flow)[in_use.Index()]);
-    is_urgent |= way.urgent;
-    state_.flow_paths.Place(way, escapes[i].path);
+  for (std::size_t i = 0; i < backups.size(); ++i) {
+    if (backups[i].path == kNoPath) continue;
+    Subflow& subflow = flow.subflows[i];
+    const fabric::PathIndex in_use =
+        subflow.port != 0 ? subflow.port_path : *state_.flow_paths.PathOf(subflow);
+    subflow.urgent = !fabric::IsAlive(state_.topology, state_.PathsOf(flow)[in_use.Index()]);
+    is_urgent |= subflow.urgent;
+    state_.flow_paths.Place(subflow, backups[i].path);
     if (flow.status == FlowStatus::kAdopting) continue;
-    needs_ports |= !ports_.TakePort(flow, way, escapes[i]);
+    needs_ports |= !ports_.TakePort(flow, subflow, backups[i]);
   }
   EndMove(state_, moved);
-  flow.origin = PlanOrigin::kFailure;
+  flow.origin = DecisionOrigin::kFailure;
   if (flow.status == FlowStatus::kAdopting) return moved;
   flow.reason = is_urgent ? PathReason::kPathDead : PathReason::kRecomputed;
   state_.pushes.MarkFlow(slot);
@@ -102,7 +104,7 @@ std::vector<Rerouted> Rerouter::HandleLinkChange() {
   moves.reserve(broken.size());
   for (const FlowSlot slot : broken) {
     moves.push_back(BeginMove(state_, slot));
-    GiveUpUnusable(state_.flows.At(slot));
+    DropUnusablePaths(state_.flows.At(slot));
   }
   // Where a flow is being adopted its other ways wait for that.
   std::vector<FlowSlot> to_place = broken;
@@ -112,10 +114,10 @@ std::vector<Rerouted> Rerouter::HandleLinkChange() {
   placer_.FindPaths(to_place, 0);
   for (const FlowSlot slot : to_place) {
     Flow& flow = state_.flows.At(slot);
-    flow.origin = PlanOrigin::kReactive;
-    const bool urgent = std::ranges::any_of(flow.ways, &FlowWay::urgent);
+    flow.origin = DecisionOrigin::kReactive;
+    const bool urgent = std::ranges::any_of(flow.subflows, &Subflow::urgent);
     ports_.Settle(slot, urgent ? PathReason::kPathDead : PathReason::kRecomputed);
-    state_.flow_paths.SetLive(flow);
+    state_.flow_paths.SetInProgress(flow);
   }
   for (Rerouted& moved : moves) EndMove(state_, moved);
   return moves;
@@ -136,17 +138,18 @@ LoadSummary SummarizeBefore(const State& state, const fabric::Topology& topology
   for (const FlowSlot slot : state.flows.All()) {
     const Flow& flow = state.flows.At(slot);
     const Rerouted* const moved = had_others[slot.Index()];
-    if (moved != nullptr ? moved->left != flow.ways.size() : !state.HasPaths(flow)) continue;
+    if (moved != nullptr ? moved->left != flow.subflows.size() : !state.HasPaths(flow)) continue;
     const std::size_t first = paths.paths.size();
     hops.clear();
-    for (std::size_t i = 0; i < flow.ways.size(); ++i) {
-      const std::int32_t path =
-          moved != nullptr ? moved->from()[i] : state.flow_paths.live().PathOf(*flow.ways[i].way);
+    for (std::size_t i = 0; i < flow.subflows.size(); ++i) {
+      const std::int32_t path = moved != nullptr
+                                    ? moved->from()[i]
+                                    : state.flow_paths.live().PathOf(*flow.subflows[i].subflow);
       paths.paths.push_back(path);
       view.AppendHops(*view.LeafOf(flow.source_leaf), *view.LeafOf(flow.destination_leaf), path,
                       hops);
     }
-    if (flow.ways.empty() || !view.IsUsable(hops)) {  // it has come there since
+    if (flow.subflows.empty() || !view.IsUsable(hops)) {  // it has come there since
       paths.paths.resize(first);
       continue;
     }

@@ -4,10 +4,10 @@
 #include <span>
 #include <vector>
 
+#include "controller/placement/arrival_placer.h"
 #include "controller/placement/flow_moves.h"
 #include "controller/placement/load_summary.h"
 #include "controller/placement/port_binder.h"
-#include "controller/placement/start_placer.h"
 #include "controller/planning/failure_plans.h"
 #include "controller/state/state.h"
 
@@ -18,14 +18,14 @@ namespace espalier::controller {
 // loop thread. The references must outlive it.
 class Rerouter {
  public:
-  Rerouter(State& state, StartPlacer& placer, PortBinder& ports)
+  Rerouter(State& state, ArrivalPlacer& placer, PortBinder& ports)
       : state_(state), placer_(placer), ports_(ports) {}
 
   // This element has just failed, and left these ways stranded: those with a plan take it. Those
   // without are left to HandleLinkChange. Agent by agent, each of which is `decided` then: it need
   // not wait for the others. O(stranded log stranded).
-  std::vector<Rerouted> TakeFailurePlan(FailurePlans& plans, LinkOrSwitch element,
-                                        std::span<const LivePaths::Way> stranded,
+  std::vector<Rerouted> TakeFailurePlan(FailurePlans& plans, LinkOrSwitch domain,
+                                        std::span<const SubflowId> affected,
                                         const std::function<void(AgentId)>& decided);
   // Links have changed (State::topology). Paths that are no longer usable are given up, and their
   // flows placed anew: at once where the path is dead, at a message boundary where it is drained.
@@ -37,19 +37,19 @@ class Rerouter {
     AgentId agent;
     FlowSlot slot;
     std::uint32_t index = 0;  // into Flow::ways
-    FailurePlans::Escape to;
+    FailurePlans::BackupPath to;
   };
   // By agent, flow and way.
-  std::vector<Leaving> FindEscapes(FailurePlans& plans, LinkOrSwitch element,
-                                   std::span<const LivePaths::Way> stranded) const;
+  std::vector<Leaving> FindBackupPaths(FailurePlans& plans, LinkOrSwitch domain,
+                                       std::span<const SubflowId> affected) const;
   // By way; those without a path stay where they are.
-  Rerouted TakeEscapes(FlowSlot slot, std::span<const FailurePlans::Escape> escapes);
+  Rerouted TakeBackupPaths(FlowSlot slot, std::span<const FailurePlans::BackupPath> backups);
   // As the fabric is (State::view has been told).
   bool IsOnBrokenPath(const Flow& flow) const;
-  void GiveUpUnusable(Flow& flow);
+  void DropUnusablePaths(Flow& flow);
 
   State& state_;
-  StartPlacer& placer_;
+  ArrivalPlacer& placer_;
   PortBinder& ports_;
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "controller/placement/start_placer.h"
+#include "controller/placement/arrival_placer.h"
 #include "controller/routing/load_bounds.h"
 #include "controller/settings/policies.h"
 
@@ -12,73 +12,73 @@ namespace espalier::controller {
 using wire::PathReason;
 
 bool WhatIf::IsOnBrokenPath(const Flow& flow, const fabric::Topology& topology) const {
-  if (flow.ways.empty()) return false;
+  if (flow.subflows.empty()) return false;
   const auto paths = state_.PathsOf(flow);
-  return std::ranges::any_of(flow.ways, [&](const FlowWay& way) {
-    if (way.adopting) return false;
+  return std::ranges::any_of(flow.subflows, [&](const Subflow& subflow) {
+    if (subflow.adopting) return false;
     // The port may lead to where it led before the path was chosen.
-    if (way.port != 0 && !fabric::IsAlive(topology, paths[way.port_path.Index()])) {
+    if (subflow.port != 0 && !fabric::IsAlive(topology, paths[subflow.port_path.Index()])) {
       return true;
     }
-    const auto path = state_.flow_paths.PathOf(way);
+    const auto path = state_.flow_paths.PathOf(subflow);
     return path && !fabric::IsUsable(topology, paths[path->Index()]);
   });
 }
 
 WhatIf::PathsBySlot WhatIf::PathsAfter(const fabric::Topology& trial, FabricView& view) const {
-  LivePaths live(view);
+  OnlineAssigner live(view);
   const auto add = [&](const Flow& flow) {
     return live.Add(*view.LeafOf(flow.source_leaf), *view.LeafOf(flow.destination_leaf),
-                    kLoadUnit / static_cast<std::int64_t>(flow.ways.size()));
+                    kLoadUnit / static_cast<std::int64_t>(flow.subflows.size()));
   };
-  const auto usable_path = [&](const Flow& flow, const FlowWay& way) {
-    const auto path = state_.flow_paths.PathOf(way);
+  const auto usable_path = [&](const Flow& flow, const Subflow& subflow) {
+    const auto path = state_.flow_paths.PathOf(subflow);
     return path && fabric::IsUsable(trial, state_.PathsOf(flow)[path->Index()]) ? path
                                                                                 : std::nullopt;
   };
   for (const FlowSlot slot : state_.flows.All()) {
     const Flow& flow = state_.flows.At(slot);
-    for (const FlowWay& way : flow.ways) {
-      const auto path = usable_path(flow, way);
+    for (const Subflow& subflow : flow.subflows) {
+      const auto path = usable_path(flow, subflow);
       if (!path) continue;
-      const LivePaths::Way placed = add(flow);
+      const SubflowId placed = add(flow);
       live.Place(placed, path->value());
-      live.SetLive(placed);
+      live.SetInProgress(placed);
       live.Pin(placed, !flow.movable);
     }
   }
   for (const auto& [name, edge] : state_.edges.all()) {
     if (!fabric::IsUsable(trial, state_.PathOf(edge))) continue;
-    const LivePaths::Way placed =
+    const SubflowId placed =
         live.Add(*view.LeafOf(edge.source_leaf), *view.LeafOf(edge.destination_leaf), edge.load);
     live.Place(placed, edge.path.value());
-    live.SetLive(placed);
+    live.SetInProgress(placed);
     live.Pin(placed, true);
   }
   std::vector<FlowSlot> broken = state_.flows.All();
   std::erase_if(broken,
                 [&](FlowSlot slot) { return !IsOnBrokenPath(state_.flows.At(slot), trial); });
   broken = InOrder(state_, std::move(broken));
-  const auto is_to_place = [&](const Flow& flow, const FlowWay& way) {
-    return !way.adopting && flow.status != FlowStatus::kAdopting && !usable_path(flow, way);
+  const auto is_to_place = [&](const Flow& flow, const Subflow& subflow) {
+    return !subflow.adopting && flow.status != FlowStatus::kAdopting && !usable_path(flow, subflow);
   };
-  std::vector<LivePaths::Way> to_place;
+  std::vector<SubflowId> to_place;
   for (const FlowSlot slot : broken) {
     const Flow& flow = state_.flows.At(slot);
-    for (const FlowWay& way : flow.ways) {
-      if (is_to_place(flow, way)) to_place.push_back(add(flow));
+    for (const Subflow& subflow : flow.subflows) {
+      if (is_to_place(flow, subflow)) to_place.push_back(add(flow));
     }
   }
-  live.StartAll(to_place, ChainOptions(options_, 0));
+  live.PlaceArrivals(to_place, ChainOptions(options_, 0));
   PathsBySlot after;
   auto next = to_place.begin();
   for (const FlowSlot slot : broken) {
     const Flow& flow = state_.flows.At(slot);
-    for (const FlowWay& way : flow.ways) {
-      const auto path = usable_path(flow, way);
-      after[slot].push_back(path                     ? path->value()
-                            : is_to_place(flow, way) ? live.PathOf(*next++)
-                                                     : kNoPath);
+    for (const Subflow& subflow : flow.subflows) {
+      const auto path = usable_path(flow, subflow);
+      after[slot].push_back(path                         ? path->value()
+                            : is_to_place(flow, subflow) ? live.PathOf(*next++)
+                                                         : kNoPath);
     }
   }
   return after;
@@ -108,9 +108,9 @@ Recomputation WhatIf::TryLinkChange(const fabric::Topology& trial,
     const auto better =
         reassigner.FindBetter(elephants, paths, WeightsOf(state_.flows.jobs().All(), *new_weights));
     for (std::size_t i = 0; better && i < elephants.slots.size(); ++i) {
-      const auto ways = better->PathsOf(i);
-      if (!std::ranges::equal(ways, paths.PathsOf(i))) {
-        after[elephants.slots[i]].assign(ways.begin(), ways.end());
+      const auto subflows = better->PathsOf(i);
+      if (!std::ranges::equal(subflows, paths.PathsOf(i))) {
+        after[elephants.slots[i]].assign(subflows.begin(), subflows.end());
       }
     }
     if (better) paths.max_load = better->max_load;
@@ -122,14 +122,14 @@ Recomputation WhatIf::TryLinkChange(const fabric::Topology& trial,
 
 std::vector<FlowMove> WhatIf::DescribeMoves(const PathsBySlot& after) const {
   std::vector<FlowSlot> moved;
-  for (const auto& [slot, ways] : after) moved.push_back(slot);
+  for (const auto& [slot, subflows] : after) moved.push_back(slot);
   std::vector<FlowMove> moves;
   for (const FlowSlot slot : InOrder(state_, std::move(moved))) {
     const Flow& flow = state_.flows.At(slot);
-    std::vector<std::int32_t> ways = after.at(slot);
-    std::erase(ways, kNoPath);
+    std::vector<std::int32_t> subflows = after.at(slot);
+    std::erase(subflows, kNoPath);
     FlowMove move = DescribeMove(state_, slot, state_.Via(flow));
-    move.to = state_.Via(flow, ways);
+    move.to = state_.Via(flow, subflows);
     moves.push_back(std::move(move));
   }
   return moves;
@@ -144,22 +144,23 @@ Recomputation WhatIf::Recompute(const IntentById& weights, bool dry_run,
   const Load bound = ComputeLowerBound(state_.view, elephants.commodities);
   const std::vector<std::uint32_t> job_weights = WeightsOf(state_.flows.jobs().All(), weights);
   Recomputation result{.before = {present.max_load, bound}, .after = {present.max_load, bound}};
-  const auto anew = reassigner_.FindBetter(elephants, present, job_weights, max_moved_bytes);
-  if (!anew) return result;
-  result.after.max_load = anew->max_load;
+  const auto from_scratch =
+      reassigner_.FindBetter(elephants, present, job_weights, max_moved_bytes);
+  if (!from_scratch) return result;
+  result.after.max_load = from_scratch->max_load;
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
-    if (std::ranges::equal(present.PathsOf(i), anew->PathsOf(i))) continue;
+    if (std::ranges::equal(present.PathsOf(i), from_scratch->PathsOf(i))) continue;
     const FlowSlot slot = elephants.slots[i];
     Flow& flow = state_.flows.At(slot);
     FlowMove move = DescribeMove(state_, slot, state_.Via(flow));
-    move.to = state_.Via(flow, anew->PathsOf(i));
-    move.bytes_in_flight = reassigner_.MovedBytes(elephants, i, present, *anew);
+    move.to = state_.Via(flow, from_scratch->PathsOf(i));
+    move.bytes_in_flight = reassigner_.MovedBytes(elephants, i, present, *from_scratch);
     result.moves.push_back(std::move(move));
     if (dry_run) continue;
-    for (std::size_t way = 0; way < flow.ways.size(); ++way) {
-      state_.flow_paths.Place(flow.ways[way], anew->PathsOf(i)[way]);
+    for (std::size_t subflow = 0; subflow < flow.subflows.size(); ++subflow) {
+      state_.flow_paths.Place(flow.subflows[subflow], from_scratch->PathsOf(i)[subflow]);
     }
-    flow.origin = PlanOrigin::kManual;
+    flow.origin = DecisionOrigin::kManual;
     ports_.ChoosePorts(slot, PathReason::kRecomputed);
   }
   return result;

@@ -14,22 +14,22 @@ constexpr int kPausesAFailure = 19;  // 5 % of the processor
 
 }  // namespace
 
-BackgroundPlanner::BackgroundPlanner(const State& state, Foresight& foresight,
+BackgroundPlanner::BackgroundPlanner(const State& state, StartPredictor& predictor,
                                      FailurePlans& failure_plans, const ControllerOptions& options,
-                                     EventLoop& loop, Wiring wiring, Metrics& metrics)
+                                     EventLoop& loop, Callbacks callbacks, Metrics& metrics)
     : state_(state),
-      foresight_(foresight),
+      predictor_(predictor),
       failure_plans_(failure_plans),
       options_(options),
       loop_(loop),
-      wiring_(std::move(wiring)),
+      callbacks_(std::move(callbacks)),
       starts_(loop, kPausesAStart),
       failures_(loop, kPausesAFailure),
       plan_seconds_(metrics.MakeLatency("espalier_foresight_plan_seconds",
                                         "Duration of making one plan ahead")) {}
 
 void BackgroundPlanner::Request() {
-  if (!options_.plan_ahead || !wiring_.has_time()) return;
+  if (!options_.plan_ahead || !callbacks_.has_time()) return;
   starts_.Request(kStartPause, [this] { PlanStarts(); });
 }
 
@@ -39,30 +39,30 @@ void BackgroundPlanner::RequestAfterChanges() {
 }
 
 void BackgroundPlanner::PlanStarts() {
-  if (wiring_.is_held()) return;  // it is asked for again when the agents have been heard of
+  if (callbacks_.is_held()) return;  // it is asked for again when the agents have been heard of
   const TimePoint start = loop_.Now();
-  const bool has_planned = foresight_.PlanNext(start);
+  const bool has_planned = predictor_.PlanNext(start);
   const Duration spent = loop_.Now() - start;
-  starts_.Took(spent);
+  starts_.RecordDuration(spent);
   if (!has_planned) {
     RequestFailures();
-    return wiring_.request_turn();
+    return callbacks_.request_turn();
   }
   plan_seconds_.ObserveSeconds(SecondsOf(spent));
   Request();
 }
 
 void BackgroundPlanner::RequestFailures() {
-  if (!options_.plan_ahead || !wiring_.has_time()) return;
+  if (!options_.plan_ahead || !callbacks_.has_time()) return;
   failures_.Request(kFailurePause, [this] { PlanFailures(); });
 }
 
 void BackgroundPlanner::PlanFailures() {
-  if (wiring_.is_held()) return;
+  if (callbacks_.is_held()) return;
   const TimePoint start = loop_.Now();
   const bool has_planned = failure_plans_.RefreshNext();
-  failures_.Took(loop_.Now() - start);
-  if (!has_planned) return wiring_.request_turn();
+  failures_.RecordDuration(loop_.Now() - start);
+  if (!has_planned) return callbacks_.request_turn();
   RequestFailures();
 }
 

@@ -6,8 +6,8 @@
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 #include "controller/planning/failure_plans.h"
-#include "controller/planning/foresight.h"
 #include "controller/planning/paced_work.h"
+#include "controller/planning/start_predictor.h"
 #include "controller/settings/options.h"
 #include "controller/state/state.h"
 
@@ -18,13 +18,13 @@ namespace espalier::controller {
 // Thread safety: the controller's loop thread. The references must outlive it.
 class BackgroundPlanner {
  public:
-  struct Wiring {
+  struct Callbacks {
     std::function<bool()> has_time;      // false: the loop is late, and no plans are made
     std::function<bool()> is_held;       // agents are awaited, and nothing is to delay them
     std::function<void()> request_turn;  // planning may have asked for ports
   };
-  BackgroundPlanner(const State& state, Foresight& foresight, FailurePlans& failure_plans,
-                    const ControllerOptions& options, EventLoop& loop, Wiring wiring,
+  BackgroundPlanner(const State& state, StartPredictor& predictor, FailurePlans& failure_plans,
+                    const ControllerOptions& options, EventLoop& loop, Callbacks callbacks,
                     Metrics& metrics);
 
   // There may be something to plan.
@@ -38,11 +38,11 @@ class BackgroundPlanner {
   void PlanFailures();
 
   const State& state_;
-  Foresight& foresight_;
+  StartPredictor& predictor_;
   FailurePlans& failure_plans_;
   const ControllerOptions& options_;
   EventLoop& loop_;
-  Wiring wiring_;
+  Callbacks callbacks_;
   PacedWork starts_;
   PacedWork failures_;
   std::uint64_t seen_changes_ = 0;  // FlowPaths::changes when plans were last asked for

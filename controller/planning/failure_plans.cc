@@ -21,8 +21,8 @@ FailurePlans::FailurePlans(State& state, PathLearner& learner, Metrics& metrics,
       extra_(2 * state.topology.links().size()),
       made_(metrics.MakeCounter("espalier_failure_plans_made_total",
                                 "Plans made for the failure of a link or switch")),
-      ways_planned_(metrics.MakeCounter("espalier_failure_plan_ways_total",
-                                        "Flow paths that failure plans were made for")),
+      paths_computed_(metrics.MakeCounter("espalier_failure_plan_ways_total",
+                                          "Flow paths that failure plans were made for")),
       entries_gauge_(metrics.MakeGauge("espalier_failure_plan_entries",
                                        "Flow paths that failure plans hold")) {
   const std::size_t links = state.topology.links().size();
@@ -39,9 +39,9 @@ FailurePlans::FailurePlans(State& state, PathLearner& learner, Metrics& metrics,
 }
 
 // Links, then nodes.
-std::size_t FailurePlans::IndexOf(LinkOrSwitch element) const {
-  if (element.IsLink()) return element.link().Index();
-  return state_.topology.links().size() + element.node().Index();
+std::size_t FailurePlans::IndexOf(LinkOrSwitch domain) const {
+  if (domain.IsLink()) return domain.link().Index();
+  return state_.topology.links().size() + domain.node().Index();
 }
 
 LinkOrSwitch FailurePlans::ElementAt(std::size_t index) const {
@@ -50,36 +50,37 @@ LinkOrSwitch FailurePlans::ElementAt(std::size_t index) const {
   return LinkOrSwitch::Switch(NodeId(static_cast<std::int32_t>(index - links)));
 }
 
-std::vector<LivePaths::Way> FailurePlans::WaysOver(LinkOrSwitch element) const {
-  std::vector<LivePaths::Way> ways;
-  for (const std::uint32_t link : LinksOf(element)) {
-    const auto on_link = state_.flow_paths.live().WaysOn(link);
-    ways.insert(ways.end(), on_link.begin(), on_link.end());
+std::vector<SubflowId> FailurePlans::SubflowsOver(LinkOrSwitch domain) const {
+  std::vector<SubflowId> subflows;
+  for (const std::uint32_t link : LinksOf(domain)) {
+    const auto on_link = state_.flow_paths.live().SubflowsOn(link);
+    subflows.insert(subflows.end(), on_link.begin(), on_link.end());
   }
   // Edges of forests do not go around: their forest is made anew.
-  std::erase_if(
-      ways, [&](LivePaths::Way way) { return !state_.flow_paths.OwnerOf(way).slot.has_value(); });
-  std::sort(ways.begin(), ways.end());
-  ways.erase(std::unique(ways.begin(), ways.end()), ways.end());
-  return ways;
+  std::erase_if(subflows, [&](SubflowId subflow) {
+    return !state_.flow_paths.OwnerOf(subflow).slot.has_value();
+  });
+  std::sort(subflows.begin(), subflows.end());
+  subflows.erase(std::unique(subflows.begin(), subflows.end()), subflows.end());
+  return subflows;
 }
 
-std::int64_t FailurePlans::LoadOf(LinkOrSwitch element) const {
+std::int64_t FailurePlans::LoadOf(LinkOrSwitch domain) const {
   std::int64_t units = 0;
-  for (const std::uint32_t link : LinksOf(element)) {
-    units += static_cast<std::int64_t>(state_.flow_paths.live().WaysOn(link).size());
+  for (const std::uint32_t link : LinksOf(domain)) {
+    units += static_cast<std::int64_t>(state_.flow_paths.live().SubflowsOn(link).size());
   }
   return units;
 }
 
-bool FailurePlans::IsFresh(LinkOrSwitch element) const {
-  const Plan& plan = PlanOf(element);
+bool FailurePlans::IsFresh(LinkOrSwitch domain) const {
+  const Plan& plan = PlanOf(domain);
   return plan.changes == state_.flow_paths.changes() && plan.version == state_.topology.version();
 }
 
-void FailurePlans::Clear(LinkOrSwitch element) {
-  entries_ -= PlanOf(element).entries.size();
-  PlanOf(element).entries = {};
+void FailurePlans::Clear(LinkOrSwitch domain) {
+  entries_ -= PlanOf(domain).entries.size();
+  PlanOf(domain).entries = {};
 }
 
 void FailurePlans::PutInOrder() {
@@ -88,32 +89,32 @@ void FailurePlans::PutInOrder() {
   order_.clear();
   std::vector<std::pair<std::int64_t, LinkOrSwitch>> loaded;
   for (std::size_t i = 0; i < plans_.size(); ++i) {
-    const LinkOrSwitch element = ElementAt(i);
-    const std::int64_t load = LoadOf(element);
+    const LinkOrSwitch domain = ElementAt(i);
+    const std::int64_t load = LoadOf(domain);
     if (load > 0) {
-      loaded.emplace_back(load, element);
+      loaded.emplace_back(load, domain);
     } else {
-      Clear(element);
+      Clear(domain);
     }
   }
   std::sort(loaded.rbegin(), loaded.rend());
   // Those for which there is room; no plan has more entries than its element has load.
   std::size_t room = max_entries_;
-  const auto has_room = [&](const auto& element) {
-    const auto most = static_cast<std::size_t>(element.first);
+  const auto has_room = [&](const auto& domain) {
+    const auto most = static_cast<std::size_t>(domain.first);
     if (most > room) return false;
     room -= most;
     return true;
   };
   const auto without = std::stable_partition(loaded.begin(), loaded.end(), has_room);
-  std::for_each(without, loaded.end(), [&](const auto& element) { Clear(element.second); });
+  std::for_each(without, loaded.end(), [&](const auto& domain) { Clear(domain.second); });
   for (auto with = without; with != loaded.begin();) {
-    const LinkOrSwitch element = (--with)->second;
-    if (!IsFresh(element)) order_.push_back(element);
+    const LinkOrSwitch domain = (--with)->second;
+    if (!IsFresh(domain)) order_.push_back(domain);
   }
 }
 
-bool FailurePlans::RefreshNext(std::size_t most_ways) {
+bool FailurePlans::RefreshNext(std::size_t max_subflows) {
   if (!draft_ && order_.empty()) {
     if (ordered_changes_ == state_.flow_paths.changes() &&
         ordered_version_ == state_.topology.version()) {
@@ -121,19 +122,20 @@ bool FailurePlans::RefreshNext(std::size_t most_ways) {
     }
     PutInOrder();
   }
-  for (std::size_t ways = 0; ways < most_ways && (draft_ || !order_.empty()); ++ways) {
+  for (std::size_t subflows = 0; subflows < max_subflows && (draft_ || !order_.empty());
+       ++subflows) {
     if (!draft_) {
       Begin(order_.back());
       order_.pop_back();
     }
-    if (draft_) ways += GoOn(most_ways - ways);
+    if (draft_) subflows += GoOn(max_subflows - subflows);
   }
   entries_gauge_.Set(static_cast<double>(entries_));
   return true;
 }
 
 void FailurePlans::AddLoad(const Flow& flow, std::int32_t path, int sign) {
-  const std::int64_t share = kLoadUnit / static_cast<std::int64_t>(flow.ways.size());
+  const std::int64_t share = kLoadUnit / static_cast<std::int64_t>(flow.subflows.size());
   hops_.clear();
   state_.view.AppendHops(*state_.view.LeafOf(flow.source_leaf),
                          *state_.view.LeafOf(flow.destination_leaf), path, hops_);
@@ -143,13 +145,13 @@ void FailurePlans::AddLoad(const Flow& flow, std::int32_t path, int sign) {
   }
 }
 
-bool FailurePlans::Avoids(LinkOrSwitch element, std::span<const std::uint32_t> hops) const {
+bool FailurePlans::Avoids(LinkOrSwitch domain, std::span<const std::uint32_t> hops) const {
   return std::none_of(hops.begin(), hops.end(), [&](std::uint32_t hop) {
-    return element.Includes(state_.topology, DirectedLink::FromIndex(hop).link);
+    return domain.Includes(state_.topology, DirectedLink::FromIndex(hop).link);
   });
 }
 
-std::int32_t FailurePlans::ChoosePath(LinkOrSwitch element, const Flow& flow, std::int64_t share) {
+std::int32_t FailurePlans::ChoosePath(LinkOrSwitch domain, const Flow& flow, std::int64_t share) {
   const std::uint32_t source = *state_.view.LeafOf(flow.source_leaf);
   const std::uint32_t destination = *state_.view.LeafOf(flow.destination_leaf);
   const auto paths = static_cast<std::int32_t>(state_.PathsOf(flow).size());
@@ -158,7 +160,7 @@ std::int32_t FailurePlans::ChoosePath(LinkOrSwitch element, const Flow& flow, st
   for (std::int32_t path = 0; path < paths; ++path) {
     hops_.clear();
     state_.view.AppendHops(source, destination, path, hops_);
-    if (!Avoids(element, hops_) || !state_.view.IsUsable(hops_)) continue;
+    if (!Avoids(domain, hops_) || !state_.view.IsUsable(hops_)) continue;
     double busiest = 0;
     for (const std::uint32_t link : hops_) {
       const auto units =
@@ -173,52 +175,52 @@ std::int32_t FailurePlans::ChoosePath(LinkOrSwitch element, const Flow& flow, st
   return best;
 }
 
-void FailurePlans::Begin(LinkOrSwitch element) {
-  Plan& before = PlanOf(element);
+void FailurePlans::Begin(LinkOrSwitch domain) {
+  Plan& before = PlanOf(domain);
   Plan plan{.changes = state_.flow_paths.changes(),
             .version = state_.topology.version(),
             .retractions = state_.path_map.retractions()};
-  const std::vector<LivePaths::Way> ways = WaysOver(element);
-  plan.entries.reserve(ways.size());
-  if (entries_ - before.entries.size() + ways.size() > max_entries_) {
+  const std::vector<SubflowId> subflows = SubflowsOver(domain);
+  plan.entries.reserve(subflows.size());
+  if (entries_ - before.entries.size() + subflows.size() > max_entries_) {
     entries_ -= before.entries.size();
     before = std::move(plan);
     return;
   }
-  for (const LivePaths::Way way : ways) {
-    const std::int32_t path = state_.flow_paths.live().PathOf(way);
-    const Flow& flow = state_.flows.At(state_.flow_paths.FlowOf(way));
-    plan.entries.push_back({way, path, kNoPath, 0, 0});
+  for (const SubflowId subflow : subflows) {
+    const std::int32_t path = state_.flow_paths.live().PathOf(subflow);
+    const Flow& flow = state_.flows.At(state_.flow_paths.FlowOf(subflow));
+    plan.entries.push_back({subflow, path, kNoPath, 0, 0});
     AddLoad(flow, path, -1);
   }
-  draft_ = Draft{element, std::move(plan)};
+  draft_ = Draft{domain, std::move(plan)};
 }
 
-std::size_t FailurePlans::GoOn(std::size_t most_ways) {
+std::size_t FailurePlans::GoOn(std::size_t max_subflows) {
   std::vector<Entry>& entries = draft_->plan.entries;
   const std::size_t begin = draft_->next;
-  const std::size_t end = std::min(entries.size(), begin + most_ways);
+  const std::size_t end = std::min(entries.size(), begin + max_subflows);
   for (Entry& entry : std::span(entries).subspan(begin, end - begin)) {
     // It has ended or moved meanwhile, or its number stands for a reservation.
-    const bool is_there = state_.flow_paths.OwnerOf(entry.way).slot &&
-                          state_.flow_paths.live().PathOf(entry.way) == entry.from;
+    const bool is_there = state_.flow_paths.OwnerOf(entry.subflow).slot &&
+                          state_.flow_paths.live().PathOf(entry.subflow) == entry.from;
     if (!is_there) continue;
-    const Flow& flow = state_.flows.At(state_.flow_paths.FlowOf(entry.way));
-    const std::int64_t share = kLoadUnit / static_cast<std::int64_t>(flow.ways.size());
+    const Flow& flow = state_.flows.At(state_.flow_paths.FlowOf(entry.subflow));
+    const std::int64_t share = kLoadUnit / static_cast<std::int64_t>(flow.subflows.size());
     entry.flow = FlowTag(flow);
-    entry.to = ChoosePath(draft_->element, flow, share);
+    entry.to = ChoosePath(draft_->domain, flow, share);
     if (entry.to == kNoPath) continue;
     AddLoad(flow, entry.to, 1);
     entry.port = PortFor(entry, flow);
   }
   draft_->next = end;
-  ways_planned_.Add(static_cast<std::int64_t>(end - begin));
+  paths_computed_.Add(static_cast<std::int64_t>(end - begin));
   if (end == entries.size()) Finish();
   return end - begin;
 }
 
 void FailurePlans::Finish() {
-  Plan& plan = PlanOf(draft_->element);
+  Plan& plan = PlanOf(draft_->domain);
   entries_ -= plan.entries.size();
   plan = std::move(draft_->plan);
   entries_ += plan.entries.size();
@@ -232,12 +234,12 @@ std::uint16_t FailurePlans::FlowTag(const Flow& flow) {
 }
 
 std::uint16_t FailurePlans::PortFor(const Entry& entry, const Flow& flow) {
-  const Plan& before = PlanOf(draft_->element);  // its entries ascend, as these do
+  const Plan& before = PlanOf(draft_->domain);  // its entries ascend, as these do
   std::size_t& next = draft_->before;
-  while (next < before.entries.size() && before.entries[next].way < entry.way) ++next;
+  while (next < before.entries.size() && before.entries[next].subflow < entry.subflow) ++next;
   if (next < before.entries.size() && before.version == draft_->plan.version) {
     const Entry& known = before.entries[next];
-    const bool is_same = known.way == entry.way && known.to == entry.to &&
+    const bool is_same = known.subflow == entry.subflow && known.to == entry.to &&
                          known.flow == entry.flow && before.retractions == draft_->plan.retractions;
     if (is_same && known.port != 0 && !state_.flow_paths.ports().IsTaken(flow.key, known.port)) {
       return known.port;
@@ -254,7 +256,7 @@ std::uint16_t FailurePlans::AskForPort(const Flow& flow, std::int32_t path) {
     return entry ? entry->port : std::uint16_t{0};
   };
   const std::uint16_t port = choose();
-  return port != 0 || !learner_.Want(flow.key, index) ? port : choose();
+  return port != 0 || !learner_.RequestPort(flow.key, index) ? port : choose();
 }
 
 std::optional<LinkOrSwitch> FailurePlans::Find(std::span<const LinkId> links) const {
@@ -262,42 +264,42 @@ std::optional<LinkOrSwitch> FailurePlans::Find(std::span<const LinkId> links) co
   if (links.size() == 1) return LinkOrSwitch::Link(links.front());
   for (const NodeId node :
        {state_.topology.link(links.front()).a, state_.topology.link(links.front()).b}) {
-    const auto element = LinkOrSwitch::Switch(node);
+    const auto domain = LinkOrSwitch::Switch(node);
     const bool has_all = std::all_of(links.begin(), links.end(), [&](LinkId link) {
-      return element.Includes(state_.topology, link);
+      return domain.Includes(state_.topology, link);
     });
-    if (has_all) return element;
+    if (has_all) return domain;
   }
   return std::nullopt;
 }
 
-std::optional<FailurePlans::Escape> FailurePlans::EscapeFor(LinkOrSwitch element,
-                                                            LivePaths::Way way) {
-  const std::vector<Entry>& entries = PlanOf(element).entries;
-  const auto found = std::lower_bound(
-      entries.begin(), entries.end(), way,
-      [](const Entry& entry, LivePaths::Way wanted) { return entry.way < wanted; });
-  if (found == entries.end() || found->way != way) return std::nullopt;
-  if (found->to == kNoPath || found->from != state_.flow_paths.live().PathOf(way))
+std::optional<FailurePlans::BackupPath> FailurePlans::BackupPathFor(LinkOrSwitch domain,
+                                                                    SubflowId subflow) {
+  const std::vector<Entry>& entries = PlanOf(domain).entries;
+  const auto found =
+      std::lower_bound(entries.begin(), entries.end(), subflow,
+                       [](const Entry& entry, SubflowId wanted) { return entry.subflow < wanted; });
+  if (found == entries.end() || found->subflow != subflow) return std::nullopt;
+  if (found->to == kNoPath || found->from != state_.flow_paths.live().PathOf(subflow))
     return std::nullopt;
   // The number may stand for another flow by now: then its path index may mean other links.
-  if (!state_.flow_paths.OwnerOf(way).slot) return std::nullopt;
-  const Flow& flow = state_.flows.At(state_.flow_paths.FlowOf(way));
+  if (!state_.flow_paths.OwnerOf(subflow).slot) return std::nullopt;
+  const Flow& flow = state_.flows.At(state_.flow_paths.FlowOf(subflow));
   if (found->flow != FlowTag(flow)) return std::nullopt;
   if (static_cast<std::size_t>(found->to) >= state_.PathsOf(flow).size()) return std::nullopt;
   hops_.clear();
   state_.view.AppendHops(*state_.view.LeafOf(flow.source_leaf),
                          *state_.view.LeafOf(flow.destination_leaf), found->to, hops_);
   if (!state_.view.IsUsable(hops_)) return std::nullopt;
-  return Escape{found->to, found->port,
-                PlanOf(element).retractions == state_.path_map.retractions()};
+  return BackupPath{found->to, found->port,
+                    PlanOf(domain).retractions == state_.path_map.retractions()};
 }
 
-void FailurePlans::ForEachEscape(
-    LinkOrSwitch element,
-    const std::function<void(LivePaths::Way way, std::int32_t from, std::int32_t to)>& visit) {
-  for (const Entry& entry : PlanOf(element).entries) {
-    if (EscapeFor(element, entry.way)) visit(entry.way, entry.from, entry.to);
+void FailurePlans::ForEachBackupPath(
+    LinkOrSwitch domain,
+    const std::function<void(SubflowId subflow, std::int32_t from, std::int32_t to)>& visit) {
+  for (const Entry& entry : PlanOf(domain).entries) {
+    if (BackupPathFor(domain, entry.subflow)) visit(entry.subflow, entry.from, entry.to);
   }
 }
 
@@ -312,8 +314,8 @@ std::size_t FailurePlans::loaded() const {
 std::size_t FailurePlans::fresh() const {
   std::size_t count = 0;
   for (std::size_t i = 0; i < plans_.size(); ++i) {
-    const LinkOrSwitch element = ElementAt(i);
-    count += LoadOf(element) > 0 && IsFresh(element) ? 1 : 0;
+    const LinkOrSwitch domain = ElementAt(i);
+    count += LoadOf(domain) > 0 && IsFresh(domain) ? 1 : 0;
   }
   return count;
 }

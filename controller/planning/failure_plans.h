@@ -32,41 +32,41 @@ class FailurePlans {
   FailurePlans(State& state, PathLearner& learner, Metrics& metrics,
                std::size_t max_entries = 4'000'000);
 
-  // Makes plans for the elements that need one most, `most_ways` ways of them at most: a switch
+  // Makes plans for the elements that need one most, `max_subflows` ways of them at most: a switch
   // with more takes several calls, between which paths may change. (Some 0.1 ms: what arrives
   // meanwhile waits.) False: all are as fresh as they can be. O(links log links) now and then, to
   // put them in order.
-  bool RefreshNext(std::size_t most_ways = 100);
+  bool RefreshNext(std::size_t max_subflows = 100);
 
   // That which has failed where these links went down together; none where it is no single one.
   std::optional<LinkOrSwitch> Find(std::span<const fabric::LinkId> links) const;
   // Where a way goes which was on a path over the element.
-  struct Escape {
+  struct BackupPath {
     std::int32_t path = kNoPath;
     std::uint16_t port = 0;  // that led there when the plan was made; 0: none was known
     // The path map has taken nothing back since: the port leads to the path.
     bool leads_there = false;
-    bool operator==(const Escape&) const = default;
+    bool operator==(const BackupPath&) const = default;
   };
   // None: nothing was planned for it on that path, or what was planned is not usable now.
-  std::optional<Escape> EscapeFor(LinkOrSwitch element, LivePaths::Way way);
+  std::optional<BackupPath> BackupPathFor(LinkOrSwitch domain, SubflowId subflow);
 
   // Calls visit(way, from, to) for all ways that an Escape is ready for, as they are now.
-  void ForEachEscape(
-      LinkOrSwitch element,
-      const std::function<void(LivePaths::Way way, std::int32_t from, std::int32_t to)>& visit);
+  void ForEachBackupPath(
+      LinkOrSwitch domain,
+      const std::function<void(SubflowId subflow, std::int32_t from, std::int32_t to)>& visit);
 
   std::size_t entries() const { return entries_; }
-  std::size_t EntriesOf(LinkOrSwitch element) const { return PlanOf(element).entries.size(); }
+  std::size_t EntriesOf(LinkOrSwitch domain) const { return PlanOf(domain).entries.size(); }
   // Its plan is for the paths as they are.
-  bool IsFresh(LinkOrSwitch element) const;
+  bool IsFresh(LinkOrSwitch domain) const;
   // Elements that carry ways, and those of them with a plan for the paths as they are.
   std::size_t loaded() const;
   std::size_t fresh() const;
 
  private:
   struct Entry {
-    LivePaths::Way way;
+    SubflowId subflow;
     std::int32_t from = kNoPath;
     std::int32_t to = kNoPath;
     std::uint16_t port = 0;
@@ -81,31 +81,31 @@ class FailurePlans {
 
   // The plan that is being made.
   struct Draft {
-    LinkOrSwitch element;
+    LinkOrSwitch domain;
     Plan plan;  // `to` of those from `next` on is open
     std::size_t next = 0;
     std::size_t before = 0;  // in the entries of the plan before it, as far as they are looked at
   };
 
-  std::size_t IndexOf(LinkOrSwitch element) const;
+  std::size_t IndexOf(LinkOrSwitch domain) const;
   LinkOrSwitch ElementAt(std::size_t index) const;
-  const std::vector<std::uint32_t>& LinksOf(LinkOrSwitch element) const {
-    return links_of_[IndexOf(element)];
+  const std::vector<std::uint32_t>& LinksOf(LinkOrSwitch domain) const {
+    return links_of_[IndexOf(domain)];
   }
-  Plan& PlanOf(LinkOrSwitch element) { return plans_[IndexOf(element)]; }
-  const Plan& PlanOf(LinkOrSwitch element) const { return plans_[IndexOf(element)]; }
-  std::vector<LivePaths::Way> WaysOver(LinkOrSwitch element) const;
-  std::int64_t LoadOf(LinkOrSwitch element) const;
-  void Clear(LinkOrSwitch element);
+  Plan& PlanOf(LinkOrSwitch domain) { return plans_[IndexOf(domain)]; }
+  const Plan& PlanOf(LinkOrSwitch domain) const { return plans_[IndexOf(domain)]; }
+  std::vector<SubflowId> SubflowsOver(LinkOrSwitch domain) const;
+  std::int64_t LoadOf(LinkOrSwitch domain) const;
+  void Clear(LinkOrSwitch domain);
   void PutInOrder();
-  void Begin(LinkOrSwitch element);
+  void Begin(LinkOrSwitch domain);
   // For so many ways at most; how many it was.
-  std::size_t GoOn(std::size_t most_ways);
+  std::size_t GoOn(std::size_t max_subflows);
   void Finish();
   // Less or more of a way's share on the links of a path.
   void AddLoad(const Flow& flow, std::int32_t path, int sign);
-  std::int32_t ChoosePath(LinkOrSwitch element, const Flow& flow, std::int64_t share);
-  bool Avoids(LinkOrSwitch element, std::span<const std::uint32_t> hops) const;
+  std::int32_t ChoosePath(LinkOrSwitch domain, const Flow& flow, std::int64_t share);
+  bool Avoids(LinkOrSwitch domain, std::span<const std::uint32_t> hops) const;
   // That of the plan before where that goes the same way. 0: it is to be found.
   std::uint16_t PortFor(const Entry& entry, const Flow& flow);
   std::uint16_t AskForPort(const Flow& flow, std::int32_t path);
@@ -125,7 +125,7 @@ class FailurePlans {
   std::vector<std::uint32_t> touched_;
   std::vector<std::uint32_t> hops_;
   Counter& made_;
-  Counter& ways_planned_;
+  Counter& paths_computed_;
   Gauge& entries_gauge_;
 };
 

@@ -27,7 +27,7 @@ class PacedWork {
     });
   }
   // How long the last step took, in the loop or beside it.
-  void Took(Duration spent) { pause_ = rests_ * spent; }
+  void RecordDuration(Duration spent) { pause_ = rests_ * spent; }
 
  private:
   EventLoop& loop_;

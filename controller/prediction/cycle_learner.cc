@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kTimesKept = 32;
 constexpr std::size_t kOffsetsKept = 8;
-constexpr std::size_t kMostLag = 8;         // starts of a set in one iteration
+constexpr std::size_t kMaxLag = 8;          // starts of a set in one iteration
 constexpr std::size_t kGapsForMedian = 5;   // at lag 1; three times the lag otherwise
 constexpr std::size_t kGapsForTrust = 8;    // that confidence looks at
 constexpr std::uint8_t kTimesAwayMost = 3;  // then a member has left
@@ -51,7 +51,7 @@ std::size_t LagOf(std::span<const Duration> gaps) {
   std::size_t best = 1;
   if (gaps.size() < 3) return best;
   Duration least = Median(DeviationsAt(gaps, 1));
-  for (std::size_t lag = 2; lag <= kMostLag && 2 * lag < gaps.size(); ++lag) {
+  for (std::size_t lag = 2; lag <= kMaxLag && 2 * lag < gaps.size(); ++lag) {
     const Duration deviation = Median(DeviationsAt(gaps, lag));
     if (deviation < least / 2) {
       least = deviation;
@@ -65,7 +65,7 @@ std::size_t LagOf(std::span<const Duration> gaps) {
 
 bool CycleLearner::HandleStart(Key key, std::uint64_t bytes, TimePoint now) {
   const bool had_sets = !sets_.empty();
-  PassTime(now);
+  Tick(now);
   last_start_ = now_;
   if (pending_keys_.contains(key)) LearnPending();
   Set* set = ChooseSet(key);
@@ -98,13 +98,13 @@ void CycleLearner::Declare(std::span<const Key> members, std::uint64_t bytes_eac
     AddMember(set, key, bytes_each);
   }
   if (set.members.empty()) return;
-  if (sets_.size() >= options_.max_sets) DropLongestUnseen();
+  if (sets_.size() >= options_.max_sets) DropLeastRecentlySeen();
   ++next_id_;
   sets_.push_back(std::move(set));
   ++changes_;
 }
 
-void CycleLearner::PassTime(TimePoint now) {
+void CycleLearner::Tick(TimePoint now) {
   now_ = std::max(now_, now);
   if (!pending_.empty() && now_ - pending_last_ > options_.together) LearnPending();
 }
@@ -145,7 +145,7 @@ CycleLearner::Set* CycleLearner::ChooseSet(Key key) {
       nearest = distance;
     }
   }
-  next->members[next->place.at(key)].times_away = 0;  // it is back: it stays a member
+  next->members[next->place.at(key)].missed_starts = 0;  // it is back: it stays a member
   BeginStart(*next);
   return next;
 }
@@ -188,7 +188,8 @@ void CycleLearner::EndStart(Set& set) {
           set.members.size());
   }
   for (Member& member : set.members) {
-    member.times_away = member.has_started ? 0 : static_cast<std::uint8_t>(member.times_away + 1);
+    member.missed_starts =
+        member.has_started ? 0 : static_cast<std::uint8_t>(member.missed_starts + 1);
     member.has_started = false;
   }
   set.started = 0;
@@ -196,7 +197,7 @@ void CycleLearner::EndStart(Set& set) {
 }
 
 void CycleLearner::DropMembersThatLeft(Set& set) {
-  const auto has_left = [](const Member& member) { return member.times_away >= kTimesAwayMost; };
+  const auto has_left = [](const Member& member) { return member.missed_starts >= kTimesAwayMost; };
   if (set.is_declared || std::none_of(set.members.begin(), set.members.end(), has_left)) return;
   for (const Member& member : set.members) {
     if (!has_left(member)) continue;
@@ -220,7 +221,7 @@ void CycleLearner::AddMember(Set& set, Key key, std::uint64_t bytes) {
 void CycleLearner::TakeMember(Set& set, Key key, std::uint64_t bytes) {
   Member& member = set.members[set.place.at(key)];
   member.has_started = true;
-  member.times_away = 0;
+  member.missed_starts = 0;
   ++set.started;
   member.recent = {member.recent[1], member.recent[2], bytes};
   const auto [low, high] = std::minmax(member.recent[0], member.recent[1]);
@@ -229,7 +230,7 @@ void CycleLearner::TakeMember(Set& set, Key key, std::uint64_t bytes) {
 
 void CycleLearner::LearnPending() {
   if (!sets_.empty()) Score(0, pending_.size());
-  if (sets_.size() >= options_.max_sets) DropLongestUnseen();
+  if (sets_.size() >= options_.max_sets) DropLeastRecentlySeen();
   Set set{.id = SetId(next_id_++), .starts = 1, .times = {pending_first_}};
   for (const auto& [key, bytes] : pending_) {
     AddMember(set, key, bytes);
@@ -254,7 +255,7 @@ void CycleLearner::DropSet(SetId id) {
   std::erase_if(sets_, [&](const Set& other) { return other.id == id; });
 }
 
-void CycleLearner::DropLongestUnseen() {
+void CycleLearner::DropLeastRecentlySeen() {
   const auto last_seen = [](const Set& set) {
     return set.times.empty() ? TimePoint{} : set.times.back();
   };
@@ -347,7 +348,7 @@ std::uint64_t CycleLearner::StartsOf(SetId id) const {
   return set == nullptr ? 0 : set->starts;
 }
 
-bool CycleLearner::IsUnderWay(SetId id) const {
+bool CycleLearner::HasPartlyStarted(SetId id) const {
   const Set* set = Find(id);
   return set != nullptr && set->started > 0 && set->started < set->members.size() && !IsLate(*set);
 }

@@ -57,9 +57,9 @@ class CycleLearner {
 
   struct Member {
     Key key;
-    std::uint64_t bytes = 0;      // of its last starts the median
-    bool has_started = false;     // in the present start of the set
-    std::uint8_t times_away = 0;  // in a row
+    std::uint64_t bytes = 0;         // of its last starts the median
+    bool has_started = false;        // in the present start of the set
+    std::uint8_t missed_starts = 0;  // in a row
     std::array<std::uint64_t, 3> recent{};
   };
   struct Next {
@@ -76,12 +76,12 @@ class CycleLearner {
   // Grows with each start of the set.
   std::uint64_t StartsOf(SetId set) const;
   // Some of its members have started, and the others may follow any moment.
-  bool IsUnderWay(SetId set) const;
+  bool HasPartlyStarted(SetId set) const;
   // Grows whenever Upcoming may say something else.
   std::uint64_t changes() const { return changes_; }
   // Flows that started together are a set from now on, if no start has come for `together`. (The
   // next start would find that out, too.)
-  void PassTime(TimePoint now);
+  void Tick(TimePoint now);
   // How long the job's iterations take: of the largest set the time between starts that are alike.
   std::optional<Duration> Period();
 
@@ -130,7 +130,7 @@ class CycleLearner {
   void DropMembersThatLeft(Set& set);
   void LearnPending();
   void DropSet(SetId id);
-  void DropLongestUnseen();
+  void DropLeastRecentlySeen();
   void Score(double share_expected, std::size_t starts);
 
   // From the times of its starts.

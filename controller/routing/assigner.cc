@@ -67,7 +67,7 @@ void Assigner::AssignGreedily(std::span<const Commodity> commodities,
     const std::size_t i = order.empty() ? place : order[place];
     const Commodity& commodity = commodities[i];
     if (commodity.source == commodity.destination) continue;
-    for (std::uint32_t way = 0; way < commodity.ways; ++way) {
+    for (std::uint32_t subflow = 0; subflow < commodity.subflows; ++subflow) {
       std::int32_t best =
           clos != nullptr ? ChooseLeastLoadedSpine(*clos, commodity) : ChooseLeastLoaded(commodity);
       if (best < 0) break;
@@ -77,8 +77,8 @@ void Assigner::AssignGreedily(std::span<const Commodity> commodities,
       }
       hops_.clear();
       view_.AppendHops(commodity.source, commodity.destination, best, hops_);
-      for (const std::uint32_t link : hops_) loads_[link] += kLoadUnit / commodity.ways;
-      result_.paths[result_.first[i] + way] = best;
+      for (const std::uint32_t link : hops_) loads_[link] += kLoadUnit / commodity.subflows;
+      result_.paths[result_.first[i] + subflow] = best;
     }
   }
   result_.max_load = ComputeMaxLoad(view_, loads_);
@@ -113,22 +113,22 @@ const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
 
 void Assigner::Occupy(std::span<const Commodity> commodities) {
   occupancy_.Clear();
-  ways_.clear();
+  subflows_.clear();
   shares_.clear();
   for (std::size_t i = 0; i < commodities.size(); ++i) {
     const Commodity& commodity = commodities[i];
     for (const std::int32_t path : result_.PathsOf(i)) {
-      const std::int64_t share = kLoadUnit / commodity.ways;
-      ways_.push_back(occupancy_.Add(commodity.source, commodity.destination, share, false));
+      const std::int64_t share = kLoadUnit / commodity.subflows;
+      subflows_.push_back(occupancy_.Add(commodity.source, commodity.destination, share, false));
       shares_.push_back(share);
-      occupancy_.Place(ways_.back(), path);
+      occupancy_.Place(subflows_.back(), path);
     }
   }
 }
 
 void Assigner::TakePathsFromOccupancy() {
-  for (std::size_t entry = 0; entry < ways_.size(); ++entry) {
-    result_.paths[entry] = occupancy_.PathOf(ways_[entry]);
+  for (std::size_t entry = 0; entry < subflows_.size(); ++entry) {
+    result_.paths[entry] = occupancy_.PathOf(subflows_[entry]);
   }
 }
 
@@ -156,20 +156,20 @@ bool Assigner::Shield(std::span<const std::uint32_t> group, std::span<const Comm
   // count carries `level` of them, or one and few others.
   const std::vector<std::int64_t> shares = shares_;
   std::vector<std::int32_t> before;
-  for (const Occupancy::Way way : ways_) before.push_back(occupancy_.PathOf(way));
+  for (const SubflowId subflow : subflows_) before.push_back(occupancy_.PathOf(subflow));
   const Load most = result_.max_load;
   for (const std::uint32_t i : group) {
     for (std::uint32_t entry = result_.first[i]; entry < result_.first[i + 1]; ++entry) {
-      const Wide share =
-          Wide{kLoadUnit / commodities[i].ways} * most.numerator / (Wide{most.denominator} * level);
+      const Wide share = Wide{kLoadUnit / commodities[i].subflows} * most.numerator /
+                         (Wide{most.denominator} * level);
       shares_[entry] = std::max(shares_[entry], static_cast<std::int64_t>(share));
-      occupancy_.SetShare(ways_[entry], shares_[entry]);
+      occupancy_.SetShare(subflows_[entry], shares_[entry]);
     }
   }
   if (RelieveLinksAboveLimit(steps)) return true;
-  for (std::size_t entry = 0; entry < ways_.size(); ++entry) {
-    occupancy_.SetShare(ways_[entry], shares[entry]);
-    occupancy_.Place(ways_[entry], before[entry]);
+  for (std::size_t entry = 0; entry < subflows_.size(); ++entry) {
+    occupancy_.SetShare(subflows_[entry], shares[entry]);
+    occupancy_.Place(subflows_[entry], before[entry]);
   }
   shares_ = shares;
   return false;

@@ -26,10 +26,10 @@ struct AssignOptions {
 // Assigns paths to all commodities at once. A workspace: kept from call to call, so that repeated
 // assignments of like size allocate nothing. Deterministic: same input, same output.
 //
-// Up to kMaxAllWays ways in all; more, or a commodity of none or more than kMaxWays, is a broken
-// invariant. No other input is refused: commodities within one leaf take no path, unreachable ones
-// are reported (kNoPath) and do not hinder the others. Results are valid until the next call.
-// Thread safety: one thread per workspace (the view fills its cache, too).
+// Up to kMaxTotalSubflows ways in all; more, or a commodity of none or more than kMaxSubflows, is a
+// broken invariant. No other input is refused: commodities within one leaf take no path,
+// unreachable ones are reported (kNoPath) and do not hinder the others. Results are valid until the
+// next call. Thread safety: one thread per workspace (the view fills its cache, too).
 class Assigner {
  public:
   // After link states change: view.Refresh().
@@ -59,7 +59,7 @@ class Assigner {
   std::int32_t ChooseLeastLoaded(const Commodity& commodity);
   // The same in a Clos, where no candidates need to be listed: the spine.
   std::int32_t ChooseLeastLoadedSpine(const Clos& clos, const Commodity& commodity) const;
-  // The occupancy holds the result's ways: ways_ by entry of result_.paths.
+  // The occupancy holds the result's ways: subflows_ by entry of result_.paths.
   void Occupy(std::span<const Commodity> commodities);
   void TakePathsFromOccupancy();
   // Lowers the maximum load by chains of moves until it meets the lower bound, nothing more is
@@ -81,7 +81,7 @@ class Assigner {
   EquitablePaths equitable_;
   Occupancy occupancy_;
   RatePredictor rates_;
-  std::vector<Occupancy::Way> ways_;
+  std::vector<SubflowId> subflows_;
   std::vector<std::int64_t> shares_;  // by way, as the occupancy counts them
 };
 

@@ -7,19 +7,20 @@
 #include "common/base/check.h"
 
 namespace espalier::controller {
-std::uint32_t WayNumbers::Take(std::uint32_t ways) {
-  ESPALIER_CHECK(ways >= 1 && ways <= kMaxWays, "ways={}", ways);
+std::uint32_t SubflowNumbers::Take(std::uint32_t subflows) {
+  ESPALIER_CHECK(subflows >= 1 && subflows <= kMaxSubflows, "ways={}", subflows);
   const std::uint64_t first = taken_;
-  taken_ += ways;
-  ESPALIER_CHECK(taken_ <= kMaxAllWays, "ways of all commodities={}, at most {}", taken_,
-                 kMaxAllWays);
+  taken_ += subflows;
+  ESPALIER_CHECK(taken_ <= kMaxTotalSubflows, "ways of all commodities={}, at most {}", taken_,
+                 kMaxTotalSubflows);
   return static_cast<std::uint32_t>(first);
 }
 
 void Assignment::Clear(std::span<const Commodity> commodities) {
   first.resize(commodities.size() + 1);
-  WayNumbers numbers;
-  for (std::size_t i = 0; i < commodities.size(); ++i) first[i] = numbers.Take(commodities[i].ways);
+  SubflowNumbers numbers;
+  for (std::size_t i = 0; i < commodities.size(); ++i)
+    first[i] = numbers.Take(commodities[i].subflows);
   first[commodities.size()] = static_cast<std::uint32_t>(numbers.taken());
   paths.assign(numbers.taken(), kNoPath);
   max_load = lower_bound = {};
@@ -56,7 +57,7 @@ std::vector<std::int64_t> ComputeLoads(const FabricView& view,
       if (path == kNoPath) continue;
       hops.clear();
       view.AppendHops(commodity.source, commodity.destination, path, hops);
-      for (const std::uint32_t link : hops) loads[link] += kLoadUnit / commodity.ways;
+      for (const std::uint32_t link : hops) loads[link] += kLoadUnit / commodity.subflows;
     }
   }
   return loads;

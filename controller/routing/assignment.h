@@ -15,24 +15,24 @@ struct Commodity {
   std::uint32_t destination = 0;  // the same leaf: LOCAL, takes no path
   std::uint32_t job = 0;          // dense
   std::uint32_t phase = 0;        // of its job (its ring), for the third layer of fairness
-  // Over how many queue pairs it is split (1 to kMaxWays): each carries 1/ways of it.
-  std::uint32_t ways = 1;
+  // Over how many queue pairs it is split (1 to kMaxSubflows): each carries 1/ways of it.
+  std::uint32_t subflows = 1;
   // The links of its two NICs (directed, NIC -> leaf and leaf -> NIC), which bound its rate;
   // kNoLink where that is not to count.
   std::uint32_t source_link = kNoLink;
   std::uint32_t destination_link = kNoLink;
 };
-constexpr std::uint32_t kMaxWays = 16;
-constexpr std::uint64_t kMaxAllWays =
+constexpr std::uint32_t kMaxSubflows = 16;
+constexpr std::uint64_t kMaxTotalSubflows =
     0xFFFF'FFFF;  // of one assignment: they are numbered by 32 bits
 
 // Numbers the ways of an assignment, one commodity after the other. A commodity of none or more
-// than kMaxWays, and more than kMaxAllWays in all, is a broken invariant.
-class WayNumbers {
+// than kMaxSubflows, and more than kMaxTotalSubflows in all, is a broken invariant.
+class SubflowNumbers {
  public:
-  explicit WayNumbers(std::uint64_t taken = 0) : taken_(taken) {}
+  explicit SubflowNumbers(std::uint64_t taken = 0) : taken_(taken) {}
   // The number of the first of so many.
-  std::uint32_t Take(std::uint32_t ways);
+  std::uint32_t Take(std::uint32_t subflows);
   std::uint64_t taken() const { return taken_; }
 
  private:
@@ -53,7 +53,7 @@ struct Assignment {
   Load max_load;     // of the most loaded switch-to-switch direction
   Load lower_bound;  // no assignment of these commodities (with these ways) has a lower max_load
 
-  // All ways of these commodities (see WayNumbers), none with a path; keeps its memory.
+  // All ways of these commodities (see SubflowNumbers), none with a path; keeps its memory.
   void Clear(std::span<const Commodity> commodities);
   std::span<const std::int32_t> PathsOf(std::size_t commodity) const {
     return std::span(paths).subspan(first[commodity], first[commodity + 1] - first[commodity]);

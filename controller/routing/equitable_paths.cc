@@ -23,12 +23,12 @@ bool EquitablePaths::FindColors(std::span<const Commodity> commodities) {
   }
   colors_.clear();
   for (std::uint32_t leaf = 0; leaf < clos.leaves; ++leaf) {
-    for (const std::uint8_t way : {kSends, kReceives}) {
-      if ((reaches_[leaf] & way) == 0) continue;
-      const auto& live = way == kSends ? clos.up_live : clos.down_live;
+    for (const std::uint8_t subflow : {kSends, kReceives}) {
+      if ((reaches_[leaf] & subflow) == 0) continue;
+      const auto& live = subflow == kSends ? clos.up_live : clos.down_live;
       const auto mask = std::span(live).subspan(std::size_t{leaf} * clos.words, clos.words);
       if (std::all_of(mask.begin(), mask.end(), [](std::uint64_t word) { return word == 0; })) {
-        reaches_[leaf] = static_cast<std::uint8_t>(reaches_[leaf] & ~way);
+        reaches_[leaf] = static_cast<std::uint8_t>(reaches_[leaf] & ~subflow);
         continue;
       }
       if (colors_.empty()) colors_.assign(mask.begin(), mask.end());
@@ -51,10 +51,10 @@ bool EquitablePaths::IsRoutable(const Commodity& commodity) const {
 
 bool EquitablePaths::Assign(std::span<const Commodity> commodities, Assignment& assignment) {
   if (!view_.clos() || !view_.clos()->equal_rates || commodities.empty()) return false;
-  const std::uint32_t ways = commodities.front().ways;
+  const std::uint32_t subflows = commodities.front().subflows;
   const bool same_ways = std::all_of(commodities.begin(), commodities.end(),
-                                     [&](const Commodity& c) { return c.ways == ways; });
-  if (!same_ways || commodities.size() > std::numeric_limits<std::int32_t>::max() / ways) {
+                                     [&](const Commodity& c) { return c.subflows == subflows; });
+  if (!same_ways || commodities.size() > std::numeric_limits<std::int32_t>::max() / subflows) {
     return false;
   }
   if (!FindColors(commodities)) return false;
@@ -64,9 +64,9 @@ bool EquitablePaths::Assign(std::span<const Commodity> commodities, Assignment& 
   degrees_.assign(2 * std::size_t{clos.leaves}, 0);
   for (const Commodity& commodity : commodities) {
     if (!IsRoutable(commodity)) continue;
-    degrees_[commodity.source] += ways;
-    degrees_[clos.leaves + commodity.destination] += ways;
-    edges_.insert(edges_.end(), ways, {commodity.source, commodity.destination});
+    degrees_[commodity.source] += subflows;
+    degrees_[clos.leaves + commodity.destination] += subflows;
+    edges_.insert(edges_.end(), subflows, {commodity.source, commodity.destination});
   }
   if (edges_.empty()) return true;
   const auto colors = static_cast<std::uint32_t>(spines_.size());
@@ -75,9 +75,9 @@ bool EquitablePaths::Assign(std::span<const Commodity> commodities, Assignment& 
   for (std::size_t i = 0; i < commodities.size(); ++i) {
     const Commodity& commodity = commodities[i];
     if (!IsRoutable(commodity)) continue;
-    for (std::uint32_t way = 0; way < ways; ++way) {
+    for (std::uint32_t subflow = 0; subflow < subflows; ++subflow) {
       const std::uint32_t spine = spines_[coloring[edge++]];
-      assignment.paths[assignment.first[i] + way] =
+      assignment.paths[assignment.first[i] + subflow] =
           clos.PathThrough(commodity.source, commodity.destination, spine);
     }
   }
@@ -87,7 +87,7 @@ bool EquitablePaths::Assign(std::span<const Commodity> commodities, Assignment& 
     if (clos.up[i] != kNoLink) capacity = view_.capacities()[clos.up[i]];
   }
   const std::int64_t most = (busiest + colors - 1) / colors;
-  assignment.max_load = MakeLoad(view_, most * (kLoadUnit / ways), capacity);
+  assignment.max_load = MakeLoad(view_, most * (kLoadUnit / subflows), capacity);
   assignment.lower_bound = assignment.max_load;
   return true;
 }

@@ -23,7 +23,7 @@ class CutCollector {
     for (const Commodity& commodity : commodities) {
       if (commodity.source == commodity.destination) continue;
       by_pair_.push_back({commodity.source, commodity.destination, kLoadUnit});
-      portion_ = std::gcd(portion_, kLoadUnit / commodity.ways);
+      portion_ = std::gcd(portion_, kLoadUnit / commodity.subflows);
     }
     MergePairs();
   }

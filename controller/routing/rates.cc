@@ -25,22 +25,24 @@ std::span<const double> RatePredictor::Predict(std::span<const Commodity> commod
         }
       }
       path_begin_.push_back(static_cast<std::uint32_t>(path_links_.size()));
-      weights_.push_back(static_cast<std::uint32_t>(kLoadUnit) / commodity.ways);
+      weights_.push_back(static_cast<std::uint32_t>(kLoadUnit) / commodity.subflows);
     }
   }
   const auto solved = max_min_.Solve(view_.capacities_bps(), path_begin_, path_links_, 0, weights_);
-  way_rates_.assign(solved.begin(), solved.end());
+  subflow_rates_.assign(solved.begin(), solved.end());
   rates_.resize(commodities.size());
   for (std::size_t i = 0; i < commodities.size(); ++i) {
     const Commodity& commodity = commodities[i];
-    const auto ways = std::span(way_rates_).subspan(assignment.first[i], commodity.ways);
+    const auto subflows =
+        std::span(subflow_rates_).subspan(assignment.first[i], commodity.subflows);
     const bool is_unbound = commodity.source == commodity.destination &&
                             commodity.source_link == kNoLink &&
                             commodity.destination_link == kNoLink;
     if (is_unbound) {
-      std::fill(ways.begin(), ways.end(), static_cast<double>(view_.unit_bps()) / commodity.ways);
+      std::fill(subflows.begin(), subflows.end(),
+                static_cast<double>(view_.unit_bps()) / commodity.subflows);
     }
-    rates_[i] = commodity.ways * *std::min_element(ways.begin(), ways.end());
+    rates_[i] = commodity.subflows * *std::min_element(subflows.begin(), subflows.end());
   }
   return rates_;
 }

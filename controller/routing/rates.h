@@ -24,7 +24,7 @@ class RatePredictor {
   std::span<const double> Predict(std::span<const Commodity> commodities,
                                   const Assignment& assignment);
   // The same by way, of the last Predict: entry first[i] + w of the assignment.
-  std::span<const double> way_rates() const { return way_rates_; }
+  std::span<const double> subflow_rates() const { return subflow_rates_; }
 
  private:
   FabricView& view_;
@@ -32,7 +32,7 @@ class RatePredictor {
   std::vector<std::uint32_t> path_begin_;
   std::vector<std::uint32_t> path_links_;
   std::vector<std::uint32_t> weights_;
-  std::vector<double> way_rates_;
+  std::vector<double> subflow_rates_;
   std::vector<double> rates_;
 };
 

@@ -10,7 +10,7 @@
 #include "controller/intents/policy.h"
 #include "controller/links/link_monitor.h"
 #include "controller/paths/path_learner.h"
-#include "controller/routing/live_paths.h"
+#include "controller/routing/online_assigner.h"
 #include "proto/message_cost.h"
 
 namespace espalier::controller {
@@ -64,11 +64,12 @@ struct ControllerOptions {
   WallClock wall_clock = SystemWallTime;
 };
 
-// What the start of a flow may move: new flows freely, and at most `most_moves` live ways.
-inline LivePaths::Options ChainOptions(const ControllerOptions& options, std::size_t most_moves) {
+// What the start of a flow may move: new flows freely, and at most `move_limit` live ways.
+inline OnlineAssigner::Options ChainOptions(const ControllerOptions& options,
+                                            std::size_t move_limit) {
   constexpr std::size_t kLongestChain = 64;
   return {.max_moves = options.algorithm == Algorithm::kGreedy ? 0 : kLongestChain,
-          .max_live_moves = most_moves,
+          .max_in_progress_moves = move_limit,
           .max_moved_bytes = options.moved_bytes_per_start};
 }
 

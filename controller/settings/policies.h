@@ -20,7 +20,7 @@ PolicyValue PolicyOf(const ControllerOptions& options, std::string_view name);
 // The options of the configuration with what operators have said instead.
 ControllerOptions WithPolicies(ControllerOptions configured, const IntentById& policies);
 
-constexpr std::uint64_t kMostWeight = 1'000;
+constexpr std::uint64_t kMaxWeight = 1'000;
 // By index of `jobs`, 1 where nothing was said; empty where that is so of all of them.
 std::vector<std::uint32_t> WeightsOf(std::span<const std::string> jobs, const IntentById& weights);
 

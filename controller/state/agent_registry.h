@@ -22,7 +22,7 @@
 namespace espalier::controller {
 
 // What a rank of a job is to do, and in which push its agent was told (0: not yet).
-struct HeldPlan {
+struct RankPlanDelivery {
   std::shared_ptr<const wire::RankPlan> plan;
   std::uint64_t generation = 0;
 };
@@ -45,7 +45,7 @@ struct Agent {
   std::uint64_t acked_generation = 0;
   TimePoint hold_until;  // a full push waits for flows being adopted, which end by this
   TimePoint last_push;
-  std::map<RankOfJob, HeldPlan> plans;  // of the ranks on its host
+  std::map<RankOfJob, RankPlanDelivery> plans;  // of the ranks on its host
 
   bool Has(std::string_view feature) const {
     return std::find(features.begin(), features.end(), feature) != features.end();

@@ -13,7 +13,7 @@ constexpr std::uint64_t kFirstNumber = std::uint64_t{1} << 63U;
 
 EdgeName EdgeReservations::Open(AgentId agent, EdgeReservation edge) {
   const EdgeName name{agent, wire::LocalFlowId(kFirstNumber + made_++)};
-  edge.way =
+  edge.subflow =
       flow_paths_.Reserve(edge.source_leaf, edge.destination_leaf, edge.path.value(), edge.load);
   flows_.KeepJob(edge.job);
   edges_.emplace(name, std::move(edge));
@@ -26,7 +26,7 @@ void EdgeReservations::Close(const EdgeName& name) {
   const auto found = edges_.find(name);
   ESPALIER_CHECK(found != edges_.end(), "agent={} edge={} is not open", name.agent.value(),
                  name.number.value());
-  flow_paths_.Unreserve(found->second.way);
+  flow_paths_.Unreserve(found->second.subflow);
   flows_.ReleaseJob(found->second.job);
   edges_.erase(found);
   --counts_[name.agent.Index()];
@@ -34,18 +34,18 @@ void EdgeReservations::Close(const EdgeName& name) {
 
 void EdgeReservations::CheckInvariants() const {
   for (const auto& [name, edge] : edges_) {
-    ESPALIER_CHECK(!flow_paths_.OwnerOf(edge.way).slot, "way {} of an edge is a flow's",
-                   edge.way.value());
-    ESPALIER_CHECK(flow_paths_.live().PathOf(edge.way) == edge.path.value(),
+    ESPALIER_CHECK(!flow_paths_.OwnerOf(edge.subflow).slot, "way {} of an edge is a flow's",
+                   edge.subflow.value());
+    ESPALIER_CHECK(flow_paths_.live().PathOf(edge.subflow) == edge.path.value(),
                    "edge {} has left its path", name.number.value());
     ESPALIER_CHECK(flow_paths_.ports().IsTaken(edge.key, edge.source_port), "port {} is free",
                    edge.source_port);
   }
   std::size_t reserved = 0;
   for (std::uint32_t i = 0; i < flow_paths_.owner_count(); ++i) {
-    const FlowPaths::Way way(i);
-    const bool is_placed = flow_paths_.live().PathOf(way) >= 0;
-    reserved += is_placed && !flow_paths_.OwnerOf(way).slot ? 1 : 0;
+    const SubflowId subflow(i);
+    const bool is_placed = flow_paths_.live().PathOf(subflow) >= 0;
+    reserved += is_placed && !flow_paths_.OwnerOf(subflow).slot ? 1 : 0;
   }
   ESPALIER_CHECK(reserved == edges_.size(), "{} edges have {} reservations", edges_.size(),
                  reserved);

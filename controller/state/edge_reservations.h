@@ -33,9 +33,9 @@ struct EdgeReservation {
   fabric::NodeId destination_leaf;
   fabric::PathIndex path;
   std::int64_t load = 0;  // on each link of the path, in 1 / kLoadUnit of a flow
-  PlanOrigin origin = PlanOrigin::kReactive;
+  DecisionOrigin origin = DecisionOrigin::kReactive;
   TimePoint started;
-  FlowPaths::Way way{};  // its place; EdgeReservations::Open gives it
+  SubflowId subflow{};  // its place; EdgeReservations::Open gives it
 };
 
 // The edges of all plans in force that cross the fabric: each keeps its load in FlowPaths and its

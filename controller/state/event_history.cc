@@ -31,7 +31,7 @@ void EventHistory::RecordOf(std::string_view source, TimePoint time, std::string
   Add({next_++, time, std::move(kind), std::move(text), std::string(source)});
 }
 
-void EventHistory::TellDropped(TimePoint now) {
+void EventHistory::RecordDropped(TimePoint now) {
   if (!std::exchange(has_untold_, false)) return;
   for (auto& [name, source] : sources_) {
     if (!source.has_dropped) continue;

@@ -52,7 +52,7 @@ class EventHistory {
   // Caused by others: `source` names them.
   void RecordOf(std::string_view source, TimePoint time, std::string kind, std::string text);
   // Tells of what was dropped, where it is time.
-  void TellDropped(TimePoint now);
+  void RecordDropped(TimePoint now);
   // What an earlier controller recorded, oldest first, before anything else. Numbers go on well
   // above: of those that it gave last some may not have been stored.
   void Restore(std::vector<HistoryEvent> events);

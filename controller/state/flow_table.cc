@@ -37,12 +37,12 @@ std::string_view FlowStatusName(FlowStatus status) {
   return kFlowStatusNames.NameOf(status);
 }
 
-std::string_view PlanOriginName(PlanOrigin origin) {
-  static constexpr EnumNames<PlanOrigin> kPlanOriginNames({
-      {PlanOrigin::kReactive, "REACTIVE"},
-      {PlanOrigin::kPredicted, "PREDICTED"},
-      {PlanOrigin::kFailure, "FAILURE"},
-      {PlanOrigin::kManual, "MANUAL"},
+std::string_view DecisionOriginName(DecisionOrigin origin) {
+  static constexpr EnumNames<DecisionOrigin> kPlanOriginNames({
+      {DecisionOrigin::kReactive, "REACTIVE"},
+      {DecisionOrigin::kPredicted, "PREDICTED"},
+      {DecisionOrigin::kFailure, "FAILURE"},
+      {DecisionOrigin::kManual, "MANUAL"},
   });
   return kPlanOriginNames.NameOf(origin);
 }
@@ -123,9 +123,9 @@ FlowTable::Taken FlowTable::TakeProgress(AgentId agent,
                 .outstanding_bytes = flow.outstanding_bytes,
                 .achieved_bps = flow.achieved_bps,
                 .announced_bytes = std::max(activity.announced_bytes, InAll(flow)),
-                .look_at = activity.look_at,
+                .next_review = activity.next_review,
                 .state = flow.state};
-    if (now >= activity.look_at) due_.push_back(next->slot);
+    if (now >= activity.next_review) due_.push_back(next->slot);
     if (was_busy != activity.IsBusy() || new_bytes > 0) {
       changes_.push_back({next->slot, was_busy, activity.IsBusy(), new_bytes});
     }

@@ -11,7 +11,7 @@
 #include "common/base/strong_id.h"
 #include "common/fabric/path_map.h"
 #include "controller/prediction/flow_slot.h"
-#include "controller/routing/live_paths.h"
+#include "controller/routing/online_assigner.h"
 #include "controller/state/job_names.h"
 #include "proto/messages.h"
 
@@ -30,21 +30,21 @@ enum class FlowStatus : std::uint8_t {
 std::string_view FlowStatusName(FlowStatus status);  // "ROUTED", ...
 
 // Which decision put a flow on its path.
-enum class PlanOrigin : std::uint8_t {
+enum class DecisionOrigin : std::uint8_t {
   kReactive,   // assigned when it started
   kPredicted,  // planned before it started
   kFailure,    // planned for the failure of a link or switch that it was on
   kManual,     // an operator's action
 };
-std::string_view PlanOriginName(PlanOrigin origin);  // "REACTIVE", ...
+std::string_view DecisionOriginName(DecisionOrigin origin);  // "REACTIVE", ...
 
 // One of the paths of a flow: a flow that is split over k queue pairs has k, each with a port.
-struct FlowWay {
-  std::optional<LivePaths::Way> way;  // holds the path that is decided; none: it has none
-  std::uint16_t port = 0;             // given to the agent; 0: none
-  fabric::PathIndex port_path;  // where the port leads: to the path, once such a port is known
-  bool urgent = false;          // the path that its port takes died under it
-  bool adopting = false;        // its port was chosen by others: where does it lead?
+struct Subflow {
+  std::optional<SubflowId> subflow;  // holds the path that is decided; none: it has none
+  std::uint16_t port = 0;            // given to the agent; 0: none
+  fabric::PathIndex port_path;       // where the port leads: to the path, once such a port is known
+  bool urgent = false;               // the path that its port takes died under it
+  bool adopting = false;             // its port was chosen by others: where does it lead?
 };
 
 // A flow as its agent reported it. Written when it is opened, by FlowIntake alone.
@@ -71,10 +71,10 @@ struct FlowDecision {
   fabric::PortKey key;
   fabric::NodeId source_leaf;
   fabric::NodeId destination_leaf;
-  std::vector<FlowWay> ways;       // empty: LOCAL, or an end is unknown
+  std::vector<Subflow> subflows;   // empty: LOCAL, or an end is unknown
   std::uint64_t max_rate_bps = 0;  // 0: no limit
   wire::PathReason reason = wire::PathReason::kAssigned;
-  PlanOrigin origin = PlanOrigin::kReactive;
+  DecisionOrigin origin = DecisionOrigin::kReactive;
 };
 
 struct Flow : ReportedFlow, FlowDecision {};
@@ -93,7 +93,7 @@ struct FlowActivity {
   std::uint64_t achieved_bps = 0;
   // The most that its host has ever said it sends in all, since it was opened. 0: nothing said.
   std::uint64_t announced_bytes = 0;
-  TimePoint look_at{};  // reports from then on are looked at: FlowTable::LookFrom
+  TimePoint next_review{};  // reports from then on are looked at: FlowTable::IgnoreReportsBefore
   wire::FlowState state = wire::FlowState::kActive;
 
   bool IsBusy() const { return remaining_bytes > 0 || outstanding_bytes > 0; }
@@ -137,7 +137,9 @@ class FlowTable {
   // O(flows reported) where their ids ascend. Valid until the next call.
   Taken TakeProgress(AgentId agent, std::span<const wire::FlowProgress> progress, TimePoint now);
   // Reports of the flow before this time are not looked at; without a word, all are.
-  void LookFrom(FlowSlot slot, TimePoint time) { activity_[slot.Index()].look_at = time; }
+  void IgnoreReportsBefore(FlowSlot slot, TimePoint time) {
+    activity_[slot.Index()].next_review = time;
+  }
   // Ascending by local id.
   std::vector<FlowSlot> OfAgent(AgentId agent) const;
   std::vector<FlowSlot> All() const;  // ascending by slot

@@ -44,7 +44,7 @@ void JobNames::BecomeIdle(std::uint32_t job) {
   std::list<std::uint32_t>& idle = idle_of_[entry.host];
   entry.is_idle = true;
   entry.place = idle.insert(idle.end(), job);
-  if (idle.size() <= kMostIdle) return;
+  if (idle.size() <= kMaxIdle) return;
   const std::uint32_t longest = idle.front();
   idle.pop_front();
   by_name_.erase(*entries_[longest].name);

@@ -10,15 +10,15 @@
 namespace espalier::controller {
 
 // Numbers for the names of jobs, as hosts report them. A name keeps its number while the job has
-// open flows, and then for as long as less than kMostIdle others that the same host named first
+// open flows, and then for as long as less than kMaxIdle others that the same host named first
 // have gone idle after it: a host that invents names makes room by its own.
 //
 // Number 0 is the job without a name, and never forgotten. A forgotten number is used again once it
 // was taken (TakeForgotten), so that whoever keeps something by it can let go first.
-// Memory: O(open flows + hosts x kMostIdle). Complexity: O(1). Thread safety: one thread.
+// Memory: O(open flows + hosts x kMaxIdle). Complexity: O(1). Thread safety: one thread.
 class JobNames {
  public:
-  static constexpr std::size_t kMostIdle = 64;
+  static constexpr std::size_t kMaxIdle = 64;
 
   JobNames() { entries_.push_back({.name = std::make_shared<const std::string>()}); }
 

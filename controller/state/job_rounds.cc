@@ -36,7 +36,7 @@ void JobRounds::Begin(std::uint32_t index, TimePoint now) {
   Job& job = At(index);
   if (IsOver(job, now)) {
     job.finished.push_back(RoundOf(job));
-    if (job.finished.size() > kMostKept) job.finished.pop_front();
+    if (job.finished.size() > kMaxKept) job.finished.pop_front();
     ++job.count;
     job.began.reset();
     job.nic_bytes.clear();

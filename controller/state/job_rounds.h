@@ -27,7 +27,7 @@ struct JobRound {
 class JobRounds {
  public:
   static constexpr Duration kGap = std::chrono::milliseconds(50);
-  static constexpr std::size_t kMostKept = 64;  // of each job
+  static constexpr std::size_t kMaxKept = 64;  // of each job
 
   explicit JobRounds(const fabric::Topology& topology) : topology_(topology) {}
 

@@ -4,8 +4,8 @@ namespace espalier::controller {
 
 std::string State::Via(const Flow& flow) const {
   std::vector<std::int32_t> indices;
-  for (const FlowWay& way : flow.ways) {
-    if (const auto path = flow_paths.PathOf(way)) indices.push_back(path->value());
+  for (const Subflow& subflow : flow.subflows) {
+    if (const auto path = flow_paths.PathOf(subflow)) indices.push_back(path->value());
   }
   return Via(flow, indices);
 }
@@ -33,8 +33,8 @@ std::vector<std::int64_t> State::CountPaths() const {
   };
   for (const FlowSlot slot : flows.All()) {
     const Flow& flow = flows.At(slot);
-    for (const FlowWay& way : flow.ways) {
-      if (const auto path = flow_paths.PathOf(way)) count(PathsOf(flow)[path->Index()]);
+    for (const Subflow& subflow : flow.subflows) {
+      if (const auto path = flow_paths.PathOf(subflow)) count(PathsOf(flow)[path->Index()]);
     }
   }
   for (const auto& [name, edge] : edges.all()) count(PathOf(edge));

@@ -16,14 +16,14 @@
 #include "controller/intents/intent.h"
 #include "controller/paths/port_chooser.h"
 #include "controller/routing/fabric/fabric_view.h"
-#include "controller/routing/live_paths.h"
+#include "controller/routing/online_assigner.h"
 #include "controller/state/agent_registry.h"
 #include "controller/state/edge_reservations.h"
 #include "controller/state/event_history.h"
 #include "controller/state/flow_paths.h"
 #include "controller/state/flow_table.h"
 #include "controller/state/job_rounds.h"
-#include "controller/state/plan_log.h"
+#include "controller/state/push_log.h"
 #include "controller/state/push_queue.h"
 
 namespace espalier::controller {
@@ -53,7 +53,7 @@ struct State {
   AgentRegistry agents;
   PushQueue pushes;
   EventHistory history;
-  PlanLog plans;
+  PushLog plans;
   std::uint64_t epoch = 0;             // of this controller
   std::uint64_t revision = 0;          // of the intents
   JobKey job_secret = JobKey::Draw();  // what jobs' keys are derived from; as stored
@@ -71,9 +71,10 @@ struct State {
   }
   // An elephant with all that it needs: not where it crosses no fabric, or is not placed.
   bool HasPaths(const Flow& flow) const {
-    return !flow.ways.empty() && std::ranges::all_of(flow.ways, [&](const FlowWay& way) {
-      return flow_paths.PathOf(way).has_value();
-    });
+    return !flow.subflows.empty() &&
+           std::ranges::all_of(flow.subflows, [&](const Subflow& subflow) {
+             return flow_paths.PathOf(subflow).has_value();
+           });
   }
   // The switches on each of its paths: "spine0", "spine0+spine3", "" where it has none. As it is
   // now, or by indices into PathsOf.

@@ -14,7 +14,7 @@
 namespace espalier::controller {
 namespace {
 
-constexpr std::size_t kMostWaiting = 256;
+constexpr std::size_t kMaxWaiting = 256;
 // Between two looks for what is to be deleted, and between two parts of it.
 constexpr std::chrono::minutes kPruneInterval{1};
 constexpr std::chrono::milliseconds kPrunePause{100};
@@ -87,13 +87,13 @@ class SqliteStore : public Store {
           loop_.Post([result = work(file_, clock_()), answer] { (*answer)(result); });
           PruneSometimes();
         },
-        kMostWaiting);
+        kMaxWaiting);
     if (accepted) return;
     loop_.Post([answer] {
       (*answer)(Fail(ErrorCode::kResourceExhausted,
                      fmt::format("the store has {} changes to write already (its disk is slow: try "
                                  "again)",
-                                 kMostWaiting)));
+                                 kMaxWaiting)));
     });
   }
 

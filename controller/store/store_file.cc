@@ -14,8 +14,8 @@ namespace espalier::controller {
 namespace {
 
 // Of operators and the controller; and as many of all sources together.
-constexpr std::int64_t kMostEvents = 50'000;
-constexpr std::int64_t kMostOfSource = 2'000;
+constexpr std::int64_t kMaxEvents = 50'000;
+constexpr std::int64_t kMaxOfSource = 2'000;
 // Half of what the controller keeps at hand, of each of the two.
 constexpr std::int64_t kEventsRead = 5'000;
 // A trim of all reads as many rows as are kept.
@@ -330,17 +330,17 @@ Result<void> StoreFile::TrimEvents(const std::vector<StoredEvent>& added) {
       "= ?1 ORDER BY sequence DESC LIMIT 1 OFFSET ?2)");
   if (!trim) return Propagate(trim);
   for (const std::string_view source : sources) {
-    if (auto trimmed = trim->Bind(source, kMostOfSource).Run(); !trimmed) return trimmed;
+    if (auto trimmed = trim->Bind(source, kMaxOfSource).Run(); !trimmed) return trimmed;
   }
   events_untrimmed_ += added.size();
   if (events_untrimmed_ < kTrimEvery) return {};
   events_untrimmed_ = 0;
-  if (auto trimmed = trim->Bind(std::string_view(), kMostEvents).Run(); !trimmed) return trimmed;
+  if (auto trimmed = trim->Bind(std::string_view(), kMaxEvents).Run(); !trimmed) return trimmed;
   Result<Statement> trim_all = database_.Prepare(
       "DELETE FROM event WHERE source != '' AND sequence <= (SELECT sequence FROM event WHERE "
       "source != '' ORDER BY sequence DESC LIMIT 1 OFFSET ?)");
   if (!trim_all) return Propagate(trim_all);
-  return trim_all->Bind(kMostEvents).Run();
+  return trim_all->Bind(kMaxEvents).Run();
 }
 
 Result<std::vector<StoredEvent>> StoreFile::ReadEvents() {

@@ -151,7 +151,7 @@ Result<void> BreakLink(const lab::Lab& lab, const LabDaemons& daemons, Detection
 
 }  // namespace
 
-Result<Experiment> MakeRingsWithRoom(const lab::LabPlan& plan, int epochs) {
+Result<Experiment> MakeRingsWithRoom(const lab::LabLayout& plan, int epochs) {
   return MakeRingJobs(plan, {.name = "rings-with-room",
                              .stages = std::max(1, plan.options().spines - 1),
                              .epochs = epochs});

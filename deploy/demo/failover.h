@@ -19,7 +19,7 @@ enum class Detection {
 
 // One job of rings over the leaves, one ring for each spine but one: where a link dies there is
 // still a path alone for every flow, so that what the job loses is what the change itself costs.
-Result<Experiment> MakeRingsWithRoom(const lab::LabPlan& plan, int epochs);
+Result<Experiment> MakeRingsWithRoom(const lab::LabLayout& plan, int epochs);
 
 // Runs the experiment under Espalier, and in its middle takes down the link with most flows from
 // a spine to their destination's leaf, of which the controller hears by `detection`. Both are

@@ -79,8 +79,8 @@ Result<LabDaemons> LabDaemons::Start(const lab::Lab& lab, const std::string& pro
                             "log_level: \"warning\"\n"
                             "hash_ignores_protocol: true  # TCP stands in for RoCEv2 in a lab\n"
                             "{}",
-                            lab.topology_file(), lab::LabPlan::ControllerAddress(), kControllerPort,
-                            folder, folder, folder, controller_fields));
+                            lab.topology_file(), lab::LabLayout::ControllerAddress(),
+                            kControllerPort, folder, folder, folder, controller_fields));
   if (started) started = MakeKeys(lab, folder + "/keys");
   if (!started) return Propagate(started);
   for (int host = 0; host < lab.plan().HostCount(); ++host) {
@@ -117,7 +117,7 @@ Result<void> LabDaemons::StartAgent(int host) {
                                     "nic: \"eth0\"\n"
                                     "http: \"unix:{}/{}.sock\"\n"
                                     "log_level: \"warning\"\n",
-                                    name, lab::LabPlan::ControllerAddress(), kControllerPort,
+                                    name, lab::LabLayout::ControllerAddress(), kControllerPort,
                                     folder_, name, folder_, AgentSocket(*probe), folder_, name));
   if (!written) return Propagate(written);
   const std::string engine_name = name + "-engine";

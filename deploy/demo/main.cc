@@ -29,7 +29,7 @@ using RunsByKind = std::map<std::pair<std::string, std::string>, std::vector<Run
 Result<void> RunSeed(const lab::Lab& lab, const std::vector<Experiment>& experiments, int seed,
                      const LabDaemons* daemons, RunsByKind& runs, Report& report) {
   for (const Experiment& experiment : experiments) {
-    auto run = RunJudged(lab, experiment, static_cast<std::uint64_t>(seed), daemons);
+    auto run = RunMeasured(lab, experiment, static_cast<std::uint64_t>(seed), daemons);
     if (!run) return Propagate(run);
     const RunFigures& figures = run->figures;
     fmt::print(stderr, "seed {}: {:<12} {:<9} slowest flow {:5.2f} s, worst link {:g} flows\n",
@@ -45,7 +45,7 @@ Result<void> RunSeed(const lab::Lab& lab, const std::vector<Experiment>& experim
   return {};
 }
 
-Result<std::vector<Experiment>> MakeExperiments(const lab::LabPlan& plan) {
+Result<std::vector<Experiment>> MakeExperiments(const lab::LabLayout& plan) {
   auto permutation = MakePermutation(plan);
   if (!permutation) return Propagate(permutation);
   auto rings = MakeTwoRings(plan, kEpochs);

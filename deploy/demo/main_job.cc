@@ -8,8 +8,8 @@
 #include <set>
 #include <tuple>
 
-#include "deploy/lab/judges.h"
-#include "deploy/lab/traffic/placement.h"
+#include "deploy/lab/ground_truth.h"
+#include "deploy/lab/traffic/parallel_job.h"
 
 namespace espalier::demo {
 namespace {
@@ -22,11 +22,11 @@ constexpr std::int64_t kSegmentBytes = 250'000;  // a new port takes effect with
 constexpr double kComputeSeconds = 0.2;
 constexpr auto kTimeLimit = 120s;
 
-double LinkSeconds(const lab::LabPlan& plan, std::int64_t bytes) {
+double LinkSeconds(const lab::LabLayout& plan, std::int64_t bytes) {
   return static_cast<double>(bytes) * 8 / static_cast<double>(plan.options().link_rate->value);
 }
 
-std::vector<std::string> HostNames(const lab::LabPlan& plan) {
+std::vector<std::string> HostNames(const lab::LabLayout& plan) {
   std::vector<std::string> hosts;
   for (int i = 0; i < plan.HostCount(); ++i) hosts.push_back(fmt::format("h{}", i));
   return hosts;
@@ -65,7 +65,7 @@ std::map<PortTriple, std::set<std::string>> SpinesOf(const lab::Lab& lab,
 
 Result<void> JudgePlans(const lab::Lab& lab, const lab::TrafficResult& result,
                         std::span<const lab::FlowCount> counts, const LabDaemons& daemons,
-                        JudgedRun& judged) {
+                        MeasuredRun& judged) {
   auto plans = ReadPlans(daemons);
   if (!plans) return Propagate(plans);
   const auto seen = SpinesOf(lab, counts);
@@ -87,7 +87,7 @@ Result<void> JudgePlans(const lab::Lab& lab, const lab::TrafficResult& result,
 
 }  // namespace
 
-Result<Experiment> MakePermutation(const lab::LabPlan& plan) {
+Result<Experiment> MakePermutation(const lab::LabLayout& plan) {
   auto workload = traffic::MakeShiftedPermutation(HostNames(plan), plan.options().hosts_per_leaf,
                                                   kPermutationBytes);
   if (!workload) return Propagate(workload);
@@ -99,7 +99,7 @@ Result<Experiment> MakePermutation(const lab::LabPlan& plan) {
                     .ideal = {"permutation", seconds, {}}};
 }
 
-Result<Experiment> MakeRingJobs(const lab::LabPlan& plan, const RingJobs& shape) {
+Result<Experiment> MakeRingJobs(const lab::LabLayout& plan, const RingJobs& shape) {
   const int leaves = plan.options().leaves;
   Experiment experiment{.name = shape.name};
   experiment.workload.segment_bytes = kSegmentBytes;
@@ -136,12 +136,12 @@ Result<Experiment> MakeRingJobs(const lab::LabPlan& plan, const RingJobs& shape)
   return experiment;
 }
 
-Result<Experiment> MakeTwoRings(const lab::LabPlan& plan, int epochs) {
+Result<Experiment> MakeTwoRings(const lab::LabLayout& plan, int epochs) {
   return MakeRingJobs(plan, {.name = "two-rings", .jobs = 2, .stages = 2, .epochs = epochs});
 }
 
-Result<JudgedRun> RunJudged(const lab::Lab& lab, const Experiment& experiment, std::uint64_t seed,
-                            const LabDaemons* daemons) {
+Result<MeasuredRun> RunMeasured(const lab::Lab& lab, const Experiment& experiment,
+                                std::uint64_t seed, const LabDaemons* daemons) {
   auto before = lab::ReadFlowCounts(lab);
   if (!before) return Propagate(before);
   lab::TrafficOptions options;
@@ -154,7 +154,7 @@ Result<JudgedRun> RunJudged(const lab::Lab& lab, const Experiment& experiment, s
   if (!after) return Propagate(after);
   const auto counts = lab::Difference(*before, *after);
 
-  JudgedRun judged;
+  MeasuredRun judged;
   judged.completed = result->completed;
   RunFigures& figures = judged.figures;
   figures.name = experiment.name;

@@ -24,7 +24,7 @@ struct Experiment {
 
 // 16 hosts of a 4x4x4 lab (any leaf-spine lab whose leaves have equally many hosts): every host
 // sends to the same host of the next leaf.
-Result<Experiment> MakePermutation(const lab::LabPlan& plan);
+Result<Experiment> MakePermutation(const lab::LabLayout& plan);
 // Jobs side by side, each on `stages` hosts of every leaf: a data-parallel ring over the leaves for
 // each pipeline stage.
 struct RingJobs {
@@ -33,13 +33,13 @@ struct RingJobs {
   int stages = 1;
   int epochs = 1;
 };
-Result<Experiment> MakeRingJobs(const lab::LabPlan& plan, const RingJobs& shape);
+Result<Experiment> MakeRingJobs(const lab::LabLayout& plan, const RingJobs& shape);
 // Two jobs, each on every second pair of hosts: data-parallel rings over the leaves, two pipeline
 // stages, some epochs.
-Result<Experiment> MakeTwoRings(const lab::LabPlan& plan, int epochs);
+Result<Experiment> MakeTwoRings(const lab::LabLayout& plan, int epochs);
 
 // One run and what the spines' counters say of it.
-struct JudgedRun {
+struct MeasuredRun {
   RunFigures figures;
   bool completed = false;
   int steered_flows = 0;  // (flow, port) that an agent chose and that carried data
@@ -47,7 +47,7 @@ struct JudgedRun {
 };
 
 // Runs an experiment with plain ECMP (daemons null) or under Espalier.
-Result<JudgedRun> RunJudged(const lab::Lab& lab, const Experiment& experiment, std::uint64_t seed,
-                            const LabDaemons* daemons);
+Result<MeasuredRun> RunMeasured(const lab::Lab& lab, const Experiment& experiment,
+                                std::uint64_t seed, const LabDaemons* daemons);
 
 }  // namespace espalier::demo

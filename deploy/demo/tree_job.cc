@@ -194,11 +194,11 @@ Result<std::vector<PlannedEdge>> ReadPlan(const LabDaemons& daemons, const std::
   return plan;
 }
 
-Judgement Judge(const std::vector<PlannedEdge>& plan, std::int64_t bytes, int calls,
-                std::span<const lab::FlowCount> counts) {
+CounterComparison CompareWithCounters(const std::vector<PlannedEdge>& plan, std::int64_t bytes,
+                                      int calls, std::span<const lab::FlowCount> counts) {
   using Connection = std::tuple<std::string, std::string, std::uint16_t>;
   std::map<Connection, std::pair<std::string, double>> seen;  // spine, payload
-  Judgement judgement;
+  CounterComparison judgement;
   std::set<Connection> planned;
   for (const PlannedEdge& edge : plan) {
     if (!edge.via.empty()) planned.insert({edge.source, edge.destination, edge.port});

@@ -8,7 +8,7 @@
 
 #include "common/base/result.h"
 #include "deploy/demo/lab_daemons.h"
-#include "deploy/lab/judges.h"
+#include "deploy/lab/ground_truth.h"
 #include "deploy/lab/lab.h"
 
 namespace espalier::demo {
@@ -55,7 +55,7 @@ struct PlannedEdge {
 Result<std::vector<PlannedEdge>> ReadPlan(const LabDaemons& daemons, const std::string& name);
 
 // What the spines' own counters say of a run.
-struct Judgement {
+struct CounterComparison {
   int edges = 0;              // that cross the fabric
   int silent_edges = 0;       // of these, without a packet
   int stray_connections = 0;  // packets on another spine than planned, or from no planned port
@@ -65,7 +65,7 @@ struct Judgement {
 };
 // Of `calls` calls of so many bytes by this plan, from the counts before and after. Spines count
 // TCP to the port of RoCEv2 alone: the ranks' rendezvous is not in it.
-Judgement Judge(const std::vector<PlannedEdge>& plan, std::int64_t bytes, int calls,
-                std::span<const lab::FlowCount> counts);
+CounterComparison CompareWithCounters(const std::vector<PlannedEdge>& plan, std::int64_t bytes,
+                                      int calls, std::span<const lab::FlowCount> counts);
 
 }  // namespace espalier::demo

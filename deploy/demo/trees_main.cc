@@ -10,7 +10,7 @@
 #include <string>
 
 #include "deploy/demo/tree_job.h"
-#include "deploy/lab/judges.h"
+#include "deploy/lab/ground_truth.h"
 #include "deploy/lab/link_faults.h"
 
 namespace espalier::demo {
@@ -27,7 +27,7 @@ struct Arguments {
 };
 
 void PrintRow(const std::string& name, const RanksRun& run, double ring_seconds,
-              const Judgement* judgement) {
+              const CounterComparison* judgement) {
   fmt::print("{:<34} {:>7.2f} {:>7.2f} {:>6}", name, run.Median(),
              run.Median() > 0 ? ring_seconds / run.Median() : 0, run.wrong_sums);
   if (judgement != nullptr) {
@@ -68,7 +68,8 @@ Result<void> RunTrees(const lab::Lab& lab, const LabDaemons& daemons, const std:
   auto after = lab::ReadFlowCounts(lab);
   if (!after) return Propagate(after);
   const auto counts = lab::Difference(*before, *after);
-  const Judgement judgement = Judge(*plan, arguments.bytes, arguments.calls, counts);
+  const CounterComparison judgement =
+      CompareWithCounters(*plan, arguments.bytes, arguments.calls, counts);
   PrintRow(fmt::format("forest, {}{}", name, when), *run, ring_seconds, &judgement);
   if (!run->completed) return Fail(ErrorCode::kInternal, "not all ranks ended well");
   return StopTreeJob(daemons, name);

@@ -32,7 +32,7 @@ Result<void> CheckTools() {
   return {};
 }
 
-Result<void> Apply(const NamespaceDoor& door, const std::string& node,
+Result<void> Apply(const NamespaceContext& door, const std::string& node,
                    std::vector<std::string> argv, const std::string& script) {
   if (script.empty()) return {};
   const Result<std::string> done =
@@ -41,14 +41,14 @@ Result<void> Apply(const NamespaceDoor& door, const std::string& node,
   return {};
 }
 
-Result<void> BuildFabric(const LabPlan& plan, const NamespaceDoor& door) {
+Result<void> BuildFabric(const LabLayout& plan, const NamespaceContext& door) {
   Result<void> done = Apply(door, "", {"ip", "-batch", "-"}, plan.LinkScript());
   for (const LabNode& node : plan.nodes()) {
     if (!done) return done;
     done = Apply(door, node.name, {"ip", "-batch", "-"}, plan.NodeScript(node));
     if (done) done = Apply(door, node.name, {"tc", "-batch", "-"}, plan.ShaperScript(node));
     if (done && node.role == Role::kSpine) {
-      done = Apply(door, node.name, {"nft", "-f", "-"}, LabPlan::JudgeRules());
+      done = Apply(door, node.name, {"nft", "-f", "-"}, LabLayout::CounterRules());
     }
   }
   return done;
@@ -66,7 +66,7 @@ bool WaitForEnd(pid_t pid, int timeout_ms) {
 
 }  // namespace
 
-Lab::Lab(LabRecord record, LabPlan plan, NamespaceDoor door, fabric::Topology topology,
+Lab::Lab(LabRecord record, LabLayout plan, NamespaceContext door, fabric::Topology topology,
          std::string topology_file)
     : record_(std::move(record)),
       plan_(std::move(plan)),
@@ -75,7 +75,7 @@ Lab::Lab(LabRecord record, LabPlan plan, NamespaceDoor door, fabric::Topology to
       topology_file_(std::move(topology_file)) {}
 
 Result<Lab> Lab::Start(const LabOptions& options) {
-  Result<LabPlan> plan = LabPlan::Make(options);
+  Result<LabLayout> plan = LabLayout::Make(options);
   if (!plan) return Propagate(plan);
   Result<fabric::TopologySpec> spec = plan->MakeTopology();
   if (!spec) return Propagate(spec);
@@ -90,7 +90,7 @@ Result<Lab> Lab::Start(const LabOptions& options) {
         LabHolder::Start(*plan, registry->Folder(options.name), record.token);
     if (!holder) return Propagate(holder);
     record.pid = holder->pid();
-    Result<NamespaceDoor> door = NamespaceDoor::Open(holder->pid());
+    Result<NamespaceContext> door = NamespaceContext::Open(holder->pid());
     if (!door) return Propagate(door);
     if (Result<void> built = BuildFabric(*plan, *door); !built) return built;
     Result<void> written =
@@ -121,9 +121,9 @@ Result<Lab> Lab::Find(const std::string& name) {
                             "down --name {})",
                             name, record->pid, name));
   }
-  Result<LabPlan> plan = LabPlan::Make(record->options);
+  Result<LabLayout> plan = LabLayout::Make(record->options);
   if (!plan) return Propagate(plan);
-  Result<NamespaceDoor> door = NamespaceDoor::Open(record->pid);
+  Result<NamespaceContext> door = NamespaceContext::Open(record->pid);
   if (!door) return Propagate(door);
   std::string file = registry->TopologyFile(name);
   Result<fabric::Topology> topology = io::ReadTopologyFile(file);

@@ -7,7 +7,7 @@
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 #include "common/os/command.h"
-#include "deploy/lab/lab_plan.h"
+#include "deploy/lab/lab_layout.h"
 #include "deploy/lab/lab_registry.h"
 #include "deploy/lab/namespaces.h"
 
@@ -34,7 +34,7 @@ class Lab {
   static Result<void> Stop(const std::string& name);
 
   const LabRecord& record() const { return record_; }
-  const LabPlan& plan() const { return plan_; }
+  const LabLayout& plan() const { return plan_; }
   const fabric::Topology& topology() const { return topology_; }
   const std::string& topology_file() const { return topology_file_; }
 
@@ -47,12 +47,12 @@ class Lab {
                           std::string_view input = "") const;
 
  private:
-  Lab(LabRecord record, LabPlan plan, NamespaceDoor door, fabric::Topology topology,
+  Lab(LabRecord record, LabLayout plan, NamespaceContext door, fabric::Topology topology,
       std::string topology_file);
 
   LabRecord record_;
-  LabPlan plan_;
-  NamespaceDoor door_;
+  LabLayout plan_;
+  NamespaceContext door_;
   fabric::Topology topology_;
   std::string topology_file_;
 };

@@ -92,7 +92,7 @@ Result<void> CoverRun() {
   return {};
 }
 
-Result<void> MakeNodes(const LabPlan& plan) {
+Result<void> MakeNodes(const LabLayout& plan) {
   const UniqueFd home(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
   if (!home) return FailErrno("/proc/self/ns/net", errno);
   for (const LabNode& node : plan.nodes()) {
@@ -105,7 +105,7 @@ Result<void> MakeNodes(const LabPlan& plan) {
   return {};
 }
 
-Result<void> MakeLab(const LabPlan& plan, const std::string& token) {
+Result<void> MakeLab(const LabLayout& plan, const std::string& token) {
   if (Result<void> left = LeaveOldNamespaces(); !left) return left;
   // A change of credentials makes a process unreadable for its own user.
   ::prctl(PR_SET_DUMPABLE, 1);
@@ -144,7 +144,7 @@ void WaitForTheEnd(const sigset_t& ends) {
   ::sigwait(&ends, &signal);
 }
 
-[[noreturn]] void HolderMain(const LabPlan& plan, const std::string& folder,
+[[noreturn]] void HolderMain(const LabLayout& plan, const std::string& folder,
                              const std::string& token, int status, int go, pid_t starter) {
   ::setsid();
   sigset_t ends;
@@ -199,7 +199,7 @@ Result<pid_t> ParseStatus(const std::string& text) {
 
 }  // namespace
 
-Result<LabHolder> LabHolder::Start(const LabPlan& plan, const std::string& folder,
+Result<LabHolder> LabHolder::Start(const LabLayout& plan, const std::string& folder,
                                    const std::string& token) {
   Result<Pipe> status = MakePipe();
   if (!status) return Propagate(status);

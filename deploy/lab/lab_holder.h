@@ -6,7 +6,7 @@
 
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
-#include "deploy/lab/lab_plan.h"
+#include "deploy/lab/lab_layout.h"
 
 namespace espalier::lab {
 
@@ -19,7 +19,7 @@ class LabHolder {
  public:
   // Starts the process and waits until the empty namespaces stand.
   // Errors: kPermissionDenied, kUnsupported where this machine allows no namespaces.
-  static Result<LabHolder> Start(const LabPlan& plan, const std::string& folder,
+  static Result<LabHolder> Start(const LabLayout& plan, const std::string& folder,
                                  const std::string& token);
 
   pid_t pid() const { return pid_; }

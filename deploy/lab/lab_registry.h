@@ -7,7 +7,7 @@
 
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
-#include "deploy/lab/lab_plan.h"
+#include "deploy/lab/lab_layout.h"
 
 namespace espalier::lab {
 

@@ -53,7 +53,7 @@ LinkWatch::LinkWatch(const fabric::Topology& topology) : topology_(&topology) {
 }
 
 Result<LinkWatch> LinkWatch::Start(const Lab& lab) {
-  const Result<NamespaceDoor> door = NamespaceDoor::Open(lab.record().pid);
+  const Result<NamespaceContext> door = NamespaceContext::Open(lab.record().pid);
   if (!door) return tl::unexpected(door.error());
   if (const int error = door->Enter(nullptr); error != 0) return FailErrno("the lab", error);
   LinkWatch watch(lab.topology());

@@ -46,8 +46,8 @@ bool IsOwnUserNamespace(int fd) {
 
 }  // namespace
 
-Result<NamespaceDoor> NamespaceDoor::Open(pid_t holder) {
-  NamespaceDoor door;
+Result<NamespaceContext> NamespaceContext::Open(pid_t holder) {
+  NamespaceContext door;
   Result<UniqueFd> user = OpenNamespace(holder, "user");
   if (!user) return Propagate(user);
   if (!IsOwnUserNamespace(user->get())) door.user_ = std::move(*user);
@@ -60,7 +60,7 @@ Result<NamespaceDoor> NamespaceDoor::Open(pid_t holder) {
   return door;
 }
 
-int NamespaceDoor::Enter(const char* node) const noexcept {
+int NamespaceContext::Enter(const char* node) const noexcept {
   std::array<char, PATH_MAX> folder{};
   const bool keep_folder = ::getcwd(folder.data(), folder.size()) != nullptr;
   if (user_ && ::setns(user_.get(), CLONE_NEWUSER) != 0) return errno;

@@ -16,10 +16,10 @@ inline constexpr char kNetnsFolder[] = "/run/netns";
 inline constexpr char kTokenFile[] = "/run/espalier-lab";
 
 // The namespaces that a lab's holder process lives in, as doors for others to go in by.
-class NamespaceDoor : public ProgramPlace {
+class NamespaceContext : public ExecutionContext {
  public:
   // Errors: kUnavailable if the holder is gone; kPermissionDenied if it is someone else's.
-  static Result<NamespaceDoor> Open(pid_t holder);
+  static Result<NamespaceContext> Open(pid_t holder);
 
   // Moves the calling process, which must have one thread, into the user and mount namespaces of
   // the lab and the network namespace of `node` (nullptr: the holder's own). The working folder
@@ -27,7 +27,7 @@ class NamespaceDoor : public ProgramPlace {
   int Enter(const char* node) const noexcept override;
 
  private:
-  NamespaceDoor() = default;
+  NamespaceContext() = default;
 
   UniqueFd user_;  // not open where the holder lives in the caller's user namespace
   UniqueFd mount_;

@@ -21,8 +21,8 @@ namespace espalier::lab {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using traffic::FlowPlan;
 using traffic::HostReport;
+using traffic::WorkloadFlow;
 
 constexpr std::chrono::milliseconds kPoll{20};
 constexpr std::chrono::seconds kReadyLimit{30};
@@ -148,11 +148,11 @@ class Fleet {
   std::vector<Member> members_;
 };
 
-Result<void> StartAll(const Lab& lab, const std::vector<FlowPlan>& plans,
+Result<void> StartAll(const Lab& lab, const std::vector<WorkloadFlow>& plans,
                       const std::string& workload_file, const TrafficOptions& options,
                       Fleet& fleet) {
   std::set<std::string> hosts;
-  for (const FlowPlan& plan : plans) {
+  for (const WorkloadFlow& plan : plans) {
     hosts.insert(plan.source);
     hosts.insert(plan.destination);
   }
@@ -204,12 +204,12 @@ std::vector<JobOutcome> SummariseJobs(const traffic::Workload& workload,
 }
 
 TrafficResult Summarise(const Lab& lab, const traffic::Workload& workload,
-                        const std::vector<FlowPlan>& plans, const std::vector<HostReport>& reports,
-                        Clock::time_point begin) {
+                        const std::vector<WorkloadFlow>& plans,
+                        const std::vector<HostReport>& reports, Clock::time_point begin) {
   TrafficResult result;
   const fabric::Topology& topology = lab.topology();
   const std::int64_t begin_ns = begin.time_since_epoch().count();
-  for (const FlowPlan& plan : plans) {
+  for (const WorkloadFlow& plan : plans) {
     FlowOutcome outcome{.plan = plan};
     outcome.source = topology.node(*topology.FindNode(plan.source)).addresses.front();
     outcome.destination = topology.node(*topology.FindNode(plan.destination)).addresses.front();
@@ -242,7 +242,7 @@ Result<TrafficResult> RunTraffic(const Lab& lab, const traffic::Workload& worklo
   const Result<TemporaryFile> file =
       TemporaryFile::Write(folder, traffic::FormatWorkload(workload));
   if (!file) return tl::unexpected(file.error());
-  const std::vector<FlowPlan> plans = traffic::PlanFlows(workload);
+  const std::vector<WorkloadFlow> plans = traffic::ListWorkloadFlows(workload);
   Fleet fleet;
   if (Result<void> started = StartAll(lab, plans, file->path(), options, fleet); !started) {
     return Propagate(started);

@@ -28,7 +28,7 @@ struct TrafficOptions {
 
 // One flow, its two ends' reports put together. Times are seconds since the start of the run.
 struct FlowOutcome {
-  traffic::FlowPlan plan;
+  traffic::WorkloadFlow plan;
   IpAddress source;
   IpAddress destination;
   traffic::SentFlow sent;
@@ -49,7 +49,7 @@ struct JobOutcome {
 struct TrafficResult {
   bool completed = false;          // within the time limit
   double seconds = 0;              // from the start until all was done
-  std::vector<FlowOutcome> flows;  // by FlowPlan::index
+  std::vector<FlowOutcome> flows;  // by WorkloadFlow::index
   std::vector<JobOutcome> jobs;
   std::int64_t steered_bytes = 0;  // that went over ports chosen by agents
 

@@ -19,7 +19,7 @@
 #include "common/graph/edge_coloring.h"
 #include "common/graph/max_min.h"
 #include "controller/routing/assigner.h"
-#include "controller/routing/live_paths.h"
+#include "controller/routing/online_assigner.h"
 #include "tests/bench/flat_greedy.h"
 
 namespace {
@@ -194,10 +194,10 @@ using espalier::controller::Assigner;
 using espalier::controller::Assignment;
 using espalier::controller::Commodity;
 using espalier::controller::FabricView;
-using espalier::controller::LivePaths;
 using espalier::controller::Load;
+using espalier::controller::OnlineAssigner;
 
-constexpr LivePaths::Options kAnyMoves{.max_moves = 1'000'000, .step_budget = 1'000'000'000};
+constexpr OnlineAssigner::Options kAnyMoves{.max_moves = 1'000'000, .step_budget = 1'000'000'000};
 
 // A fabric with all its flows live.
 class LiveFabric {
@@ -233,7 +233,7 @@ class LiveFabric {
     for (std::size_t i = 0; i < flows; ++i) {
       ways_[i] = paths_.Add(flows_[i].source, flows_[i].destination);
     }
-    paths_.StartAll(std::span(ways_).first(flows), kAnyMoves);
+    paths_.PlaceArrivals(std::span(ways_).first(flows), kAnyMoves);
   }
   // The first flows exchange destinations among themselves.
   void ShuffleWithinJob(std::size_t flows, std::mt19937& random) {
@@ -256,7 +256,7 @@ class LiveFabric {
     view_.Refresh();
     std::size_t moves = 0;
     const auto stranded = paths_.HandleLinkChange();
-    for (const auto way : stranded) moves += paths_.Start(way, kAnyMoves).size();
+    for (const auto subflow : stranded) moves += paths_.Start(subflow, kAnyMoves).size();
     return moves;
   }
   void ExpectOptimum() {
@@ -270,13 +270,13 @@ class LiveFabric {
   fabric::PathTable table_;
   FabricView view_;
   Assigner assigner_;
-  LivePaths paths_;
+  OnlineAssigner paths_;
   std::vector<Commodity> flows_;
-  std::vector<LivePaths::Way> ways_;
+  std::vector<SubflowId> ways_;
 };
 
 // What it takes to write down that 1,024 flows have started, when their paths are known: a record
-// each, their two links' and a move, in arrays as large as those of LivePaths.
+// each, their two links' and a move, in arrays as large as those of OnlineAssigner.
 double MeasureWriting(const Input& input) {
   struct Flow {
     std::int64_t values[6];
@@ -286,7 +286,7 @@ double MeasureWriting(const Input& input) {
   };
   std::vector<Flow> flows(input.edges.size());
   std::vector<Link> links(2 * std::size_t{input.leaves} * input.spines);
-  std::vector<LivePaths::Move> moves(1'024);
+  std::vector<OnlineAssigner::Move> moves(1'024);
   EdgeColoring coloring;
   const auto spines = coloring.Color(input.edges, input.leaves, input.leaves, input.spines);
   Times times;
@@ -301,7 +301,7 @@ double MeasureWriting(const Input& input) {
           ++link->values[0];
           link->values[2] = i;
         }
-        moves[i] = {LivePaths::Way(i), -1, spines[i]};
+        moves[i] = {SubflowId(i), -1, spines[i]};
       }
     });
   }

@@ -15,7 +15,7 @@
 #include <random>
 #include <vector>
 
-#include "agent/dpdk/flows/steering.h"
+#include "agent/dpdk/flows/packet_steering.h"
 #include "common/base/check.h"
 #include "tests/agent/dpdk/roce_frames.h"
 
@@ -181,7 +181,7 @@ struct Cost {
 
 Cost MeasureCase(const Case& what, const IcrcPatch& patch) {
   Arena arena(what);
-  FlowTable table(1 << 17, 1);
+  DatapathFlowTable table(1 << 17, 1);
   const FlowKey any = KeyOf(ParseRoce(arena.frames()[0].data, arena.frames()[0].bytes));
   std::vector<std::uint32_t> order(what.flows);
   for (std::size_t i = 0; i < what.flows; ++i) order[i] = static_cast<std::uint32_t>(i);
@@ -193,7 +193,7 @@ Cost MeasureCase(const Case& what, const IcrcPatch& patch) {
     table.SetPort(*slot, static_cast<std::uint16_t>(0xC000 + flow % 8192));
   }
   table.Publish();
-  Steering steering(table, 0, patch);
+  PacketSteering steering(table, 0, patch);
   std::uint32_t found = 0;
   const double parse = Measure(arena, [&found](std::span<const Frame> burst) {
     for (const Frame& frame : burst) __builtin_prefetch(frame.data);

@@ -75,8 +75,8 @@ double FramesPerSecond(unsigned frames, Work&& work) {
 }
 
 // Flows from one source port that are given another.
-std::unique_ptr<FlowTable> MakeTable() {
-  auto table = std::make_unique<FlowTable>(kFlows, 1);
+std::unique_ptr<DatapathFlowTable> MakeTable() {
+  auto table = std::make_unique<DatapathFlowTable>(kFlows, 1);
   for (std::uint32_t flow = 0; flow < kFlows; ++flow) {
     Bytes bytes = Build({.destination_qpn = 16 + flow}).bytes;
     const FlowKey key = KeyOf(ParseRoce(bytes.data(), static_cast<std::uint32_t>(bytes.size())));
@@ -101,7 +101,7 @@ void Run(unsigned frames, std::uint16_t host, std::uint16_t fabric) {
     while (ForwardPlain(fabric, host) != 0) {
     }
   }
-  const SteeringCounts& counts = forwarder.steering().counts();
+  const PacketSteeringCounts& counts = forwarder.steering().counts();
   ESPALIER_CHECK(counts.rewritten.load() == counts.frames.load());
   ESPALIER_CHECK(!forwarder.steering().events().Pop());
   fmt::print("{:>8} {:>8.1f} {:>8.1f} {:>8.2f}\n", frames, plain / 1e6, steered / 1e6,

@@ -53,7 +53,7 @@ struct Seconds {
 };
 
 struct Settings {
-  PlanOptions plan;
+  ScheduleOptions plan;
   int repeat = 3;
   std::vector<int> threads;
   bool sweep = false;
@@ -97,11 +97,11 @@ class Stages {
 // What one plan took, and its row.
 struct Run {
   Seconds seconds;
-  std::string way;
+  std::string subflow;
   std::string result;
 };
 
-std::string FormatResult(const MadePlan& made) {
+std::string FormatResult(const VerifiedSchedule& made) {
   const Forest& forest = made.plan.forests[0];
   const FallbackCounters& fallbacks = forest.fallbacks;
   return fmt::format("{:>4} {:>7.2f} {:>4} {:>7} {}/{}/{}/{}", made.findings.heights.max,
@@ -117,7 +117,7 @@ std::optional<Run> MakeOnce(const fabric::Topology& topology, const Settings& se
   control.threads = threads;
   control.progress = [&](std::string_view stage, double) { stages.Enter(stage); };
   const Seconds begin = Seconds::Now();
-  const auto made = MakePlan(topology, settings.plan, control);
+  const auto made = MakeTreeSchedule(topology, settings.plan, control);
   const Seconds took = Seconds::Now() - begin;
   stages.Close();
   if (!made) {
@@ -142,7 +142,7 @@ std::optional<double> PrintRow(const std::string& name, const Settings& settings
     wall = std::min(wall, run->seconds.wall);
     if (!best || run->seconds.processor < best->seconds.processor) best = std::move(run);
   }
-  fmt::print("{:<22} {} {:>8.4f} {:>8.4f} {:>8.4f}{}", name, best->way, best->seconds.processor,
+  fmt::print("{:<22} {} {:>8.4f} {:>8.4f} {:>8.4f}{}", name, best->subflow, best->seconds.processor,
              best->seconds.own, wall, best->result);
   return best->seconds.processor;
 }

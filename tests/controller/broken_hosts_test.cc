@@ -20,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint64_t kMostQuantity = std::numeric_limits<std::int64_t>::max();
+constexpr std::uint64_t kMaxQuantity = std::numeric_limits<std::int64_t>::max();
 
 enum class Lie {
   kNone,
@@ -58,7 +58,7 @@ class Scene {
     cluster_.Settle();
     int planned = 0;
     for (int host = 0; host < kLiar; ++host) {
-      planned += cluster_.FlowOf(host, id).origin == PlanOrigin::kPredicted ? 1 : 0;
+      planned += cluster_.FlowOf(host, id).origin == DecisionOrigin::kPredicted ? 1 : 0;
     }
     cluster_.Advance(400ms);
     for (int host = 0; host < kLiar; ++host) cluster_.End(host, id);
@@ -66,14 +66,14 @@ class Scene {
     cluster_.Advance(550ms);
     return planned;
   }
-  Foresight::JobView Training() {
-    for (const Foresight::JobView& job : cluster_.controller().foresight().Jobs()) {
+  StartPredictor::JobView Training() {
+    for (const StartPredictor::JobView& job : cluster_.controller().predictor().Jobs()) {
       if (job.job == "train") return job;
     }
     return {};
   }
   State& state() { return cluster_.state(); }
-  const Foresight& foresight() { return cluster_.controller().foresight(); }
+  const StartPredictor& predictor() { return cluster_.controller().predictor(); }
   std::size_t LiarsFlows() {
     return cluster_.state().flows.CountOfAgent(*cluster_.state().agents.FindByName("h15"));
   }
@@ -114,8 +114,8 @@ class Scene {
         }
         break;
       case Lie::kAbsurdSizes:
-        progress.remaining_bytes = progress.outstanding_bytes = kMostQuantity;
-        progress.achieved_bps = progress.sent_bytes = kMostQuantity;
+        progress.remaining_bytes = progress.outstanding_bytes = kMaxQuantity;
+        progress.achieved_bps = progress.sent_bytes = kMaxQuantity;
         break;
       case Lie::kInventedJobs:
         for (std::uint64_t n = 0; n < 200; ++n) TellOfOneFlow("lie" + std::to_string(200 * id + n));
@@ -164,11 +164,11 @@ TEST(LyingHost, WhoInventsJobsMakesRoomForThemByItsOwn) {
   Scene scene(Lie::kInventedJobs);
   for (int i = 0; i < 20; ++i) scene.Iterate();
   EXPECT_EQ(scene.Training().hits, 19U * 15);
-  EXPECT_LE(scene.state().flows.jobs().size(), 2 * JobNames::kMostIdle);
-  EXPECT_LE(scene.foresight().Jobs().size(), 1 + JobNames::kMostIdle);
+  EXPECT_LE(scene.state().flows.jobs().size(), 2 * JobNames::kMaxIdle);
+  EXPECT_LE(scene.predictor().Jobs().size(), 1 + JobNames::kMaxIdle);
   // What was pushed is told by the names that the jobs had then.
   std::set<std::string> named;
-  for (const PlanEntry& entry : scene.state().plans.entries()) named.insert(*entry.job);
+  for (const PushedPath& entry : scene.state().plans.entries()) named.insert(*entry.job);
   EXPECT_GT(named.size(), 3'000U);
 }
 
@@ -318,9 +318,9 @@ class Chaos {
     wire::FlowReport report = Cluster::Opening(cluster_, kLiar, flows, Draw(8) == 0);
     for (wire::OpenedFlow& opened : report.opened) opened.age_us = Draw(3'600'000'000);
     for (wire::FlowProgress& row : report.progress) {
-      row.remaining_bytes = Draw(2) == 0 ? kMostQuantity : Draw(1'000'000'000'000);
-      row.outstanding_bytes = Draw(2) == 0 ? kMostQuantity : 0;
-      row.achieved_bps = Draw(2) == 0 ? kMostQuantity : 0;
+      row.remaining_bytes = Draw(2) == 0 ? kMaxQuantity : Draw(1'000'000'000'000);
+      row.outstanding_bytes = Draw(2) == 0 ? kMaxQuantity : 0;
+      row.achieved_bps = Draw(2) == 0 ? kMaxQuantity : 0;
     }
     for (std::size_t i = Draw(8); i > 0; --i) {
       report.progress.push_back({.id = wire::LocalFlowId(10'000 + Draw(1'000)), .sent_bytes = 1});
@@ -344,12 +344,13 @@ class Chaos {
     std::uint64_t fingerprint = 0;
     for (const FlowSlot slot : state.flows.All()) {
       const Flow& flow = state.flows.At(slot);
-      const auto paths = flow.ways.empty() ? std::span<const fabric::Path>() : state.PathsOf(flow);
+      const auto paths =
+          flow.subflows.empty() ? std::span<const fabric::Path>() : state.PathsOf(flow);
       const auto usable = [&](const fabric::Path& path) {
         return fabric::IsUsable(state.topology, path);
       };
-      for (const FlowWay& way : flow.ways) {
-        const auto path = state.flow_paths.PathOf(way);
+      for (const Subflow& subflow : flow.subflows) {
+        const auto path = state.flow_paths.PathOf(subflow);
         if (!path) {
           EXPECT_TRUE(std::none_of(paths.begin(), paths.end(), usable)) << state.FlowName(flow);
           continue;
@@ -357,7 +358,7 @@ class Chaos {
         EXPECT_TRUE(usable(paths[path->Index()])) << state.FlowName(flow);
         fingerprint += state.flow_paths.FingerprintOf(flow, path->value());
         for (const fabric::DirectedLink hop : paths[path->Index()].hops) {
-          loads[hop.Index()] += kLoadUnit / static_cast<std::int64_t>(flow.ways.size());
+          loads[hop.Index()] += kLoadUnit / static_cast<std::int64_t>(flow.subflows.size());
         }
       }
     }
@@ -372,7 +373,7 @@ class Chaos {
   void CheckLimits() {
     State& state = cluster_.state();
     EXPECT_LE(state.flows.size(), kHosts * kFlows);
-    EXPECT_LE(cluster_.controller().foresight().Jobs().size(), 1'024U);
+    EXPECT_LE(cluster_.controller().predictor().Jobs().size(), 1'024U);
     // Each way is on two links, a spine and two leaves.
     EXPECT_LE(cluster_.controller().failure_plans().entries(), 5 * 3 * kHosts * kFlows);
   }
@@ -392,8 +393,8 @@ class Chaos {
         const auto to =
             static_cast<int>(std::stoi(state.topology.node(flow.key.destination).id.substr(1)));
         std::vector<int> decided;
-        for (const FlowWay& way : flow.ways)
-          decided.push_back(state.flow_paths.PathOf(way)->value());
+        for (const Subflow& subflow : flow.subflows)
+          decided.push_back(state.flow_paths.PathOf(subflow)->value());
         EXPECT_EQ(cluster_.AppliedSpines(host, flow.local.value(), to), decided)
             << state.FlowName(flow);
       }

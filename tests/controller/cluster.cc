@@ -295,11 +295,12 @@ void Cluster::AnswerProbes(Host& host, const wire::ProbeOrder& order) {
       const auto begins_dead = [&](const fabric::Path& path) {
         return dead.contains(path.hops.front().link);
       };
-      auto way = between.begin() + spine;
-      if (begins_dead(*way)) way = std::find_if_not(between.begin(), between.end(), begins_dead);
-      if (way == between.end()) continue;
-      if (dark_spines.contains(static_cast<int>(way - between.begin()))) continue;
-      const auto& hops = way->hops;
+      auto subflow = between.begin() + spine;
+      if (begins_dead(*subflow))
+        subflow = std::find_if_not(between.begin(), between.end(), begins_dead);
+      if (subflow == between.end()) continue;
+      if (dark_spines.contains(static_cast<int>(subflow - between.begin()))) continue;
+      const auto& hops = subflow->hops;
       const auto last = hops.begin() + ttl - 2;
       if (std::any_of(hops.begin(), last + 1,
                       [&](const auto& passed) { return dead.contains(passed.link); })) {

@@ -300,7 +300,7 @@ TEST(Controller, RecognisesALinearHashAndPredictsTheOtherPairsOfTheLeaves) {
   for (std::uint64_t id = 1; id <= 60; ++id) {
     const Flow& flow = cluster.FlowOf(1, id);
     ASSERT_EQ(flow.status, FlowStatus::kRouted) << id;
-    EXPECT_EQ(cluster.AppliedSpine(1, id, 6), flow.ways[0].port_path.value());
+    EXPECT_EQ(cluster.AppliedSpine(1, id, 6), flow.subflows[0].port_path.value());
   }
   EXPECT_EQ(cluster.CounterValue(kMismatches), 0);
 }
@@ -340,7 +340,7 @@ TEST(Controller, FlowsLeavePredictedPortsThatLeadIntoADeadSpine) {
       const Flow& flow = cluster.FlowOf(i, id);
       EXPECT_EQ(flow.status, FlowStatus::kRouted);
       EXPECT_EQ(cluster.AppliedSpine(i, id, to),
-                cluster.state().flow_paths.PathOf(flow.ways[0])->value())
+                cluster.state().flow_paths.PathOf(flow.subflows[0])->value())
           << "flow " << id << " of host " << i;
     }
   }

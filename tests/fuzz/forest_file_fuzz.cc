@@ -14,7 +14,7 @@ namespace {
 
 using espalier::Result;
 using espalier::fabric::Topology;
-using espalier::forest::Plan;
+using espalier::forest::TreeSchedule;
 
 // Four hosts on two leaves and two spines.
 const Topology& Fabric() {
@@ -23,7 +23,7 @@ const Topology& Fabric() {
   return fabric;
 }
 
-Result<Plan> Read(std::string_view text) {
+Result<TreeSchedule> Read(std::string_view text) {
   if (text.starts_with(espalier::forest::kForestMagic)) {
     return espalier::forest::DecodeForest(text, "f", Fabric());
   }
@@ -35,19 +35,19 @@ Result<Plan> Read(std::string_view text) {
 // Bytes of any kind as a forest file: an error that names its place, a plan that the verifier
 // refuses, or a sound one, which can be written in every format and reads back as sound.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const Result<Plan> plan = Read({reinterpret_cast<const char*>(data), size});
+  const Result<TreeSchedule> plan = Read({reinterpret_cast<const char*>(data), size});
   if (!plan.has_value()) {
     ESPALIER_CHECK(plan.error().message.starts_with("f:"), "{}", plan.error().message);
     return 0;
   }
-  const auto findings = espalier::forest::VerifyPlan(Fabric(), *plan);
+  const auto findings = espalier::forest::VerifySchedule(Fabric(), *plan);
   if (!findings.has_value()) return 0;
   const auto json = espalier::forest::FormatForestJson(Fabric(), *plan, {});
   ESPALIER_CHECK(json.has_value(), "{}", json.error().message);
   for (const std::string& text : {*json, espalier::forest::EncodeForest(Fabric(), *plan)}) {
-    const Result<Plan> again = Read(text);
+    const Result<TreeSchedule> again = Read(text);
     ESPALIER_CHECK(again.has_value(), "{}", again.error().message);
-    const auto sound = espalier::forest::VerifyPlan(Fabric(), *again);
+    const auto sound = espalier::forest::VerifySchedule(Fabric(), *again);
     ESPALIER_CHECK(sound.has_value(), "{}", sound.error().message);
     ESPALIER_CHECK(sound->heights.max == findings->heights.max);
   }

@@ -22,8 +22,8 @@ using espalier::fabric::NodeKind;
 using espalier::fabric::Topology;
 using espalier::fabric::TopologySpec;
 using espalier::forest::Collective;
-using espalier::forest::Plan;
-using espalier::forest::PlanOptions;
+using espalier::forest::ScheduleOptions;
+using espalier::forest::TreeSchedule;
 
 // Takes decisions off a string of bytes; zeros past its end.
 class Choices {
@@ -87,8 +87,8 @@ TopologySpec TakeTopology(Choices& choices) {
   return spec;
 }
 
-PlanOptions TakeOptions(Choices& choices, const Topology& topology) {
-  PlanOptions options;
+ScheduleOptions TakeOptions(Choices& choices, const Topology& topology) {
+  ScheduleOptions options;
   options.collective = static_cast<Collective>(choices.Below(5));
   options.use_structure = choices.Below(2) == 0;
   options.height_steps = 2'000;
@@ -131,16 +131,17 @@ TopologySpec Damage(Choices& choices, TopologySpec spec) {
   return spec;
 }
 
-// A plan that the verifier passes (which MakePlan sees to), not faster than its bound, and equal
-// to it where the number of trees and the share are free; or none, for an error that is not ours.
-std::optional<Plan> CheckPlan(const Topology& topology, const PlanOptions& options) {
-  auto made = espalier::forest::MakePlan(topology, options);
+// A plan that the verifier passes (which MakeTreeSchedule sees to), not faster than its bound, and
+// equal to it where the number of trees and the share are free; or none, for an error that is not
+// ours.
+std::optional<TreeSchedule> CheckPlan(const Topology& topology, const ScheduleOptions& options) {
+  auto made = espalier::forest::MakeTreeSchedule(topology, options);
   if (!made.has_value()) {
     ESPALIER_CHECK(made.error().code != ErrorCode::kInternal, "{}", made.error().message);
     ESPALIER_CHECK(made.error().code != ErrorCode::kUnavailable, "{}", made.error().message);
     return std::nullopt;
   }
-  const Plan& plan = made->plan;
+  const TreeSchedule& plan = made->plan;
   ESPALIER_CHECK(plan.bound_inverse_rate <= plan.inverse_rate);
   const bool free = options.trees_per_weight == 0 && options.max_trees_per_weight == 0 &&
                     options.problem.available.empty();
@@ -166,9 +167,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   const auto damaged = Topology::Build(Damage(choices, spec));
   if (!damaged.has_value()) return 0;
-  PlanOptions options = TakeOptions(choices, *damaged);
+  ScheduleOptions options = TakeOptions(choices, *damaged);
   const auto anew = CheckPlan(*damaged, options);
-  options.previous = espalier::forest::PreviousPlan{&*plan, &*topology};
+  options.previous = espalier::forest::PreviousSchedule{&*plan, &*topology};
   const auto replanned = CheckPlan(*damaged, options);
   if (anew && replanned) {
     ESPALIER_CHECK(anew->inverse_rate == replanned->inverse_rate, "{} {}",

@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "collective/transport/meeting/tcp_socket.h"
+#include "collective/transport/rendezvous/tcp_socket.h"
 #include "collective/transport/stores/tcp_store.h"
 #include "common/base/check.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "collective/transport/meeting/handshake.h"
-#include "collective/transport/meeting/published_place.h"
+#include "collective/transport/rendezvous/handshake.h"
+#include "collective/transport/rendezvous/published_endpoint.h"
 #include "common/base/check.h"
 
 namespace {
@@ -21,7 +21,7 @@ using espalier::transport::Answer;
 using espalier::transport::Call;
 using espalier::transport::Hello;
 using espalier::transport::Progress;
-using espalier::transport::PublishedPlace;
+using espalier::transport::PublishedEndpoint;
 
 const JobKey kKey(JobKey::Bytes{1, 2, 3});
 
@@ -50,9 +50,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size < 1) return 0;
   const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
   TryHandshake(rest, data[0] % 2 == 1);
-  const auto place = PublishedPlace::Parse(std::string(rest), 4);
+  const auto place = PublishedEndpoint::Parse(std::string(rest), 4);
   if (place) {
-    const auto again = PublishedPlace::Parse(place->ToText(), 4);
+    const auto again = PublishedEndpoint::Parse(place->ToText(), 4);
     ESPALIER_CHECK(again && again->address == place->address && again->port == place->port &&
                    again->group == place->group);
   }

@@ -20,8 +20,8 @@
 #include <thread>
 
 #include "collective/runtime/offload/mapped_file.h"
-#include "collective/runtime/offload/offload_engine.h"
 #include "collective/runtime/offload/offload_protocol.h"
+#include "collective/runtime/offload/offload_service.h"
 #include "common/base/check.h"
 #include "common/os/message_socket.h"
 
@@ -30,9 +30,9 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr int kMostActions = 64;
-constexpr std::size_t kMostFileBytes = 1 << 16;
-constexpr std::size_t kMostSessions = 64;
+constexpr int kMaxActions = 64;
+constexpr std::size_t kMaxFileBytes = 1 << 16;
+constexpr std::size_t kMaxSessions = 64;
 
 class Input {
  public:
@@ -121,7 +121,7 @@ class Program {
     return reply.code;
   }
   void Register(std::size_t bytes) {
-    auto file = MappedFile::Make(bytes % kMostFileBytes + 1);
+    auto file = MappedFile::Make(bytes % kMaxFileBytes + 1);
     ESPALIER_CHECK(file.has_value());
     std::uint64_t number = 0;
     const int code = Ask({.kind = OffloadRequestKind::kRegister}, file->file(), &number);
@@ -200,24 +200,24 @@ struct Fixture {
     std::string folder = std::filesystem::temp_directory_path() / "espalier-fuzz-XXXXXX";
     ESPALIER_CHECK(mkdtemp(folder.data()) != nullptr);
     path = folder + "/engine.sock";
-    auto listening = OffloadEngine::Listen(path, {.most_sessions_of_user = kMostSessions,
-                                                  .most_buffers = 8,
-                                                  .most_shared_bytes_of_session = 1 << 18,
-                                                  .most_memory_of_session = std::size_t{512} << 20,
-                                                  .networks = {*IpPrefix::Parse("127.0.0.0/8")}});
+    auto listening = OffloadService::Listen(path, {.max_sessions_per_user = kMaxSessions,
+                                                   .max_buffers_per_session = 8,
+                                                   .max_shared_bytes_per_session = 1 << 18,
+                                                   .max_memory_per_session = std::size_t{512} << 20,
+                                                   .networks = {*IpPrefix::Parse("127.0.0.0/8")}});
     ESPALIER_CHECK(listening.has_value());
     engine = std::move(*listening);
   }
   // Those of earlier inputs end by themselves, as their programs are gone.
   void AwaitRoomForASession() const {
-    while (engine->counts().sessions >= kMostSessions) std::this_thread::yield();
+    while (engine->counts().sessions >= kMaxSessions) std::this_thread::yield();
   }
   ~Fixture() {
     engine.reset();
     std::filesystem::remove_all(std::filesystem::path(path).parent_path());
   }
   std::string path;
-  std::unique_ptr<OffloadEngine> engine;
+  std::unique_ptr<OffloadService> engine;
   int tries = 0;
 };
 
@@ -238,6 +238,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!program->Join("tcp://127.0.0.1:" + std::to_string(port))) program.reset();
   }
   runtime::Input input(data, size);
-  for (int i = 0; i < runtime::kMostActions && !input.IsEmpty(); ++i) program->Act(input);
+  for (int i = 0; i < runtime::kMaxActions && !input.IsEmpty(); ++i) program->Act(input);
   return 0;
 }

@@ -7,10 +7,10 @@
 
 #include "common/base/check.h"
 #include "common/fabric/builders.h"
+#include "controller/offline/files/assignment_file.h"
 #include "controller/offline/files/floodns_topology.h"
 #include "controller/offline/files/flow_file.h"
 #include "controller/offline/files/job_file.h"
-#include "controller/offline/files/plan_file.h"
 #include "controller/offline/simulation/simulator.h"
 
 namespace {
@@ -81,7 +81,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const espalier::fabric::PathTable paths(Fabric());
   const auto flows = offline::ParseFlows(text, kName, Fabric(), paths);
   if (IsRead(flows)) CheckFlows(*flows, paths);
-  if (const auto plan = offline::ParsePlan(text, kName); IsRead(plan)) {
+  if (const auto plan = offline::ParsePreviousAssignment(text, kName); IsRead(plan)) {
     for (const auto& [flow, planned] : *plan) {
       for (const auto& path : planned) {
         ESPALIER_CHECK(path.share.numerator >= 1 && path.share.numerator <= path.share.denominator);

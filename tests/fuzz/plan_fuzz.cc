@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "agent/local/plan_client.h"
+#include "agent/local/rank_plan_client.h"
 #include "collective/program/program_bytes.h"
 #include "collective/program/verifier/verifier.h"
 #include "collective/runtime/choice/cost_table.h"

@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "agent/local/plan_server.h"
+#include "agent/local/rank_plan_server.h"
 #include "common/base/check.h"
 #include "common/base/unique_fd.h"
 #include "tests/agent/manual_loop.h"
@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   espalier::Metrics metrics;
   espalier::agent::ManualLoop loop;
   const std::string path = folder.path() + "/plans";
-  auto server = espalier::agent::PlanServer::Listen(loop, {.path = path}, metrics);
+  auto server = espalier::agent::RankPlanServer::Listen(loop, {.path = path}, metrics);
   ESPALIER_CHECK(server.has_value());
   int reports = 0;
   (*server)->OnReport([&](const espalier::wire::CollectiveReport& report) {

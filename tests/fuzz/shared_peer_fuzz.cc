@@ -21,7 +21,7 @@
 #include "collective/runtime/calls/call_signature.h"
 #include "collective/runtime/shared/shared_area.h"
 #include "collective/runtime/shared/shared_collectives.h"
-#include "collective/transport/base/store.h"
+#include "collective/transport/base/rendezvous_store.h"
 #include "collective/transport/shm/shared_group.h"
 #include "common/base/check.h"
 
@@ -35,7 +35,7 @@ using transport::SharedGroup;
 constexpr int kRanks = 2;
 constexpr std::uint32_t kAhead = 1 << 20;  // of all that the real rank waits for
 constexpr std::size_t kRegisteredBytes = 64 << 10;
-constexpr std::size_t kMostElements = 3 << 18;  // more than a slot holds
+constexpr std::size_t kMaxElements = 3 << 18;  // more than a slot holds
 constexpr std::size_t kSmallShown = 64;
 constexpr std::chrono::milliseconds kPatience(5);
 
@@ -149,7 +149,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto type = static_cast<reduce::DataType>(input.Byte() % reduce::kDataTypes);
   const auto op = static_cast<reduce::ReduceOp>(input.Byte() % reduce::kReduceOps);
   const std::uint8_t flags = input.Byte();
-  const std::size_t elements = std::min(input.Word() * (flags & 8 ? 16 : 1), kMostElements);
+  const std::size_t elements = std::min(input.Word() * (flags & 8 ? 16 : 1), kMaxElements);
   std::vector<CallSignature> calls;
   for (std::uint32_t i = 0; i < 2; ++i) {
     const auto kind = static_cast<CollectiveKind>(input.Byte() % 6);
@@ -168,7 +168,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   WriteAsPeer(area, calls, registered, registers, input);
   SharedCollectives collectives(
       std::move(groups[rank]), Costs{},
-      way < 4 ? std::optional(static_cast<SharedWay>(way)) : std::nullopt);
+      way < 4 ? std::optional(static_cast<SharedProtocolKind>(way)) : std::nullopt);
   const std::size_t bytes = elements * reduce::SizeOf(type);
   // As small as calls allow, so that one byte too many is seen; registered ones lie in memory
   // files.

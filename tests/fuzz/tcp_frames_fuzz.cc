@@ -14,12 +14,12 @@
 
 namespace {
 
-using espalier::transport::LendingTurn;
 using espalier::transport::Message;
 using espalier::transport::Piece;
 using espalier::transport::SlotPool;
 using espalier::transport::TcpConnection;
 using espalier::transport::TcpReceiver;
+using espalier::transport::ZeroCopySendToken;
 
 constexpr std::size_t kSlotBytes = 4096;
 constexpr int kSlots = 2;
@@ -34,7 +34,7 @@ bool TakeOne(TcpReceiver& inbox, std::uint8_t way, std::vector<std::byte>& place
       ESPALIER_CHECK(end <= piece.whole);
       return {};
     };
-    const auto taken = inbox.TryTake(place.size(), take);
+    const auto taken = inbox.TryConsume(place.size(), take);
     if (!taken || !*taken) return false;
   } else {
     const Message* const message =
@@ -60,7 +60,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return 0;
   const espalier::UniqueFd peer(ends[0]);
   SlotPool pool(kSlotBytes, std::pmr::get_default_resource());
-  LendingTurn turn;
+  ZeroCopySendToken turn;
   TcpConnection connection(espalier::UniqueFd(ends[1]), 1, kSlots, pool, turn);
   std::vector<std::byte> place(std::min(kSlotBytes, std::size_t{16} * data[1]));
   std::size_t taken = 0;

@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto again = traffic::ParseWorkload(written, "w");
     ESPALIER_CHECK(again.has_value(), "{}", again.error().message);
     ESPALIER_CHECK(traffic::FormatWorkload(*again) == written);
-    for (const traffic::FlowPlan& plan : traffic::PlanFlows(*workload)) {
+    for (const traffic::WorkloadFlow& plan : traffic::ListWorkloadFlows(*workload)) {
       ESPALIER_CHECK(plan.bytes > 0 && plan.announced_bytes > 0);
     }
   }

@@ -104,17 +104,18 @@ ProbeReport MakeProbeReport() {
 }
 
 PathHealth MakePathHealth() {
-  return {.flows = {{.flow = LocalFlowId(11),
-                     .path_id = 5,
-                     .source_port = 50'001,
-                     .achieved_bps = 1'000'000,
-                     .planned_bps = 2'000'000,
-                     .retries = 1,
-                     .out_of_sequence = 2,
-                     .cnp = 3,
-                     .rtt_us = 90,
-                     .verdict = PathVerdict::kSlow},
-                    {.flow = LocalFlowId(11), .path_id = 6, .verdict = PathVerdict::kRedrawn}}};
+  return {
+      .flows = {{.flow = LocalFlowId(11),
+                 .path_id = 5,
+                 .source_port = 50'001,
+                 .achieved_bps = 1'000'000,
+                 .planned_bps = 2'000'000,
+                 .retries = 1,
+                 .out_of_sequence = 2,
+                 .cnp = 3,
+                 .rtt_us = 90,
+                 .verdict = PathVerdict::kSlow},
+                {.flow = LocalFlowId(11), .path_id = 6, .verdict = PathVerdict::kLocallyRerouted}}};
 }
 
 RankPlan MakeRankPlan() {

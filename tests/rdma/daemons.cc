@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "common/files/topology_file.h"
-#include "deploy/lab/lab_plan.h"
+#include "deploy/lab/lab_layout.h"
 #include "tests/rdma/rdma_machine.h"
 
 namespace espalier::rdma {
@@ -66,7 +66,7 @@ std::string SocketOf(int host) { return fmt::format("{}/h{}.sock", kFolder, host
 Daemons::Daemons(const std::string& controller) {
   Shell(fmt::format("rm -rf {0} && mkdir -p {0}", kFolder));
   const auto plan =
-      lab::LabPlan::Make({.spines = kSpines, .leaves = 2, .hosts_per_leaf = kHostsPerLeaf});
+      lab::LabLayout::Make({.spines = kSpines, .leaves = 2, .hosts_per_leaf = kHostsPerLeaf});
   Write("topology.json", io::FormatTopology(*plan->MakeTopology()));
   Write("controller.conf", fmt::format("topology_file: \"{0}/topology.json\"\n"
                                        "state_file: \"{0}/store.db\"\n"

@@ -22,7 +22,7 @@ using ::testing::Each;
 using ::testing::Ge;
 using ::testing::SizeIs;
 using verbs::LivePortChange;
-using verbs::LiveWay;
+using verbs::PortChangeMethod;
 
 using Ports = std::vector<std::uint16_t>;
 
@@ -41,7 +41,7 @@ TEST(RdmaDevices, AreFoundWithTheirAddressesAndWhatTheyCanDo) {
       const auto control = verbs::TryPathControl(address);
       ASSERT_TRUE(control) << control.error().message;
       EXPECT_TRUE(control->at_connect) << control->why_not;
-      EXPECT_EQ(control->live, LiveWay::kDrain);
+      EXPECT_EQ(control->live, PortChangeMethod::kDrain);
     }
   }
 }
@@ -98,7 +98,7 @@ TEST_P(SourcePortOnTheWire, ChangesUnderTrafficByDraining) {
     for (int i = 0; i < kInFlight; ++i) {
       pair.PostWrite(static_cast<std::size_t>(i) * kWriteBytes, kWriteBytes);
     }
-    LivePortChange change(*pair.from().pair, LiveWay::kDrain, port);
+    LivePortChange change(*pair.from().pair, PortChangeMethod::kDrain, port);
     ASSERT_TRUE(change.Start());
     while (true) {
       const auto done = change.Continue();
@@ -120,13 +120,13 @@ TEST_P(SourcePortOnTheWire, ChangesUnderTrafficByDraining) {
 
 TEST_P(SourcePortOnTheWire, DecidesThePath) {
   // The switches' own hash leads every port over one spine, and some port over each.
-  constexpr int kMostPorts = 200;
+  constexpr int kMaxPorts = 200;
   std::set<int> spines_taken;
   std::vector<Capture> spines;
   for (int spine = 0; spine < kSpines; ++spine) {
     spines.emplace_back("spine" + std::to_string(spine), "l0");
   }
-  for (int i = 0; i < kMostPorts && spines_taken.size() < kSpines; ++i) {
+  for (int i = 0; i < kMaxPorts && spines_taken.size() < kSpines; ++i) {
     const auto port = static_cast<std::uint16_t>(0xC400 + 37 * i);
     Pair pair(0, 3, GetParam(), *verbs::FlowLabelFor(port), 1, 4 * kWriteBytes);
     pair.PostWrite(0, 4 * kWriteBytes);
@@ -149,15 +149,15 @@ INSTANTIATE_TEST_SUITE_P(Families, SourcePortOnTheWire, ::testing::Values(false,
 TEST(LivePortChange, RefusesWhatTheDeviceCannotDo) {
   Pair pair(0, 1, false, 1, 1, kWriteBytes);
   ibv_qp& from = *pair.from().pair;
-  EXPECT_EQ(LivePortChange(from, LiveWay::kNone, 0xC001).Start().error().code,
+  EXPECT_EQ(LivePortChange(from, PortChangeMethod::kNone, 0xC001).Start().error().code,
             ErrorCode::kUnsupported);
-  EXPECT_EQ(LivePortChange(from, LiveWay::kDrain, 4791).Start().error().code,
+  EXPECT_EQ(LivePortChange(from, PortChangeMethod::kDrain, 4791).Start().error().code,
             ErrorCode::kInvalidArgument);
-  EXPECT_EQ(LivePortChange(from, LiveWay::kSetUdpPort, 0xC001).Start().error().code,
+  EXPECT_EQ(LivePortChange(from, PortChangeMethod::kSetUdpPort, 0xC001).Start().error().code,
             ErrorCode::kUnsupported);
   EXPECT_EQ(verbs::LimitRate(from, 1'000'000'000), EOPNOTSUPP);
   verbs::Break(from);
-  EXPECT_EQ(LivePortChange(from, LiveWay::kDrain, 0xC001).Start().error().code,
+  EXPECT_EQ(LivePortChange(from, PortChangeMethod::kDrain, 0xC001).Start().error().code,
             ErrorCode::kUnavailable);
 }
 

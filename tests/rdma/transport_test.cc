@@ -29,7 +29,7 @@ using rdma::DeadSpine;
 using rdma::Packet;
 
 // Of tests in which no path dies: a machine that is slow must not look like one that has.
-constexpr verbs::Patience kLongPatience = {.timeout_log2 = 19, .retries = 6};  // 7 tries of 2 s
+constexpr verbs::RetryPolicy kLongPatience = {.timeout_log2 = 19, .retries = 6};  // 7 tries of 2 s
 
 VerbsOptions OptionsOf(int rank, bool ipv6) {
   return {.slots = kSlots,
@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Rdma, TransportContract,
 TEST(VerbsTransport, StrangersDelayNobodyAndDoNotGetIn) {
   TemporaryFolder folder;
   FileStore store(folder.path());
-  const Membership members = {.key = JobKey::Draw()};
+  const GroupCredentials members = {.key = JobKey::Draw()};
   const auto join = [&](int rank) {
     VerbsOptions options = OptionsOf(rank, false);
     options.patience = kLongPatience;

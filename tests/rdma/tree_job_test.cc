@@ -38,7 +38,7 @@ constexpr std::size_t kElements = (256 << 10) / sizeof(float);
 using Connection = std::tuple<std::string, std::string, std::uint16_t>;
 
 // The plan in force; the spine of each edge, "" within a leaf (whose port is 0: any).
-struct Plan {
+struct CollectivePlan {
   std::string version;
   std::map<Connection, std::string> edges;
 };
@@ -48,10 +48,10 @@ std::string TextOf(const io::JsonValue& object, std::string_view key) {
   return value == nullptr ? "" : value->text;
 }
 
-Plan ReadPlan() {
+CollectivePlan ReadPlan() {
   const auto answer = io::ParseJson(Daemons::Get("/api/v1/forests/plan?job=trees"), "the plan");
   EXPECT_TRUE(answer);
-  Plan plan = {.version = TextOf(*answer, "plan"), .edges = {}};
+  CollectivePlan plan = {.version = TextOf(*answer, "plan"), .edges = {}};
   for (const io::JsonValue& edge : answer->Find("edges")->items) {
     EXPECT_EQ(TextOf(edge, "destination_port"), "4791");
     plan.edges[{TextOf(edge, "source_address"), TextOf(edge, "destination_address"),
@@ -83,7 +83,7 @@ class Wire {
   // Edges are told from the messages of a few bytes by which the ranks agree by their writes, which
   // take more than a packet: every packet of such a queue pair comes from one port, every port is
   // an edge's, and every edge has packets.
-  void ExpectPlanned(const Plan& plan) {
+  void ExpectPlanned(const CollectivePlan& plan) {
     using Pair = std::tuple<std::string, std::string, std::uint32_t>;
     std::map<Pair, std::set<std::uint16_t>> ports;
     std::set<Pair> edges;
@@ -112,7 +112,7 @@ class Wire {
  private:
   static constexpr std::uint8_t kFirstOfWrite = 0x06;
 
-  void ExpectPlannedSpines(const Plan& plan, const std::set<Connection>& used) {
+  void ExpectPlannedSpines(const CollectivePlan& plan, const std::set<Connection>& used) {
     std::map<Connection, std::set<std::string>> taken;
     for (auto& [spine, capture] : spines_) {
       for (const rdma::Packet& packet : capture.Take()) {
@@ -217,7 +217,7 @@ TEST(RdmaTreeJob, TakesThePlannedPortsBeforeAndAfterASpineDies) {
     wire.Clear();
     ranks.Call();
   };
-  const Plan before = ReadPlan();
+  const CollectivePlan before = ReadPlan();
   call_by(before.version);
   wire.ExpectPlanned(before);
 
@@ -226,7 +226,7 @@ TEST(RdmaTreeJob, TakesThePlannedPortsBeforeAndAfterASpineDies) {
   Daemons::Operator("fail node spine0");
   rdma::Await("there is another plan",
               [&] { return IsReady() && ReadPlan().version != before.version; });
-  const Plan after = ReadPlan();
+  const CollectivePlan after = ReadPlan();
   for (const auto& [connection, via] : after.edges) EXPECT_NE(via, "spine0");
   call_by(after.version);
   wire.ExpectPlanned(after);

@@ -21,7 +21,7 @@
 
 #include "common/http/http.h"
 #include "common/os/command.h"
-#include "deploy/lab/judges.h"
+#include "deploy/lab/ground_truth.h"
 #include "deploy/lab/link_faults.h"
 #include "tests/deploy/lab/lab_fixture.h"
 #include "tests/temporary_folder.h"
@@ -187,7 +187,7 @@ class RdmaMachines : public testing::Test {
     const auto way_to = [&](int host) {
       return fmt::format("ip route add {} via {} dev mgmt0",
                          the_lab().plan().ManagementAddress(host),
-                         lab::LabPlan::ControllerAddress());
+                         lab::LabLayout::ControllerAddress());
     };
     ASSERT_EQ(from_->Run(way_to(kTo)), "0\n");
     ASSERT_EQ(to_->Run(way_to(kFrom)), "0\n");
@@ -211,7 +211,7 @@ class RdmaMachines : public testing::Test {
           fmt::format("topology_file: \"{}\"\nlisten: \"tcp://{}:7400\"\nstate_file: \"{}\"\n"
                       "http: \"unix:{}\"\ninsecure_plaintext: true\n"
                       "hash_ignores_protocol: true\n",
-                      the_lab().topology_file(), lab::LabPlan::ControllerAddress(),
+                      the_lab().topology_file(), lab::LabLayout::ControllerAddress(),
                       File("store.db"), File("api.sock")));
     StartHere(lab::kControllerNode, "espalier-controller", "controller");
     for (int host = 0; host < the_lab().plan().HostCount(); ++host) {
@@ -220,7 +220,7 @@ class RdmaMachines : public testing::Test {
             fmt::format("name: \"{0}\"\ncontroller: \"tcp://{1}:7400\"\nnic: \"eth0\"\n"
                         "local_socket: \"/run/espalier/{0}.sock\"\nhttp: \"unix:/run/{0}.http\"\n"
                         "insecure_plaintext: true\n",
-                        name, lab::LabPlan::ControllerAddress()));
+                        name, lab::LabLayout::ControllerAddress()));
       if (host == kFrom || host == kTo) {
         const Machine& machine = host == kFrom ? *from_ : *to_;
         machine.Start("agent", fmt::format("{}/espalier-agent --config {}", ESPALIER_PROGRAMS,

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "agent/dpdk/flows/flow_table.h"
+#include "agent/dpdk/flows/datapath_flow_table.h"
 
 namespace espalier::dpdk {
 

@@ -16,7 +16,7 @@ std::uint64_t HeaderBytes(const FlowKey& key, std::uint8_t vlan_tags) {
 
 }  // namespace
 
-Offload::Offload(DeviceRules* device, FlowTable& table, Metrics& metrics)
+Offload::Offload(DeviceRules* device, DatapathFlowTable& table, Metrics& metrics)
     : device_(device),
       table_(table),
       offloaded_(metrics.MakeGauge("espalier_dpdk_offloaded_flows",

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "agent/dpdk/flows/flow_table.h"
+#include "agent/dpdk/flows/datapath_flow_table.h"
 #include "agent/dpdk/offload/device_rules.h"
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
@@ -54,7 +54,7 @@ class Offload {
   };
 
   // `device`: null for none.
-  Offload(DeviceRules* device, FlowTable& table, Metrics& metrics);
+  Offload(DeviceRules* device, DatapathFlowTable& table, Metrics& metrics);
 
   // To be called often. Brings the flow's rule up to the port that the table has for it.
   void Update(Flow& flow, TimePoint now);
@@ -79,7 +79,7 @@ class Offload {
   std::uint32_t SeenByCores(const Flow& flow) const { return table_.next_psn(flow.slot); }
 
   DeviceRules* const device_;
-  FlowTable& table_;
+  DatapathFlowTable& table_;
   Trust trust_ = Trust::kUntried;
   int strikes_ = 0;
   unsigned generation_ = 0;  // of rules; one more after all were flushed

@@ -15,7 +15,7 @@ constexpr double kTolerance = 1e-6;
 }  // namespace
 
 Result<AllreduceProof> ProveAllreduce(const fabric::Topology& topology,
-                                      const ProblemOptions& options, const Plan& plan,
+                                      const ProblemOptions& options, const TreeSchedule& plan,
                                       const LinearSolver& solver, const Control& control) {
   ProblemOptions as_they_are = options;
   as_they_are.balanced = false;
@@ -50,7 +50,7 @@ Result<AllreduceProof> ProveAllreduce(const fabric::Topology& topology,
   return proof;
 }
 
-std::string DescribeProof(const AllreduceProof& proof, const Plan& plan) {
+std::string DescribeProof(const AllreduceProof& proof, const TreeSchedule& plan) {
   const double attained = plan.AlgorithmGbps(plan.inverse_rate).ToDouble();
   const std::string how =
       proof.exact_gbps ? fmt::format("counted exactly over {} parts of the fabric", proof.parts)

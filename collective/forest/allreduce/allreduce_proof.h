@@ -6,8 +6,8 @@
 #include <string>
 
 #include "collective/forest/model/control.h"
-#include "collective/forest/model/plan.h"
 #include "collective/forest/model/problem.h"
+#include "collective/forest/model/tree_schedule.h"
 #include "collective/forest/problem/build_problem.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
@@ -31,10 +31,10 @@ struct AllreduceProof {
 // Errors: those of BuildProblem, ComputeOptimality, FindTightPartition, WriteAllreduceProgram,
 // the solver and ReadAllreduceRate.
 Result<AllreduceProof> ProveAllreduce(const fabric::Topology& topology,
-                                      const ProblemOptions& options, const Plan& plan,
+                                      const ProblemOptions& options, const TreeSchedule& plan,
                                       const LinearSolver& solver, const Control& control = {});
 
 // "no allreduce is faster: ..." for people.
-std::string DescribeProof(const AllreduceProof& proof, const Plan& plan);
+std::string DescribeProof(const AllreduceProof& proof, const TreeSchedule& plan);
 
 }  // namespace espalier::forest

@@ -25,7 +25,7 @@ double Power7(double x) {
 
 struct Edge {
   Rank parent = kNoRank;
-  EcmpRoutes::Ways ways;
+  EcmpRoutes::RouteSegments ways;
   std::size_t middle = 0;  // which of them
 };
 using Tree = std::vector<Edge>;  // by rank; the root has no parent
@@ -110,7 +110,7 @@ class Packer {
                                  std::span<const std::int32_t> depth) {
     std::optional<Choice> best;
     for (const Rank from : inside) {
-      const EcmpRoutes::Ways ways = routes_.Between(from, to);
+      const EcmpRoutes::RouteSegments ways = routes_.Between(from, to);
       if (!ways.exist()) continue;
       const double ends = CostOf(*ways.out) + CostOf(*ways.in);
       for (std::size_t m = 0; m < ways.middle.size(); ++m) {

@@ -112,7 +112,7 @@ std::span<const EcmpRoutes::Hops> EcmpRoutes::Middle(NodeId from_leaf, NodeId to
   return all;
 }
 
-EcmpRoutes::Ways EcmpRoutes::Between(Rank from, Rank to) {
+EcmpRoutes::RouteSegments EcmpRoutes::Between(Rank from, Rank to) {
   if (const auto inside = inside_.find({from, to}); inside != inside_.end()) {
     return {&inside->second, &none_, nothing_between_};
   }

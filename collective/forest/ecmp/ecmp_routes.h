@@ -30,14 +30,14 @@ class EcmpRoutes {
   EcmpRoutes(const fabric::Topology& topology, const Problem& problem, bool reversed);
 
   using Hops = std::vector<std::int32_t>;
-  struct Ways {
+  struct RouteSegments {
     const Hops* out = nullptr;  // null: there is no way
     const Hops* in = nullptr;
     std::span<const Hops> middle;  // one, and empty, where nothing is between
 
     bool exist() const { return out != nullptr; }
   };
-  Ways Between(Rank from, Rank to);
+  RouteSegments Between(Rank from, Rank to);
 
  private:
   struct Access {

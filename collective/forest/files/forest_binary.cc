@@ -24,7 +24,8 @@ int WidthOf(std::size_t arcs) { return std::max(1, static_cast<int>(std::bit_wid
 
 class Encoder {
  public:
-  Encoder(const fabric::Topology& topology, const Plan& plan) : topology_(topology), plan_(plan) {}
+  Encoder(const fabric::Topology& topology, const TreeSchedule& plan)
+      : topology_(topology), plan_(plan) {}
 
   std::string Encode() {
     ListNodes();
@@ -116,7 +117,7 @@ class Encoder {
   }
 
   const fabric::Topology& topology_;
-  const Plan& plan_;
+  const TreeSchedule& plan_;
   ByteWriter writer_;
   std::vector<NodeId> names_;
   std::vector<std::size_t> place_;  // by node, into names_
@@ -127,7 +128,7 @@ class Decoder {
   Decoder(std::string_view bytes, std::string_view name, const fabric::Topology& topology)
       : reader_(bytes), name_(name), topology_(topology) {}
 
-  Result<Plan> Decode() {
+  Result<TreeSchedule> Decode() {
     if (auto done = ReadNames(); !done) return Propagate(done);
     if (auto done = ReadHead(); !done) return Propagate(done);
     for (Forest& forest : plan_.forests) {
@@ -258,17 +259,17 @@ class Decoder {
   std::string name_;
   const fabric::Topology& topology_;
   std::vector<NodeId> names_;
-  Plan plan_;
+  TreeSchedule plan_;
 };
 
 }  // namespace
 
-std::string EncodeForest(const fabric::Topology& topology, const Plan& plan) {
+std::string EncodeForest(const fabric::Topology& topology, const TreeSchedule& plan) {
   return Encoder(topology, plan).Encode();
 }
 
-Result<Plan> DecodeForest(std::string_view bytes, std::string_view name,
-                          const fabric::Topology& topology) {
+Result<TreeSchedule> DecodeForest(std::string_view bytes, std::string_view name,
+                                  const fabric::Topology& topology) {
   if (!bytes.starts_with(kForestMagic)) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{}:byte 0: no forest file", name));
   }

@@ -6,7 +6,7 @@
 
 namespace espalier::forest {
 
-Result<Plan> ReadForestFile(const std::string& path, const fabric::Topology& topology) {
+Result<TreeSchedule> ReadForestFile(const std::string& path, const fabric::Topology& topology) {
   auto bytes = io::ReadFile(path);
   if (!bytes) return Propagate(bytes);
   if (bytes->starts_with(kForestMagic)) return DecodeForest(*bytes, path, topology);

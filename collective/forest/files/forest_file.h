@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "collective/forest/model/plan.h"
+#include "collective/forest/model/tree_schedule.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 
@@ -10,6 +10,6 @@ namespace espalier::forest {
 
 // A forest file of either format, told by its first bytes.
 // Errors: those of io::ReadFile, ParseForestJson and DecodeForest.
-Result<Plan> ReadForestFile(const std::string& path, const fabric::Topology& topology);
+Result<TreeSchedule> ReadForestFile(const std::string& path, const fabric::Topology& topology);
 
 }  // namespace espalier::forest

@@ -15,7 +15,7 @@ using fabric::NodeId;
 
 class Formatter {
  public:
-  Formatter(const fabric::Topology& topology, const Plan& plan)
+  Formatter(const fabric::Topology& topology, const TreeSchedule& plan)
       : topology_(topology), plan_(plan) {}
 
   Result<std::string> Format(const StageSeconds& seconds,
@@ -146,14 +146,14 @@ class Formatter {
   }
 
   const fabric::Topology& topology_;
-  const Plan& plan_;
+  const TreeSchedule& plan_;
   io::JsonWriter writer_;
   std::size_t written_ = 0;  // characters of the ids and what stands around them, about
 };
 
 }  // namespace
 
-Result<std::string> FormatForestJson(const fabric::Topology& topology, const Plan& plan,
+Result<std::string> FormatForestJson(const fabric::Topology& topology, const TreeSchedule& plan,
                                      const StageSeconds& seconds,
                                      const std::optional<AllreduceProof>& proof) {
   return Formatter(topology, plan).Format(seconds, proof);

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "collective/forest/allreduce/allreduce_proof.h"
-#include "collective/forest/model/plan.h"
+#include "collective/forest/model/tree_schedule.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 
@@ -28,7 +28,7 @@ struct StageSeconds {
 // The plan must be one that the verifier has passed.
 // Errors: kResourceExhausted past kMaxForestJson characters (use the binary format).
 inline constexpr std::size_t kMaxForestJson = 50'000'000;
-Result<std::string> FormatForestJson(const fabric::Topology& topology, const Plan& plan,
+Result<std::string> FormatForestJson(const fabric::Topology& topology, const TreeSchedule& plan,
                                      const StageSeconds& seconds,
                                      const std::optional<AllreduceProof>& proof = std::nullopt);
 // The member "proof" of an object.
@@ -37,7 +37,7 @@ void WriteProof(const AllreduceProof& proof, io::JsonWriter& writer);
 // Reads it back. What is not wrong in itself is left to the verifier.
 // Errors: kInvalidArgument "NAME:LINE:COL: what": bad JSON, unknown fields, ids that the topology
 // does not have, paths that do not go from `from` to `to`, two parents of one node in a tree.
-Result<Plan> ParseForestJson(std::string_view text, std::string_view name,
-                             const fabric::Topology& topology);
+Result<TreeSchedule> ParseForestJson(std::string_view text, std::string_view name,
+                                     const fabric::Topology& topology);
 
 }  // namespace espalier::forest

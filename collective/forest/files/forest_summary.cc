@@ -36,7 +36,8 @@ struct Use {
 // By the classes of both ends and the rate, bit/s.
 using Uses = std::map<std::tuple<std::string, std::string, std::int64_t>, Use>;
 
-Uses MeasureUse(const fabric::Topology& topology, const Plan& plan, const Findings& findings) {
+Uses MeasureUse(const fabric::Topology& topology, const TreeSchedule& plan,
+                const Findings& findings) {
   Uses uses;
   const double tree_bps = plan.tree_gbps.ToDouble() * 1e9;
   for (std::size_t p = 0; p < plan.phases.size(); ++p) {
@@ -58,7 +59,7 @@ Uses MeasureUse(const fabric::Topology& topology, const Plan& plan, const Findin
 }
 
 // The smaller side says it shorter.
-std::string NameCut(const fabric::Topology& topology, const Plan& plan) {
+std::string NameCut(const fabric::Topology& topology, const TreeSchedule& plan) {
   std::vector<bool> inside(topology.nodes().size(), false);
   for (const NodeId node : plan.cut) inside[node.Index()] = true;
   std::vector<std::string> sides[2];
@@ -78,7 +79,7 @@ std::string NameCut(const fabric::Topology& topology, const Plan& plan) {
 
 }  // namespace
 
-std::string SummariseForest(const fabric::Topology& topology, const Plan& plan,
+std::string SummariseForest(const fabric::Topology& topology, const TreeSchedule& plan,
                             const Findings& findings) {
   std::string text;
   const auto line = [&](std::string_view title, const std::string& value) {
@@ -120,7 +121,7 @@ std::string SummariseForest(const fabric::Topology& topology, const Plan& plan,
   return text;
 }
 
-std::vector<ClassSaving> SavingsByClass(const fabric::Topology& topology, const Plan& plan,
+std::vector<ClassSaving> SavingsByClass(const fabric::Topology& topology, const TreeSchedule& plan,
                                         const Findings& findings,
                                         const std::vector<std::vector<std::int64_t>>& pruned) {
   std::map<std::tuple<std::string, std::string, std::int64_t>, ClassSaving> savings;
@@ -157,7 +158,7 @@ std::string SummariseSavings(const std::vector<ClassSaving>& savings) {
   return text;
 }
 
-Result<std::string> FormatTreeAsDot(const fabric::Topology& topology, const Plan& plan,
+Result<std::string> FormatTreeAsDot(const fabric::Topology& topology, const TreeSchedule& plan,
                                     std::size_t tree_class) {
   const Phase& phase = plan.phases.front();
   const Forest& forest = plan.forests[phase.forest];

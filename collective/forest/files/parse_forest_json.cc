@@ -43,7 +43,7 @@ class Parser {
   Parser(std::string_view name, const fabric::Topology& topology)
       : name_(name), topology_(topology) {}
 
-  Result<Plan> Parse(const JsonValue& document) {
+  Result<TreeSchedule> Parse(const JsonValue& document) {
     JsonFields fields(document, name_);
     ReadHead(fields);
     const JsonValue* bound = ReadRates(fields, "bound", plan_.bound_inverse_rate);
@@ -324,7 +324,7 @@ class Parser {
 
   std::string name_;
   const fabric::Topology& topology_;
-  Plan plan_;
+  TreeSchedule plan_;
   Method method_ = Method::kGeneral;
   std::int64_t unroutable_edges_ = 0;
   std::vector<Rank> rank_of_;  // by node
@@ -334,8 +334,8 @@ class Parser {
 
 }  // namespace
 
-Result<Plan> ParseForestJson(std::string_view text, std::string_view name,
-                             const fabric::Topology& topology) {
+Result<TreeSchedule> ParseForestJson(std::string_view text, std::string_view name,
+                                     const fabric::Topology& topology) {
   auto document = io::ParseJson(text, name);
   if (!document) return Propagate(document);
   return Parser(name, topology).Parse(*document);

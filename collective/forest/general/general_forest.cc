@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include "collective/forest/edge_splitting/elimination.h"
+#include "collective/forest/edge_splitting/switch_routes.h"
 #include "collective/forest/general/packing.h"
 #include "collective/forest/model/routable.h"
-#include "collective/forest/switches/elimination.h"
-#include "collective/forest/switches/switch_routes.h"
 
 namespace espalier::forest {
 

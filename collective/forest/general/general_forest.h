@@ -1,10 +1,10 @@
 #pragma once
 
 #include "collective/forest/bound/optimality.h"
+#include "collective/forest/edge_splitting/elimination.h"
 #include "collective/forest/model/control.h"
 #include "collective/forest/model/forest.h"
 #include "collective/forest/model/problem.h"
-#include "collective/forest/switches/elimination.h"
 #include "common/base/result.h"
 
 namespace espalier::forest {

@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
+#include "collective/forest/edge_splitting/split_graph.h"
 #include "collective/forest/model/control.h"
 #include "collective/forest/model/forest.h"
-#include "collective/forest/switches/split_graph.h"
 #include "common/base/result.h"
 
 namespace espalier::forest {

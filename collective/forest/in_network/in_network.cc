@@ -24,7 +24,7 @@ bool IsCapable(const fabric::Node& node, const Phase& phase) {
 // whatever order, until nothing changes.
 class DeliveryCheck {
  public:
-  DeliveryCheck(const Topology& topology, const Plan& plan, const Phase& phase)
+  DeliveryCheck(const Topology& topology, const TreeSchedule& plan, const Phase& phase)
       : topology_(topology), plan_(plan), phase_(phase), has_data_(topology.nodes().size()) {}
 
   bool ReachesAll(const RoutedTree& tree, std::span<const std::int32_t> pruned) {
@@ -59,7 +59,7 @@ class DeliveryCheck {
   }
 
   const Topology& topology_;
-  const Plan& plan_;
+  const TreeSchedule& plan_;
   const Phase& phase_;
   std::vector<bool> has_data_;  // by node
 };
@@ -67,7 +67,7 @@ class DeliveryCheck {
 // What a file says of the switches that copy, or add up.
 class StatedCopies {
  public:
-  explicit StatedCopies(const Plan& plan) : stated_(plan.stated_copies.has_value()) {
+  explicit StatedCopies(const TreeSchedule& plan) : stated_(plan.stated_copies.has_value()) {
     if (!stated_) return;
     for (const CopyPoint& copy : *plan.stated_copies) {
       at_[{copy.phase, copy.tree_class, copy.child}] = copy.at;
@@ -88,7 +88,7 @@ class StatedCopies {
 
 }  // namespace
 
-TreePruner::TreePruner(const Topology& topology, const Plan& plan, const Phase& phase)
+TreePruner::TreePruner(const Topology& topology, const TreeSchedule& plan, const Phase& phase)
     : phase_(phase),
       routes_(plan.forests[phase.forest].routes),
       reached_(topology.nodes().size(), 0) {
@@ -122,7 +122,7 @@ std::span<const std::int32_t> TreePruner::Prune(const RoutedTree& tree) {
 }
 
 Result<std::vector<std::vector<std::int64_t>>> CountPrunedLoads(const Topology& topology,
-                                                                const Plan& plan) {
+                                                                const TreeSchedule& plan) {
   std::vector<std::vector<std::int64_t>> loads;
   const StatedCopies stated(plan);
   const auto name_of = [&](Rank rank) -> const std::string& {

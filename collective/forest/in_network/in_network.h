@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "collective/forest/model/plan.h"
 #include "collective/forest/model/routed_trees.h"
+#include "collective/forest/model/tree_schedule.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 
@@ -19,7 +19,7 @@ namespace espalier::forest {
 class TreePruner {
  public:
   // All must stay alive.
-  TreePruner(const fabric::Topology& topology, const Plan& plan, const Phase& phase);
+  TreePruner(const fabric::Topology& topology, const TreeSchedule& plan, const Phase& phase);
 
   // For each edge of the tree, how many of its route's hops, counted from the parent, fall away.
   // Valid until the next call. O(hops).
@@ -45,6 +45,6 @@ class TreePruner {
 // Errors: kFailedPrecondition where Plan::stated_copies says something else than follows from the
 // trees; kInternal where a check fails.
 Result<std::vector<std::vector<std::int64_t>>> CountPrunedLoads(const fabric::Topology& topology,
-                                                                const Plan& plan);
+                                                                const TreeSchedule& plan);
 
 }  // namespace espalier::forest

@@ -19,18 +19,19 @@ using fabric::NodeId;
 using fabric::Topology;
 
 // The most trees a unit of weight that are of use, by the edges of them all.
-constexpr std::int64_t kMostEcmpEdges = 16'384;
-constexpr std::int64_t kMostEcmpTrees = 8;
+constexpr std::int64_t kMaxEcmpEdges = 16'384;
+constexpr std::int64_t kMaxEcmpTrees = 8;
 
-std::int64_t CountEcmpTrees(const Problem& problem, const PlanOptions& options) {
+std::int64_t CountEcmpTrees(const Problem& problem, const ScheduleOptions& options) {
   if (options.trees_per_weight != 0) return options.trees_per_weight;
   const std::int64_t most =
-      options.max_trees_per_weight != 0 ? options.max_trees_per_weight : kMostEcmpTrees;
+      options.max_trees_per_weight != 0 ? options.max_trees_per_weight : kMaxEcmpTrees;
   const std::int64_t edges = problem.TotalWeight() * (problem.rank_count - 1);
-  return std::clamp<std::int64_t>(kMostEcmpEdges / edges, 1, most);
+  return std::clamp<std::int64_t>(kMaxEcmpEdges / edges, 1, most);
 }
 
-Result<ProblemOptions> MakeProblemOptions(const Topology& topology, const PlanOptions& options) {
+Result<ProblemOptions> MakeProblemOptions(const Topology& topology,
+                                          const ScheduleOptions& options) {
   if (options.ecmp_only && options.previous) {
     return Fail(ErrorCode::kInvalidArgument, "a forest for ECMP keeps no earlier trees");
   }
@@ -66,7 +67,7 @@ Result<ProblemOptions> MakeProblemOptions(const Topology& topology, const PlanOp
 // For each of the problems, which have the same optimality; all of the same k.
 Result<std::vector<TreeCount>> ChooseTreeCounts(std::span<const Problem> problems,
                                                 const Optimality& optimality,
-                                                const PlanOptions& options,
+                                                const ScheduleOptions& options,
                                                 const Control& control) {
   if (options.max_trees_per_weight != 0) {
     return CountTreesAtMost(problems, optimality, options.max_trees_per_weight, control);
@@ -83,7 +84,7 @@ Result<std::vector<TreeCount>> ChooseTreeCounts(std::span<const Problem> problem
 }
 
 Result<Forest> BuildForest(const Problem& problem, const TreeCount& count,
-                           const PlanOptions& options, const Control& control) {
+                           const ScheduleOptions& options, const Control& control) {
   if (options.use_structure) {
     auto labels = BuildLabelTrees(problem, count, control);
     if (!labels) return Propagate(labels);
@@ -111,10 +112,10 @@ Phase MakePhase(const Problem& problem, std::size_t forest, bool reversed) {
 
 class Planner {
  public:
-  Planner(const Topology& topology, const PlanOptions& options, const Control& control)
+  Planner(const Topology& topology, const ScheduleOptions& options, const Control& control)
       : topology_(topology), options_(options), control_(control) {}
 
-  Result<MadePlan> Run() {
+  Result<VerifiedSchedule> Run() {
     auto problem_options = MakeProblemOptions(topology_, options_);
     if (!problem_options) return Propagate(problem_options);
     if (options_.ecmp_only) problem_options->balanced = false;  // it asks for no theorem
@@ -122,8 +123,8 @@ class Planner {
     if (!problem) return Propagate(problem);
     if (auto fits = CheckMemory(*problem); !fits) return Propagate(fits);
 
-    MadePlan made;
-    Plan& plan = made.plan;
+    VerifiedSchedule made;
+    TreeSchedule& plan = made.plan;
     plan.collective = options_.collective;
     plan.on_share = !problem_options->available.empty();
     plan.weights = problem->weight;
@@ -133,7 +134,7 @@ class Planner {
     if (auto done = AddForests(*problem, plan); !done) return Propagate(done);
 
     control_.Report("verify", 0);
-    auto findings = VerifyPlan(topology_, plan, problem_options->available, control_.threads);
+    auto findings = VerifySchedule(topology_, plan, problem_options->available, control_.threads);
     if (!findings) {
       return Fail(ErrorCode::kInternal,
                   fmt::format("the forest made is not sound, please report this: {}",
@@ -149,7 +150,7 @@ class Planner {
 
  private:
   Result<void> CheckMemory(const Problem& problem) const {
-    const std::int64_t bytes = EstimatePlanBytes(problem);
+    const std::int64_t bytes = EstimateScheduleBytes(problem);
     if (bytes <= options_.memory_limit_bytes) return {};
     return Fail(ErrorCode::kResourceExhausted,
                 fmt::format("a forest over {} ranks needs about {} MiB of memory, and {} MiB are "
@@ -159,7 +160,7 @@ class Planner {
 
   // The bound of the links as they are. Where all nodes are balanced the problem's own says the
   // same for both directions: as much enters any set of nodes as leaves it.
-  Result<void> AddBound(const Problem& problem, const ProblemOptions& made, Plan& plan) {
+  Result<void> AddBound(const Problem& problem, const ProblemOptions& made, TreeSchedule& plan) {
     control_.Report("bound", 0);
     auto optimality = ComputeOptimality(problem, control_);
     if (!optimality) return Propagate(optimality);
@@ -179,7 +180,8 @@ class Planner {
     return {};
   }
 
-  static Result<void> RaiseBound(const Problem& problem, const Optimality& optimality, Plan& plan) {
+  static Result<void> RaiseBound(const Problem& problem, const Optimality& optimality,
+                                 TreeSchedule& plan) {
     const auto bound = problem.PerGbps(optimality.inverse_rate);
     if (!bound) return Overflow();
     if (*bound <= plan.bound_inverse_rate) return {};
@@ -192,7 +194,7 @@ class Planner {
   }
 
   // All forests of a plan have the same number of trees, so all keep earlier trees or none does.
-  Result<void> AddForests(const Problem& problem, Plan& plan) {
+  Result<void> AddForests(const Problem& problem, TreeSchedule& plan) {
     if (!options_.previous) return AddPhases(problem, plan);
     keeps_trees_ = true;
     if (auto done = AddPhases(problem, plan); !done) return done;
@@ -203,7 +205,7 @@ class Planner {
     return AddPhases(problem, plan);
   }
 
-  Result<void> AddPhases(const Problem& problem, Plan& plan) {
+  Result<void> AddPhases(const Problem& problem, TreeSchedule& plan) {
     // In-trees are out-trees on the links turned round.
     std::vector<Problem> problems;
     if (GoesUp(options_.collective)) problems.push_back(Transpose(problem));
@@ -233,7 +235,7 @@ class Planner {
   }
 
   Result<void> AddForest(const Problem& problem, const TreeCount& count, bool reversed,
-                         Plan& plan) {
+                         TreeSchedule& plan) {
     auto forest = BuildAny(problem, count, reversed);
     if (!forest) return Propagate(forest);
     // All trees of a plan have one rate: that of its slowest forest.
@@ -284,7 +286,7 @@ class Planner {
   }
 
   const Topology& topology_;
-  const PlanOptions& options_;
+  const ScheduleOptions& options_;
   const Control& control_;
   Optimality optimality_;  // of the balanced problem
   bool keeps_trees_ = false;
@@ -293,12 +295,12 @@ class Planner {
 
 }  // namespace
 
-Result<MadePlan> MakePlan(const Topology& topology, const PlanOptions& options,
-                          const Control& control) {
+Result<VerifiedSchedule> MakeTreeSchedule(const Topology& topology, const ScheduleOptions& options,
+                                          const Control& control) {
   return Planner(topology, options, control).Run();
 }
 
-std::int64_t EstimatePlanBytes(const Problem& problem) {
+std::int64_t EstimateScheduleBytes(const Problem& problem) {
   // About 4 classes a root at 2 bytes a parent, held twice where trees are made lower; routes.
   const std::int64_t ranks = problem.rank_count;
   return 16 * ranks * ranks + 512 * static_cast<std::int64_t>(problem.arcs.size());

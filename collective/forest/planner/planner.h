@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "collective/forest/model/control.h"
-#include "collective/forest/model/plan.h"
 #include "collective/forest/model/problem.h"
+#include "collective/forest/model/tree_schedule.h"
 #include "collective/forest/planner/reuse_trees.h"
 #include "collective/forest/problem/build_problem.h"
 #include "collective/forest/verifier/verifier.h"
@@ -14,7 +14,7 @@
 
 namespace espalier::forest {
 
-struct PlanOptions {
+struct ScheduleOptions {
   Collective collective = Collective::kAllgather;
   // Who takes part, with what share of the links. Weights only for allgather, reduce-scatter and
   // allreduce.
@@ -32,13 +32,13 @@ struct PlanOptions {
   // not always the best one (ecmp/ecmp_forest.h). Not with `previous`.
   bool ecmp_only = false;
   // Trees of an earlier plan are kept where the throughput stays the best one.
-  std::optional<PreviousPlan> previous;
+  std::optional<PreviousSchedule> previous;
   // Work that would need more memory than this is refused before it begins.
   std::int64_t memory_limit_bytes = std::int64_t{8} << 30;
 };
 
-struct MadePlan {
-  Plan plan;
+struct VerifiedSchedule {
+  TreeSchedule plan;
   Findings findings;  // of the verifier, which has passed
   // How much of the previous plan was kept, if there is one. kept = 0: the forest is a fresh one.
   Reuse reuse;
@@ -51,11 +51,12 @@ struct MadePlan {
 // kInvalidArgument for options that do not go together; kResourceExhausted where memory_limit_bytes
 // is too small (with an estimate); kUnavailable when cancelled; kInternal where the verifier
 // refuses the result.
-Result<MadePlan> MakePlan(const fabric::Topology& topology, const PlanOptions& options,
-                          const Control& control = {});
+Result<VerifiedSchedule> MakeTreeSchedule(const fabric::Topology& topology,
+                                          const ScheduleOptions& options,
+                                          const Control& control = {});
 
 // What a plan for a problem needs while it is made, by experience: parent arrays of a few
 // classes a root, twice, and the routes.
-std::int64_t EstimatePlanBytes(const Problem& problem);
+std::int64_t EstimateScheduleBytes(const Problem& problem);
 
 }  // namespace espalier::forest

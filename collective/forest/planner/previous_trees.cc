@@ -24,7 +24,7 @@ tl::unexpected<Error> Unsound(std::string_view what) {
 }
 
 // That its trees can be walked through: shapes, trees, routes.
-Result<void> CheckTrees(const Plan& plan, const Phase& phase) {
+Result<void> CheckTrees(const TreeSchedule& plan, const Phase& phase) {
   if (phase.forest >= plan.forests.size()) return Unsound("a phase without a forest");
   const Forest& forest = plan.forests[phase.forest];
   const std::size_t ranks = plan.ranks.size();
@@ -59,7 +59,7 @@ Result<void> CheckTrees(const Plan& plan, const Phase& phase) {
 
 class Translation {
  public:
-  Translation(const Topology& topology, const Problem& problem, const Plan& plan,
+  Translation(const Topology& topology, const Problem& problem, const TreeSchedule& plan,
               const Topology& plan_topology)
       : problem_(problem), node_of_(plan_topology.nodes().size(), kNone) {
     for (std::size_t v = 0; v < problem.topology_node.size(); ++v) {
@@ -148,7 +148,7 @@ std::int64_t PreviousTrees::Tree::Units(const Problem& problem, std::int64_t per
 }
 
 Result<PreviousTrees> FindPreviousTrees(const Topology& topology, const Problem& problem,
-                                        const Plan& plan, const Topology& plan_topology,
+                                        const TreeSchedule& plan, const Topology& plan_topology,
                                         bool reversed) {
   PreviousTrees found;
   for (const Phase& phase : plan.phases) {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "collective/forest/model/plan.h"
 #include "collective/forest/model/problem.h"
+#include "collective/forest/model/tree_schedule.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 
@@ -36,7 +36,7 @@ struct PreviousTrees {
 // None is rerouted yet. topology: of the problem; nodes are the same where their ids are. reversed:
 // which phase. Errors: kInvalidArgument where the plan's trees are none, or have no routes.
 Result<PreviousTrees> FindPreviousTrees(const fabric::Topology& topology, const Problem& problem,
-                                        const Plan& plan, const fabric::Topology& plan_topology,
-                                        bool reversed);
+                                        const TreeSchedule& plan,
+                                        const fabric::Topology& plan_topology, bool reversed);
 
 }  // namespace espalier::forest

@@ -291,7 +291,7 @@ std::vector<std::int64_t> ChooseTreeCounts(std::int64_t own, std::int64_t previo
 }  // namespace
 
 Result<std::optional<Forest>> ReuseTrees(const fabric::Topology& topology, const Problem& problem,
-                                         const TreeCount& count, const PreviousPlan& previous,
+                                         const TreeCount& count, const PreviousSchedule& previous,
                                          const ReuseOptions& options, const Control& control,
                                          Reuse& reuse) {
   control.Report("packing", 0);

@@ -6,8 +6,8 @@
 #include "collective/forest/bound/optimality.h"
 #include "collective/forest/model/control.h"
 #include "collective/forest/model/forest.h"
-#include "collective/forest/model/plan.h"
 #include "collective/forest/model/problem.h"
+#include "collective/forest/model/tree_schedule.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 
@@ -15,8 +15,8 @@ namespace espalier::forest {
 
 // A plan made earlier, for a fabric that has since lost or gained something, or for other ranks.
 // Nothing of it is trusted. Both must stay alive.
-struct PreviousPlan {
-  const Plan* plan = nullptr;
+struct PreviousSchedule {
+  const TreeSchedule* plan = nullptr;
   const fabric::Topology* topology = nullptr;  // whose nodes the plan names; ids are what counts
 };
 
@@ -57,7 +57,7 @@ struct ReuseOptions {
 // Errors: kInvalidArgument where the previous plan is not sound in itself; those of
 // BuildShallowForest.
 Result<std::optional<Forest>> ReuseTrees(const fabric::Topology& topology, const Problem& problem,
-                                         const TreeCount& count, const PreviousPlan& previous,
+                                         const TreeCount& count, const PreviousSchedule& previous,
                                          const ReuseOptions& options, const Control& control,
                                          Reuse& reuse);
 

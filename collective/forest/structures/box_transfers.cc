@@ -31,7 +31,7 @@ class Transferrer {
   Transferrer(const Problem& problem, const TreeCount& count, const Boxes& boxes)
       : problem_(problem), count_(count), boxes_(boxes) {}
 
-  std::optional<BoxTransfers> Plan(TransferOrder order) {
+  std::optional<BoxTransfers> TreeSchedule(TransferOrder order) {
     made_.left = count_.capacity;
     IndexArcs();
     const bool tightest_first = order != TransferOrder::kByRoot;
@@ -286,9 +286,9 @@ class Transferrer {
 
 }  // namespace
 
-std::optional<BoxTransfers> PlanTransfers(const Problem& problem, const TreeCount& count,
-                                          const Boxes& boxes, TransferOrder order) {
-  return Transferrer(problem, count, boxes).Plan(order);
+std::optional<BoxTransfers> AssignTransfers(const Problem& problem, const TreeCount& count,
+                                            const Boxes& boxes, TransferOrder order) {
+  return Transferrer(problem, count, boxes).TreeSchedule(order);
 }
 
 }  // namespace espalier::forest

@@ -49,7 +49,7 @@ enum class TransferOrder {
 // place in that box where there is room, else by other ports and ranks. None where no room is
 // found, which does not prove that there is none: another order may do.
 // O(ranks * boxes) where the first choices hold.
-std::optional<BoxTransfers> PlanTransfers(const Problem& problem, const TreeCount& count,
-                                          const Boxes& boxes, TransferOrder order);
+std::optional<BoxTransfers> AssignTransfers(const Problem& problem, const TreeCount& count,
+                                            const Boxes& boxes, TransferOrder order);
 
 }  // namespace espalier::forest

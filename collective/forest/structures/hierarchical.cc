@@ -276,7 +276,7 @@ class Composer {
 Result<std::optional<Forest>> TryBoxes(const Problem& problem, const TreeCount& count,
                                        const Boxes& boxes, TransferOrder order,
                                        std::int64_t height_steps, const Control& control) {
-  const auto transfers = PlanTransfers(problem, count, boxes, order);
+  const auto transfers = AssignTransfers(problem, count, boxes, order);
   if (!transfers) return std::nullopt;
   std::vector<std::int64_t> roots(static_cast<std::size_t>(problem.rank_count));
   for (std::size_t r = 0; r < roots.size(); ++r) {

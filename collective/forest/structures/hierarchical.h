@@ -14,7 +14,7 @@ namespace espalier::forest {
 // Forests for boxes joined by a fabric: every tree goes straight from its root's box to each other
 // box, enters it once, and spreads inside. Low: two edges for boxes with a wide inner switch.
 //
-// Boxes are found by FindBoxes; ways between them by PlanTransfers; what is left of the links is
+// Boxes are found by FindBoxes; ways between them by AssignTransfers; what is left of the links is
 // for the forests inside the boxes (BoxForests). All loads are counted, so what comes out is
 // within `count`; where a box can't take all trees in or spread them, another TransferOrder and
 // then the next division is tried. Gives none where no division works: then another way has to.

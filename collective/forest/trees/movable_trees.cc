@@ -16,15 +16,15 @@ constexpr std::size_t kMaxFeederHops = 4;
 constexpr std::int32_t kSteepDepth = 60;  // from here on the cost grows by the same amount
 
 // By rank, then the first of the way. None where there would be too many.
-std::optional<std::vector<std::vector<Feeder>>> FindShortWays(const Problem& problem,
-                                                              const TreeCount& count) {
+std::optional<std::vector<std::vector<IncomingRoute>>> FindShortWays(const Problem& problem,
+                                                                     const TreeCount& count) {
   std::vector<std::vector<std::int32_t>> arcs_into(static_cast<std::size_t>(problem.node_count));
   for (std::size_t a = 0; a < problem.arcs.size(); ++a) {
     if (count.capacity[a] == 0) continue;
     arcs_into[static_cast<std::size_t>(problem.arcs[a].head)].push_back(
         static_cast<std::int32_t>(a));
   }
-  std::vector<std::vector<Feeder>> ways(static_cast<std::size_t>(problem.rank_count));
+  std::vector<std::vector<IncomingRoute>> ways(static_cast<std::size_t>(problem.rank_count));
   std::size_t total = 0;
   for (std::size_t x = 0; x < ways.size(); ++x) {
     // Backwards from x; every partial way begins at a node that is no rank.
@@ -48,31 +48,35 @@ std::optional<std::vector<std::vector<Feeder>>> FindShortWays(const Problem& pro
         }
       }
     }
-    std::ranges::stable_sort(ways[x], {}, &Feeder::from);
+    std::ranges::stable_sort(ways[x], {}, &IncomingRoute::from);
   }
   return ways;
 }
 
 }  // namespace
 
-std::optional<Feeders> FindFeeders(const Problem& problem, const TreeCount& count,
-                                   const Forest& forest) {
+std::optional<IncomingRoutes> FindIncomingRoutes(const Problem& problem, const TreeCount& count,
+                                                 const Forest& forest) {
   auto short_ways = FindShortWays(problem, count);
   if (!short_ways) return std::nullopt;
-  Feeders feeders{std::move(*short_ways), std::vector<std::uint32_t>(forest.routes.RouteCount())};
+  IncomingRoutes feeders{std::move(*short_ways),
+                         std::vector<std::uint32_t>(forest.routes.RouteCount())};
   std::vector<std::size_t> sorted;  // by rank: the ways that were there at first
-  for (const std::vector<Feeder>& into : feeders.into) sorted.push_back(into.size());
+  for (const std::vector<IncomingRoute>& into : feeders.into) sorted.push_back(into.size());
   for (std::size_t arc = 0; arc < forest.routes.ArcCount(); ++arc) {
-    std::vector<Feeder>& into = feeders.into[forest.routes.To(arc)];
+    std::vector<IncomingRoute>& into = feeders.into[forest.routes.To(arc)];
     const Rank from = forest.routes.From(arc);
     for (const Route& route : forest.routes.Routes(arc)) {
       const auto hops = forest.routes.Hops(route);
-      const auto is_it = [&](const Feeder& way) { return std::ranges::equal(way.hops, hops); };
+      const auto is_it = [&](const IncomingRoute& way) {
+        return std::ranges::equal(way.hops, hops);
+      };
       const auto end = into.begin() + static_cast<std::ptrdiff_t>(sorted[forest.routes.To(arc)]);
-      const auto likely = std::lower_bound(
-          into.begin(), end, from, [](const Feeder& way, Rank rank) { return way.from < rank; });
+      const auto likely =
+          std::lower_bound(into.begin(), end, from,
+                           [](const IncomingRoute& way, Rank rank) { return way.from < rank; });
       const auto past =
-          std::find_if(likely, end, [from](const Feeder& way) { return way.from != from; });
+          std::find_if(likely, end, [from](const IncomingRoute& way) { return way.from != from; });
       auto found = std::find_if(likely, past, is_it);
       if (found == past) found = std::find_if(end, into.end(), is_it);
       feeders.of_route[forest.routes.IndexOf(route)] =
@@ -84,7 +88,7 @@ std::optional<Feeders> FindFeeders(const Problem& problem, const TreeCount& coun
 }
 
 MovableTrees::MovableTrees(const Problem& problem, const TreeCount& count, const Forest& forest,
-                           const Feeders& feeders)
+                           const IncomingRoutes& feeders)
     : problem_(problem),
       feeders_(feeders.into),
       ranks_(static_cast<std::size_t>(problem.rank_count)),
@@ -118,7 +122,7 @@ Rank MovableTrees::DeepestOf(std::uint32_t tree) const {
 
 Rank MovableTrees::ParentOf(Edge edge) const { return At(edge.tree, edge.child).parent; }
 
-const Feeder& MovableTrees::FeederOf(Edge edge) const {
+const IncomingRoute& MovableTrees::FeederOf(Edge edge) const {
   return feeders_[edge.child][At(edge.tree, edge.child).feeder];
 }
 

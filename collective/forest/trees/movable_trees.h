@@ -12,28 +12,28 @@
 namespace espalier::forest {
 
 // One way for the data of a tree edge into a rank: over a link, or over switches.
-struct Feeder {
+struct IncomingRoute {
   Rank from = 0;
   std::vector<std::int32_t> hops;  // arcs of the problem
 };
 
 // All short ways into every rank that ECMP can take (up to four hops: GPU, NIC, switch, NIC,
 // GPU), and the ways that a forest uses besides.
-struct Feeders {
-  std::vector<std::vector<Feeder>> into;  // by rank
-  std::vector<std::uint32_t> of_route;    // by route of the forest: the place among its rank's
+struct IncomingRoutes {
+  std::vector<std::vector<IncomingRoute>> into;  // by rank
+  std::vector<std::uint32_t> of_route;  // by route of the forest: the place among its rank's
 };
 // None where there would be more than kMaxFeeders in all.
 inline constexpr std::size_t kMaxFeeders = 200'000;
-std::optional<Feeders> FindFeeders(const Problem& problem, const TreeCount& count,
-                                   const Forest& forest);
+std::optional<IncomingRoutes> FindIncomingRoutes(const Problem& problem, const TreeCount& count,
+                                                 const Forest& forest);
 
 // The trees of a forest taken apart for moving edges: children, depths, what every arc carries.
 // Classes are split so that every edge takes one feeder.
 class MovableTrees {
  public:
   MovableTrees(const Problem& problem, const TreeCount& count, const Forest& forest,
-               const Feeders& feeders);
+               const IncomingRoutes& feeders);
 
   struct Edge {
     std::uint32_t tree = 0;  // class
@@ -47,7 +47,7 @@ class MovableTrees {
   Rank DeepestOf(std::uint32_t tree) const;
   Rank ParentOf(Edge edge) const;
   std::int32_t DepthOf(std::uint32_t tree, Rank rank) const { return At(tree, rank).depth; }
-  const Feeder& FeederOf(Edge edge) const;
+  const IncomingRoute& FeederOf(Edge edge) const;
   std::int64_t LeftOn(std::int32_t arc) const { return left_[static_cast<std::size_t>(arc)]; }
 
   // Whether `rank` hangs below `child` (or is it).
@@ -97,7 +97,7 @@ class MovableTrees {
   void ListBelow(std::uint32_t tree, Rank top);
 
   const Problem& problem_;
-  const std::vector<std::vector<Feeder>>& feeders_;
+  const std::vector<std::vector<IncomingRoute>>& feeders_;
   std::size_t ranks_;
   std::vector<Rank> roots_;
   std::vector<std::int64_t> counts_;

@@ -28,7 +28,7 @@ class Dice {
 
 class Search {
  public:
-  Search(MovableTrees& trees, const std::vector<std::vector<Feeder>>& feeders,
+  Search(MovableTrees& trees, const std::vector<std::vector<IncomingRoute>>& feeders,
          std::size_t max_trees)
       : trees_(trees), feeders_(feeders), max_trees_(max_trees) {}
 
@@ -63,7 +63,7 @@ class Search {
 
   // Hangs the child higher.
   bool Lift(Edge edge) {
-    const std::vector<Feeder>& ways = feeders_[edge.child];
+    const std::vector<IncomingRoute>& ways = feeders_[edge.child];
     const std::int32_t depth = trees_.DepthOf(edge.tree, edge.child);
     const std::uint32_t first = dice_.Below(ways.size());
     for (std::size_t i = 0; i < ways.size(); ++i) {
@@ -135,7 +135,7 @@ class Search {
       });
     };
     if (!fits(feeders_[edge.child][way].hops, 0)) return std::nullopt;
-    const std::vector<Feeder>& ways = feeders_[other.child];
+    const std::vector<IncomingRoute>& ways = feeders_[other.child];
     std::optional<std::size_t> best;
     double best_cost = gain * (1 - 1e-9) + slack_;  // better, whatever the rounding
     for (std::size_t w = 0; w < ways.size(); ++w) {
@@ -150,7 +150,7 @@ class Search {
   }
 
   MovableTrees& trees_;
-  const std::vector<std::vector<Feeder>>& feeders_;
+  const std::vector<std::vector<IncomingRoute>>& feeders_;
   std::size_t max_trees_;
   double slack_ = 0;
   Dice dice_;
@@ -172,7 +172,7 @@ std::pair<std::int32_t, Int128> MeasureHeights(const MovableTrees& trees) {
 std::int64_t ReduceTreeHeights(const Problem& problem, const TreeCount& count,
                                const HeightOptions& options, Forest& forest,
                                const Control& control) {
-  const auto feeders = FindFeeders(problem, count, forest);
+  const auto feeders = FindIncomingRoutes(problem, count, forest);
   if (!feeders) return 0;
   MovableTrees movable(problem, count, forest, *feeders);
   const std::size_t trees = movable.TreeCountOf();

@@ -40,7 +40,7 @@ std::optional<SenderPorts> SenderPorts::Find(const Problem& problem, const TreeC
   ports.in_.resize(ports.out_.size());
   for (const Arc& arc : problem.arcs) ports.heads_.push_back(arc.head);
   for (const bool down : {false, true}) {
-    if (!ports.AddWays(problem, count, down)) return std::nullopt;
+    if (!ports.AddHalfRoutes(problem, count, down)) return std::nullopt;
   }
   if (!ports.AddRoutes(problem, forest)) return std::nullopt;
   ports.ListByHub(static_cast<std::size_t>(problem.node_count));
@@ -66,7 +66,7 @@ bool SenderPorts::GoTogether(const SenderPort& out, const SenderPort& in) const 
   return true;
 }
 
-bool SenderPorts::AddWays(const Problem& problem, const TreeCount& count, bool down) {
+bool SenderPorts::AddHalfRoutes(const Problem& problem, const TreeCount& count, bool down) {
   std::vector<std::vector<std::int32_t>> arcs_at(static_cast<std::size_t>(problem.node_count));
   for (std::size_t a = 0; a < problem.arcs.size(); ++a) {
     if (count.capacity[a] == 0) continue;

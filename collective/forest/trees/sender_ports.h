@@ -64,7 +64,7 @@ class SenderPorts {
 
   using ByHub = std::vector<std::vector<std::pair<std::int32_t, std::uint16_t>>>;
 
-  bool AddWays(const Problem& problem, const TreeCount& count, bool down);
+  bool AddHalfRoutes(const Problem& problem, const TreeCount& count, bool down);
   bool AddRoutes(const Problem& problem, const Forest& forest);
   // The place of the port, which is added where it is new; none where there are too many.
   std::optional<std::uint16_t> Intern(std::vector<SenderPort>& ports, std::int32_t hub,

@@ -26,8 +26,8 @@ tl::unexpected<Error> Violation(std::string message) {
 
 class Verifier {
  public:
-  Verifier(const Topology& topology, const Plan& plan, std::span<const BitsPerSecond> available,
-           int threads)
+  Verifier(const Topology& topology, const TreeSchedule& plan,
+           std::span<const BitsPerSecond> available, int threads)
       : topology_(topology), plan_(plan), available_(available), threads_(threads) {}
 
   Result<Findings> Run() {
@@ -345,7 +345,7 @@ class Verifier {
   }
 
   const Topology& topology_;
-  const Plan& plan_;
+  const TreeSchedule& plan_;
   std::span<const BitsPerSecond> available_;
   int threads_;
   std::vector<Rank> rank_of_node_;
@@ -355,8 +355,8 @@ class Verifier {
 
 }  // namespace
 
-Result<Findings> VerifyPlan(const Topology& topology, const Plan& plan,
-                            std::span<const BitsPerSecond> available, int threads) {
+Result<Findings> VerifySchedule(const Topology& topology, const TreeSchedule& plan,
+                                std::span<const BitsPerSecond> available, int threads) {
   return Verifier(topology, plan, available, threads).Run();
 }
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "collective/forest/model/plan.h"
+#include "collective/forest/model/tree_schedule.h"
 #include "common/base/result.h"
 #include "common/base/units.h"
 #include "common/fabric/topology.h"
@@ -43,7 +43,7 @@ struct Findings {
 // nodes; kResourceExhausted where exact products are past 127 bits.
 // Complexity: O(classes * ranks + hops of all routes); 4 ms for 1,024 A100 GPUs, 90 ms for 4,096
 // (BM_Verify). Memory: 512 bytes a rank.
-Result<Findings> VerifyPlan(const fabric::Topology& topology, const Plan& plan,
-                            std::span<const BitsPerSecond> available = {}, int threads = 1);
+Result<Findings> VerifySchedule(const fabric::Topology& topology, const TreeSchedule& plan,
+                                std::span<const BitsPerSecond> available = {}, int threads = 1);
 
 }  // namespace espalier::forest

@@ -14,7 +14,7 @@
 namespace espalier::program {
 namespace {
 
-constexpr std::size_t kMostOperations = 64;  // of a block
+constexpr std::size_t kMaxOperations = 64;  // of a block
 constexpr int kThreads = 1024;
 constexpr int kAlignment = 16;
 
@@ -341,11 +341,11 @@ class Writer {
   Result<void> WriteBlock(int rank, std::size_t number, const Semaphores& semaphores) {
     const ThreadBlock& block = program_.ranks[At(rank)].blocks[number];
     const BlockWriter writer = Translate(rank, number, semaphores);
-    if (writer.operations().size() > kMostOperations) {
+    if (writer.operations().size() > kMaxOperations) {
       return Fail(
           ErrorCode::kUnsupported,
           fmt::format("MSCCL++ has no such program: rank {} block {}: {} operations, not {}", rank,
-                      number, writer.operations().size(), kMostOperations));
+                      number, writer.operations().size(), kMaxOperations));
     }
     json_.BeginObject().Key("id").Integer(static_cast<std::int64_t>(number));
     json_.Key("ops").BeginArray();

@@ -36,7 +36,7 @@ struct Instruction {
 struct InstructionDag {
   std::string name;
   CollectiveSpec collective;
-  Placement placement;
+  BufferPlacement placement;
   std::vector<int> scratch_chunks;
   std::vector<Instruction> instructions;  // in an order that respects every edge
 };

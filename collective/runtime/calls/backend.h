@@ -4,7 +4,7 @@
 
 #include "collective/runtime/calls/call_signature.h"
 #include "collective/runtime/calls/operands.h"
-#include "collective/transport/base/patience.h"
+#include "collective/transport/base/wait_limit.h"
 #include "common/base/result.h"
 
 namespace espalier::runtime {
@@ -16,7 +16,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual Result<void> Run(const Operands& operands, const CallSignature& call,
-                           const transport::Patience& patience) = 0;
+                           const transport::WaitLimit& patience) = 0;
   // Whether all is well with the group, without waiting.
   virtual Result<void> Check() = 0;
   // Tells all ranks that this one gives up, and why.

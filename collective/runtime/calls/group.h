@@ -5,7 +5,7 @@
 
 #include "collective/program/collective_spec.h"
 #include "collective/reduce/data_type.h"
-#include "collective/runtime/calls/plan.h"
+#include "collective/runtime/calls/collective_plan.h"
 #include "common/base/result.h"
 
 namespace espalier::runtime {
@@ -38,9 +38,9 @@ class Group {
   // program is meant for. It takes the place of the plan for that collective before it. All ranks
   // call it between the same two calls, with the same program and generation; it returns when all
   // have and the plan's connections are open, from the source ports that it names.
-  // Errors, beyond those of calls: those of CheckPlan, with no effect on the group; kAlreadyExists
-  // for a port that another connection has, which ends it.
-  virtual Result<void> Use(Plan plan) = 0;
+  // Errors, beyond those of calls: those of CheckCollectivePlan, with no effect on the group;
+  // kAlreadyExists for a port that another connection has, which ends it.
+  virtual Result<void> Use(CollectivePlan plan) = 0;
   // Memory that calls work on with the fewest copies; page-aligned, zero. Goes with the group.
   // Errors: kUnsupported, kUnavailable for want of memory; kNotFound for what Allocate did not
   // give.

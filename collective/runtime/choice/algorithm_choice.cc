@@ -27,10 +27,10 @@ constexpr std::array<std::string_view, 1> kBarrier = {"barrier-all-to-all"};
 
 std::span<const std::string_view> CandidatesOf(CollectiveKind kind, int ranks) {
   // Beyond it the messages of all pairs are too many to be worth a look.
-  constexpr int kMostRanksOfPairs = 32;
+  constexpr int kMaxRanksOfPairs = 32;
   switch (kind) {
     case CollectiveKind::kAllReduce:
-      return std::span(kAllReduce).first(kAllReduce.size() - (ranks <= kMostRanksOfPairs ? 0 : 1));
+      return std::span(kAllReduce).first(kAllReduce.size() - (ranks <= kMaxRanksOfPairs ? 0 : 1));
     case CollectiveKind::kAllGather:
       return kAllGather;
     case CollectiveKind::kReduceScatter:

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kTitle = "espalier-costs 1";
 constexpr std::string_view kFailed = "failed ";
-constexpr std::size_t kMostEntries = 1000;
+constexpr std::size_t kMaxEntries = 1000;
 
 // The machine of docs/benchmarks.md; over TCP the costs of two of its ranks, each on a core.
 constexpr std::array kUsual = {
@@ -53,8 +53,8 @@ Result<MeasuredCosts> ParseEntry(const std::string& line) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     is_whole = is_whole && ReadNumber(numbers[i], values[i]);
   }
-  constexpr double kMostRanks = 1e6;
-  is_whole = is_whole && values[0] >= 1 && values[0] <= kMostRanks && values[1] <= kMostRanks;
+  constexpr double kMaxRanks = 1e6;
+  is_whole = is_whole && values[0] >= 1 && values[0] <= kMaxRanks && values[1] <= kMaxRanks;
   if (!is_whole) {
     return Fail(ErrorCode::kInvalidArgument,
                 "not \"MEDIUM RANKS LANES ROUND MESSAGE BYTE REDUCED\" (seconds, none below 0)");
@@ -108,7 +108,7 @@ Result<std::vector<MeasuredCosts>> ParseCosts(std::string_view text) {
   for (int number = 2; std::getline(lines, line); ++number) {
     if (line.empty() || line.front() == '#') continue;
     auto entry = ParseEntry(line);
-    if (entry && table.size() >= kMostEntries) {
+    if (entry && table.size() >= kMaxEntries) {
       entry = Fail(ErrorCode::kInvalidArgument, "too many entries");
     }
     if (!entry)
@@ -136,8 +136,9 @@ Costs FindCosts(const std::vector<MeasuredCosts>& table, Medium medium, int rank
   return usual->costs;
 }
 
-Result<Costs> AgreeOnCosts(transport::Store& store, const std::string& group, int rank, int size,
-                           Medium medium, const std::string& file, transport::Deadline deadline) {
+Result<Costs> AgreeOnCosts(transport::RendezvousStore& store, const std::string& group, int rank,
+                           int size, Medium medium, const std::string& file,
+                           transport::Deadline deadline) {
   const std::string key = group + "/costs";
   if (rank == 0) {
     auto costs = ReadCosts(file, medium, size);

@@ -6,7 +6,7 @@
 
 #include "collective/runtime/calls/medium.h"
 #include "collective/runtime/choice/cost_model.h"
-#include "collective/transport/base/store.h"
+#include "collective/transport/base/rendezvous_store.h"
 #include "collective/transport/base/transport.h"
 #include "common/base/result.h"
 
@@ -33,7 +33,8 @@ Costs FindCosts(const std::vector<MeasuredCosts>& table, Medium medium, int rank
 
 // All ranks of a group get the costs that rank 0 finds in its file (none: an empty path), so that
 // all choose alike. A file that cannot be read is an error on every rank.
-Result<Costs> AgreeOnCosts(transport::Store& store, const std::string& group, int rank, int size,
-                           Medium medium, const std::string& file, transport::Deadline deadline);
+Result<Costs> AgreeOnCosts(transport::RendezvousStore& store, const std::string& group, int rank,
+                           int size, Medium medium, const std::string& file,
+                           transport::Deadline deadline);
 
 }  // namespace espalier::runtime

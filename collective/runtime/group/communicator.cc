@@ -38,7 +38,7 @@ Operands Between(const void* input, void* output, std::size_t count, reduce::Dat
 }
 
 bool IsAlgorithm(Medium medium, const std::string& name, int ranks) {
-  if (medium == Medium::kShared) return FindSharedWay(name).has_value();
+  if (medium == Medium::kShared) return FindSharedProtocol(name).has_value();
   for (int kind = 0; kind <= static_cast<int>(CollectiveKind::kBarrier); ++kind) {
     const auto candidates = CandidatesOf(static_cast<CollectiveKind>(kind), ranks);
     if (std::find(candidates.begin(), candidates.end(), name) != candidates.end()) return true;
@@ -46,7 +46,7 @@ bool IsAlgorithm(Medium medium, const std::string& name, int ranks) {
   return false;
 }
 
-Result<std::unique_ptr<transport::Transport>> JoinTransport(transport::Store& store,
+Result<std::unique_ptr<transport::Transport>> JoinTransport(transport::RendezvousStore& store,
                                                             const std::string& name, int rank,
                                                             int size,
                                                             const CommunicatorOptions& options) {
@@ -59,8 +59,8 @@ Result<std::unique_ptr<transport::Transport>> JoinTransport(transport::Store& st
       {.address = options.address, .members = options.members, .memory = options.memory});
 }
 
-Result<std::unique_ptr<Backend>> MakeBackend(transport::Store& store, const std::string& name,
-                                             int rank, int size,
+Result<std::unique_ptr<Backend>> MakeBackend(transport::RendezvousStore& store,
+                                             const std::string& name, int rank, int size,
                                              const CommunicatorOptions& options) {
   const auto deadline = steady_clock::now() + options.timeout;
   if (options.medium == Medium::kShared) {
@@ -71,7 +71,7 @@ Result<std::unique_ptr<Backend>> MakeBackend(transport::Store& store, const std:
         AgreeOnCosts(store, name, rank, size, options.medium, options.costs_file, deadline);
     if (!costs) return Propagate(costs);
     return std::make_unique<SharedCollectives>(std::move(*group), *costs,
-                                               FindSharedWay(options.algorithm));
+                                               FindSharedProtocol(options.algorithm));
   }
   auto transport = JoinTransport(store, name, rank, size, options);
   if (!transport) return Propagate(transport);
@@ -102,7 +102,7 @@ Result<void> WithinMemory(int rank, const Work& work) {
 
 // A rank that does not get into its group leaves the reason in the store, as others then find it
 // gone; what it finds there may be its own reason.
-Error TellWhy(transport::Store& store, const std::string& name, int rank, Error error) {
+Error TellWhy(transport::RendezvousStore& store, const std::string& name, int rank, Error error) {
   constexpr milliseconds kPatience{50};
   const std::string key = name + "/failed";
   const auto before = store.Get(key, steady_clock::now() + kPatience);
@@ -117,7 +117,7 @@ Error TellWhy(transport::Store& store, const std::string& name, int rank, Error 
 
 }  // namespace
 
-Communicator::Communicator(transport::Store& store, std::string name,
+Communicator::Communicator(transport::RendezvousStore& store, std::string name,
                            std::unique_ptr<Backend> backend, int rank, int size,
                            const CommunicatorOptions& options)
     : store_(store),
@@ -127,7 +127,7 @@ Communicator::Communicator(transport::Store& store, std::string name,
       size_(size),
       options_(options) {}
 
-Result<std::unique_ptr<Communicator>> Communicator::Join(transport::Store& store,
+Result<std::unique_ptr<Communicator>> Communicator::Join(transport::RendezvousStore& store,
                                                          const std::string& name, int rank,
                                                          int size,
                                                          const CommunicatorOptions& options) {
@@ -160,13 +160,13 @@ Result<void> Communicator::Call(CollectiveKind kind, const Operands& operands, i
       .root = root,
       .count = operands.elements,
       .bounds = operands.HasUnequalParts() ? FingerprintOfBounds(operands.bounds) : 0};
-  PlannedProgram* const plan = operands.HasUnequalParts() ? nullptr : FindPlan(call);
+  ActivePlan* const plan = operands.HasUnequalParts() ? nullptr : FindPlan(call);
   const bool needs_plan = kind == CollectiveKind::kCustom || kind == CollectiveKind::kAllToNext;
   if (needs_plan && plan == nullptr) {
     return Refuse(fmt::format("no plan for a {} of that size", program::CollectiveKindName(kind)));
   }
   ++calls_;
-  const transport::Patience patience = OfOneCall();
+  const transport::WaitLimit patience = OfOneCall();
   auto done = WithinMemory(rank_, [&] {
     return plan != nullptr ? plan->Run(operands, call, patience)
                            : backend_->Run(operands, call, patience);
@@ -176,7 +176,7 @@ Result<void> Communicator::Call(CollectiveKind kind, const Operands& operands, i
 }
 
 // By a clock that is some milliseconds late, and read in no time.
-transport::Patience Communicator::OfOneCall() const {
+transport::WaitLimit Communicator::OfOneCall() const {
   timespec now = {};
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   const std::chrono::nanoseconds since_boot =
@@ -207,7 +207,7 @@ Error Communicator::GiveUp(Error error) {
   return error;
 }
 
-PlannedProgram* Communicator::FindPlan(const CallSignature& call) const {
+ActivePlan* Communicator::FindPlan(const CallSignature& call) const {
   const Shares shares = SharesOf(call.kind, size_);
   const std::size_t bytes =
       call.count * reduce::SizeOf(call.type) * std::max(shares.input, shares.output);
@@ -216,9 +216,9 @@ PlannedProgram* Communicator::FindPlan(const CallSignature& call) const {
   return found == plans_.end() ? nullptr : found->get();
 }
 
-Result<void> Communicator::Use(Plan plan) {
+Result<void> Communicator::Use(CollectivePlan plan) {
   if (failure_) return tl::unexpected(*failure_);
-  auto checked = CheckPlan(std::move(plan), size_, options_.verification_budget);
+  auto checked = CheckCollectivePlan(std::move(plan), size_, options_.verification_budget);
   if (!checked) return Propagate(checked);
   auto prepared = WithinMemory(rank_, [&] { return Prepare(std::move(*checked)); });
   // The ranks that wait for this one's connections learn it when they next ask.
@@ -227,7 +227,7 @@ Result<void> Communicator::Use(Plan plan) {
   return prepared;
 }
 
-Result<void> Communicator::Prepare(Plan plan) {
+Result<void> Communicator::Prepare(CollectivePlan plan) {
   // The one before has done its last call; its ports may be wanted again.
   const CollectiveKind kind = plan.program->collective.kind;
   plans_.erase(
@@ -239,18 +239,18 @@ Result<void> Communicator::Prepare(Plan plan) {
     if (!listener) return Propagate(listener);
     plan_listener_ = std::move(*listener);
   }
-  auto prepared = PlannedProgram::Prepare(std::move(plan),
-                                          {.store = store_,
-                                           .group = fmt::format("{}/use.{}", name_, uses_++),
-                                           .rank = rank_,
-                                           .size = size_,
-                                           .medium = options_.medium,
-                                           .address = options_.address,
-                                           .members = options_.members,
-                                           .listener = plan_listener_,
-                                           .memory = options_.memory,
-                                           .check = [this] { return CheckWait(); }},
-                                          steady_clock::now() + options_.timeout);
+  auto prepared = ActivePlan::Prepare(std::move(plan),
+                                      {.store = store_,
+                                       .group = fmt::format("{}/use.{}", name_, uses_++),
+                                       .rank = rank_,
+                                       .size = size_,
+                                       .medium = options_.medium,
+                                       .address = options_.address,
+                                       .members = options_.members,
+                                       .listener = plan_listener_,
+                                       .memory = options_.memory,
+                                       .check = [this] { return CheckWait(); }},
+                                      steady_clock::now() + options_.timeout);
   if (!prepared) return Propagate(prepared);
   plans_.push_back(std::move(*prepared));
   return {};

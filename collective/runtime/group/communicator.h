@@ -17,10 +17,10 @@
 #include "collective/runtime/calls/backend.h"
 #include "collective/runtime/calls/group.h"
 #include "collective/runtime/calls/medium.h"
-#include "collective/runtime/program/planned_program.h"
-#include "collective/transport/base/store.h"
+#include "collective/runtime/program/active_plan.h"
+#include "collective/transport/base/rendezvous_store.h"
 #include "collective/transport/base/transport.h"
-#include "collective/transport/meeting/membership.h"
+#include "collective/transport/rendezvous/group_credentials.h"
 #include "common/base/result.h"
 
 namespace espalier::runtime {
@@ -35,7 +35,7 @@ struct CommunicatorOptions {
   int connections = 1;
   // TCP and verbs: by what the ranks know one another; without a key the address must be a loopback
   // address.
-  transport::Membership members;
+  transport::GroupCredentials members;
   // TCP: where this rank takes the connections of plans, so that a plan can know whole paths; 0:
   // any.
   std::uint16_t plan_port = 0;
@@ -70,7 +70,7 @@ struct CommunicatorOptions {
 class Communicator : public Group {
  public:
   // The store must outlive the communicator.
-  static Result<std::unique_ptr<Communicator>> Join(transport::Store& store,
+  static Result<std::unique_ptr<Communicator>> Join(transport::RendezvousStore& store,
                                                     const std::string& name, int rank, int size,
                                                     const CommunicatorOptions& options);
 
@@ -92,7 +92,7 @@ class Communicator : public Group {
   Result<void> AllToAll(const void* input, void* output, std::size_t count, reduce::DataType type);
   Result<void> Barrier();
 
-  Result<void> Use(Plan plan) override;
+  Result<void> Use(CollectivePlan plan) override;
   Result<void> Run(program::CollectiveKind kind, const void* input, void* output, std::size_t count,
                    reduce::DataType type, reduce::ReduceOp op,
                    int root = program::kNoRoot) override;
@@ -112,24 +112,25 @@ class Communicator : public Group {
   void Interrupt(const Error& cause) override;
 
  private:
-  Communicator(transport::Store& store, std::string name, std::unique_ptr<Backend> backend,
-               int rank, int size, const CommunicatorOptions& options);
+  Communicator(transport::RendezvousStore& store, std::string name,
+               std::unique_ptr<Backend> backend, int rank, int size,
+               const CommunicatorOptions& options);
 
   Result<void> Call(program::CollectiveKind kind, const Operands& operands, int root);
-  Result<void> Prepare(Plan plan);
-  PlannedProgram* FindPlan(const CallSignature& call) const;
-  transport::Patience OfOneCall() const;
+  Result<void> Prepare(CollectivePlan plan);
+  ActivePlan* FindPlan(const CallSignature& call) const;
+  transport::WaitLimit OfOneCall() const;
   Error GiveUp(Error error);
   Result<void> CheckWait();
 
-  transport::Store& store_;
+  transport::RendezvousStore& store_;
   std::string name_;
   std::unique_ptr<Backend> backend_;
   int rank_;
   int size_;
   CommunicatorOptions options_;
   std::shared_ptr<const UniqueFd> plan_listener_;
-  std::vector<std::unique_ptr<PlannedProgram>> plans_;  // one for a collective at most
+  std::vector<std::unique_ptr<ActivePlan>> plans_;  // one for a collective at most
   std::uint32_t calls_ = 0;
   std::uint32_t uses_ = 0;
   std::optional<Error> failure_;

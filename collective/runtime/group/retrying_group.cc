@@ -6,7 +6,7 @@
 #include <iterator>
 #include <numeric>
 
-#include "collective/runtime/program/planned_program.h"
+#include "collective/runtime/program/active_plan.h"
 
 namespace espalier::runtime {
 namespace {
@@ -44,7 +44,7 @@ void RetryingGroup::Interrupt(const Error& cause) {
   if (group_ != nullptr) group_->Interrupt(cause);
 }
 
-void RetryingGroup::Offer(Plan plan, bool is_urgent) {
+void RetryingGroup::Offer(CollectivePlan plan, bool is_urgent) {
   if (plan.program == nullptr) return;
   const std::lock_guard lock(mutex_);
   Offers& offers = offers_[Index(plan.program->collective.kind)];
@@ -62,8 +62,8 @@ std::uint64_t RetryingGroup::GenerationOf(CollectiveKind kind) const {
 }
 
 // A call without data, after which all ranks agree on the plan.
-Result<void> RetryingGroup::Use(Plan plan) {
-  auto checked = CheckPlan(std::move(plan), size_);
+Result<void> RetryingGroup::Use(CollectivePlan plan) {
+  auto checked = CheckCollectivePlan(std::move(plan), size_);
   if (!checked) return Propagate(checked);
   const CollectiveKind kind = checked->program->collective.kind;
   const std::uint64_t generation = checked->generation;
@@ -118,7 +118,7 @@ Result<void> RetryingGroup::AgreeOnPlans(std::int64_t calls) {
   newest.resize(kKinds);
   if (newest == in_force) return {};
   // A rank may have been offered a later one, but not this.
-  std::vector<Plan> plans(kKinds);
+  std::vector<CollectivePlan> plans(kKinds);
   std::vector<std::int64_t> has(kKinds);
   {
     const std::lock_guard lock(mutex_);

@@ -47,7 +47,7 @@ class RetryingGroup : public Group {
                           reduce::ReduceOp op) override;
   // As Group: a call of all ranks, which they leave with this plan in force, or with a later one
   // that all have been offered. Errors: kFailedPrecondition where they make it with other plans.
-  Result<void> Use(Plan plan) override;
+  Result<void> Use(CollectivePlan plan) override;
   // Memory goes with a group, which may be another one after a call: kUnsupported, kNotFound.
   Result<void*> Allocate(std::size_t bytes) override;
   Result<void> Release(void* memory) override;
@@ -56,7 +56,7 @@ class RetryingGroup : public Group {
   // A plan that comes into force at the first call that all ranks begin with it, or with a later
   // one. Urgent: the plan in force no longer works, so a call under way is broken off and done
   // again by the new one. Plans of no higher generation than those in force are ignored.
-  void Offer(Plan plan, bool is_urgent);
+  void Offer(CollectivePlan plan, bool is_urgent);
   // The plan in force for that collective; 0: none.
   std::uint64_t GenerationOf(program::CollectiveKind kind) const;
 
@@ -64,7 +64,7 @@ class RetryingGroup : public Group {
   static constexpr std::size_t kKinds =
       static_cast<std::size_t>(program::CollectiveKind::kCustom) + 1;
   struct Offers {
-    std::map<std::uint64_t, Plan> by_generation;
+    std::map<std::uint64_t, CollectivePlan> by_generation;
     std::uint64_t in_force = 0;
   };
   struct Call {

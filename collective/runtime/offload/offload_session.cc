@@ -16,7 +16,7 @@
 
 #include "collective/program/program_bytes.h"
 #include "collective/runtime/calls/operands.h"
-#include "collective/transport/base/patience.h"
+#include "collective/transport/base/wait_limit.h"
 #include "collective/transport/stores/tcp_store.h"
 #include "common/base/ip_address.h"
 #include "common/os/message_socket.h"
@@ -28,7 +28,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 // As large as agents have them.
-constexpr std::size_t kMostPlanBytes = 16 << 20;
+constexpr std::size_t kMaxPlanBytes = 16 << 20;
 // What a plan takes in memory at most, as a multiple of its bytes: a step of five bytes is a
 // structure of seventy.
 constexpr std::size_t kPlanGrowth = 16;
@@ -38,8 +38,8 @@ constexpr std::int64_t kVerificationBudget = std::int64_t{1} << 24;
 constexpr std::size_t kVerificationBytes = std::size_t{24} << 24;
 constexpr std::uint32_t kLongestTimeoutMs = 600'000;
 // Of a session, to all peers: connections cost descriptors, and slots where they are used.
-constexpr std::int64_t kMostConnections = 1'024;
-constexpr std::int32_t kMostRanks = 1'024;
+constexpr std::int64_t kMaxConnections = 1'024;
+constexpr std::int32_t kMaxRanks = 1'024;
 constexpr milliseconds kLongestSearch{10'000};  // of a job's rank, at the agent
 constexpr std::uint32_t kFirstOpenPort = 1024;  // those below are the system's
 constexpr milliseconds kNap{200};
@@ -86,16 +86,16 @@ std::optional<IpAddress> AddressOfStore(std::string_view place) {
 }
 
 // A store whose waits end when the session does.
-class SessionStore : public transport::Store {
+class SessionStore : public transport::RendezvousStore {
  public:
-  SessionStore(std::unique_ptr<transport::Store> store, const std::atomic<bool>& is_over)
+  SessionStore(std::unique_ptr<transport::RendezvousStore> store, const std::atomic<bool>& is_over)
       : store_(std::move(store)), is_over_(is_over) {}
   Result<void> Set(const std::string& key, const std::string& value) override {
     return store_->Set(key, value);
   }
   Result<std::string> Get(const std::string& key, transport::Deadline deadline) override {
     std::string value;
-    auto got = transport::WaitInNaps({deadline, &is_over_}, [&](transport::Deadline nap) {
+    auto got = transport::WaitInterruptibly({deadline, &is_over_}, [&](transport::Deadline nap) {
       auto found = store_->Get(key, nap);
       if (!found) return Result<void>(Propagate(found));
       value = std::move(*found);
@@ -106,7 +106,7 @@ class SessionStore : public transport::Store {
   }
 
  private:
-  std::unique_ptr<transport::Store> store_;
+  std::unique_ptr<transport::RendezvousStore> store_;
   const std::atomic<bool>& is_over_;
 };
 
@@ -114,8 +114,8 @@ class SessionStore : public transport::Store {
 Result<std::string> ReadPlanFile(const UniqueFd& file) {
   struct stat status = {};
   if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
-      status.st_size <= 0 || static_cast<std::size_t>(status.st_size) > kMostPlanBytes) {
-    return Refuse(fmt::format("a plan comes in a file of 1 to {} bytes", kMostPlanBytes));
+      status.st_size <= 0 || static_cast<std::size_t>(status.st_size) > kMaxPlanBytes) {
+    return Refuse(fmt::format("a plan comes in a file of 1 to {} bytes", kMaxPlanBytes));
   }
   std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
   const ssize_t got = ::pread(file.get(), bytes.data(), bytes.size(), 0);
@@ -123,7 +123,7 @@ Result<std::string> ReadPlanFile(const UniqueFd& file) {
   return bytes;
 }
 
-Result<Plan> ParsePlan(std::string_view bytes) {
+Result<CollectivePlan> ParsePlan(std::string_view bytes) {
   OffloadPlanHeader header;
   if (bytes.size() < sizeof(header)) return Refuse("a plan that is cut short");
   std::memcpy(&header, bytes.data(), sizeof(header));
@@ -132,7 +132,7 @@ Result<Plan> ParsePlan(std::string_view bytes) {
       header.program_bytes > bytes.size() - header.port_count * sizeof(OffloadPort)) {
     return Refuse("a plan that is cut short");
   }
-  Plan plan = {.generation = header.generation};
+  CollectivePlan plan = {.generation = header.generation};
   for (std::uint64_t i = 0; i < header.port_count; ++i) {
     OffloadPort one;
     std::memcpy(&one, bytes.data(), sizeof(one));
@@ -175,8 +175,8 @@ OffloadSession::OffloadSession(UniqueFd socket, std::shared_ptr<OffloadUser> use
     : socket_(std::move(socket)),
       user_(std::move(user)),
       options_(options),
-      memory_(options.most_memory_of_session, &user_->memory),
-      shared_(options.most_shared_bytes_of_session, &user_->shared),
+      memory_(options.max_memory_per_session, &user_->memory),
+      shared_(options.max_shared_bytes_per_session, &user_->shared),
       thread_([this] { Work(); }) {}
 
 void OffloadSession::End(const std::string& why) {
@@ -292,7 +292,7 @@ Result<std::uint64_t> OffloadSession::JoinJob(const OffloadJob& job, UniqueFd ri
 
 // A group that the program names itself, within the networks where that is allowed.
 Result<std::uint64_t> OffloadSession::JoinNamed(const OffloadGroup& group, UniqueFd ring) {
-  JobGroupPlace place = {.store = TextOf(group.store), .name = TextOf(group.name)};
+  GroupJoinInfo place = {.store = TextOf(group.store), .name = TextOf(group.name)};
   const std::string address = TextOf(group.address);
   for (const auto& [text, found] : {std::pair(place.store, AddressOfStore(place.store)),
                                     std::pair(address, AddressOf(address))}) {
@@ -309,7 +309,7 @@ Result<std::uint64_t> OffloadSession::JoinNamed(const OffloadGroup& group, Uniqu
   if (group.timeout_ms == 0 || group.timeout_ms > kLongestTimeoutMs || group.connections == 0 ||
       group.size < 1 || group.rank < 0 || group.rank >= group.size ||
       (group.plan_port != 0 && !IsPort(group.plan_port)) ||
-      group.connections > kMostConnections / group.size) {
+      group.connections > kMaxConnections / group.size) {
     return Refuse("options of a group that are out of range");
   }
   place.size = group.size;
@@ -327,7 +327,7 @@ Result<std::uint64_t> OffloadSession::JoinNamed(const OffloadGroup& group, Uniqu
   return Join(group.rank, std::move(place), std::move(ring));
 }
 
-Result<std::uint64_t> OffloadSession::Join(int rank, JobGroupPlace place, UniqueFd ring) {
+Result<std::uint64_t> OffloadSession::Join(int rank, GroupJoinInfo place, UniqueFd ring) {
   if (ring_) return Refuse("a session joins one group");
   CommunicatorOptions& options = place.options;
   // Whoever shares a group's memory can make its other members read and write where he likes.
@@ -336,9 +336,9 @@ Result<std::uint64_t> OffloadSession::Join(int rank, JobGroupPlace place, Unique
         "programs meet over TCP or verbs here (the medium of shared memory is for ranks "
         "that trust each other)");
   }
-  if (place.size > kMostRanks || rank >= place.size) {
+  if (place.size > kMaxRanks || rank >= place.size) {
     return Refuse(fmt::format("rank {} of {}: this engine joins groups of 1 to {} ranks", rank,
-                              place.size, kMostRanks));
+                              place.size, kMaxRanks));
   }
   auto mapped = MappedFile::Adopt(std::move(ring), sizeof(OffloadRing));
   if (!mapped) return Propagate(mapped);
@@ -358,7 +358,7 @@ Result<std::uint64_t> OffloadSession::Join(int rank, JobGroupPlace place, Unique
 }
 
 Result<std::uint64_t> OffloadSession::Register(UniqueFd file) {
-  if (buffers_.size() >= options_.most_buffers) {
+  if (buffers_.size() >= options_.max_buffers_per_session) {
     return Fail(ErrorCode::kResourceExhausted,
                 fmt::format("{} buffers are as many as there can be", buffers_.size()));
   }
@@ -374,8 +374,8 @@ Result<std::uint64_t> OffloadSession::Use(UniqueFd file) {
   auto charge = std::make_unique<MemoryCharge>(memory_, kPlanGrowth * bytes->size());
   auto plan = ParsePlan(*bytes);
   if (!plan) return Propagate(plan);
-  if (CountConnections(*plan->program, communicator_->rank()) > kMostConnections) {
-    return Refuse(fmt::format("a plan of more than {} connections for one rank", kMostConnections));
+  if (CountConnections(*plan->program, communicator_->rank()) > kMaxConnections) {
+    return Refuse(fmt::format("a plan of more than {} connections for one rank", kMaxConnections));
   }
   const program::CollectiveKind kind = plan->program->collective.kind;
   const MemoryCharge verification(memory_, kVerificationBytes);

@@ -14,10 +14,10 @@
 
 #include "collective/runtime/group/communicator.h"
 #include "collective/runtime/offload/mapped_file.h"
-#include "collective/runtime/offload/offload_engine.h"
 #include "collective/runtime/offload/offload_protocol.h"
+#include "collective/runtime/offload/offload_service.h"
 #include "collective/runtime/offload/offload_user.h"
-#include "collective/transport/base/store.h"
+#include "collective/transport/base/rendezvous_store.h"
 #include "common/base/unique_fd.h"
 
 namespace espalier::runtime {
@@ -61,7 +61,7 @@ class OffloadSession {
   Result<std::uint64_t> Answer(const OffloadRequest& request, UniqueFd file);
   Result<std::uint64_t> JoinJob(const OffloadJob& job, UniqueFd ring);
   Result<std::uint64_t> JoinNamed(const OffloadGroup& group, UniqueFd ring);
-  Result<std::uint64_t> Join(int rank, JobGroupPlace place, UniqueFd ring);
+  Result<std::uint64_t> Join(int rank, GroupJoinInfo place, UniqueFd ring);
   Result<std::uint64_t> Register(UniqueFd file);
   Result<std::uint64_t> Use(UniqueFd file);
   bool DoNextCall();
@@ -80,7 +80,7 @@ class OffloadSession {
   std::uint64_t last_buffer_ = 0;
   // Of the plans in force, by the collective that they are for.
   std::map<program::CollectiveKind, std::unique_ptr<MemoryCharge>> plans_;
-  std::unique_ptr<transport::Store> store_;
+  std::unique_ptr<transport::RendezvousStore> store_;
   std::mutex mutex_;
   std::unique_ptr<Communicator> communicator_;  // set under the mutex, by the session's thread
   std::string why_;                             // guarded

@@ -6,14 +6,14 @@
 #include <cstdint>
 
 #include "collective/runtime/offload/budgeted_memory.h"
-#include "collective/runtime/offload/offload_engine.h"
+#include "collective/runtime/offload/offload_service.h"
 
 namespace espalier::runtime {
 
 // What all sessions of an engine have in common: two budgets and two counts.
 struct OffloadBudgets {
   explicit OffloadBudgets(const OffloadOptions& options)
-      : memory(options.most_memory), shared(options.most_shared_bytes) {}
+      : memory(options.max_memory), shared(options.max_shared_bytes) {}
 
   BudgetedMemory memory;  // of the engine
   BudgetedMemory shared;  // of programs; only counted
@@ -24,8 +24,8 @@ struct OffloadBudgets {
 struct OffloadUser {
   OffloadUser(uid_t user, const OffloadOptions& options, OffloadBudgets& budgets)
       : uid(user),
-        memory(options.most_memory_of_user, &budgets.memory),
-        shared(options.most_shared_bytes_of_user, &budgets.shared),
+        memory(options.max_memory_per_user, &budgets.memory),
+        shared(options.max_shared_bytes_per_user, &budgets.shared),
         all(budgets) {}
 
   const uid_t uid;

@@ -48,7 +48,7 @@ bool EndsGroup(ErrorCode code) {
          code == ErrorCode::kAlreadyExists;
 }
 
-std::string EncodePlan(const Plan& plan) {
+std::string EncodePlan(const CollectivePlan& plan) {
   const std::string program = program::EncodeProgram(*plan.program);
   const OffloadPlanHeader header = {.generation = plan.generation,
                                     .port_count = plan.source_ports.size(),
@@ -182,8 +182,8 @@ Result<void> OffloadedGroup::Release(void* memory) {
   return {};
 }
 
-Result<void> OffloadedGroup::Use(Plan plan) {
-  auto checked = CheckPlan(std::move(plan), size_);
+Result<void> OffloadedGroup::Use(CollectivePlan plan) {
+  auto checked = CheckCollectivePlan(std::move(plan), size_);
   if (!checked) return Propagate(checked);
   const std::string bytes = EncodePlan(*checked);
   auto file = MappedFile::Make(bytes.size());

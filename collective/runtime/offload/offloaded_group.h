@@ -11,7 +11,7 @@
 
 #include "collective/runtime/calls/group.h"
 #include "collective/runtime/group/communicator.h"
-#include "collective/runtime/offload/group_authority.h"
+#include "collective/runtime/offload/job_directory.h"
 #include "collective/runtime/offload/mapped_file.h"
 #include "collective/runtime/offload/offload_protocol.h"
 #include "common/base/unique_fd.h"
@@ -48,7 +48,7 @@ class OffloadedGroup : public Group {
   Result<void> RunUnequal(program::CollectiveKind kind, const void* input, void* output,
                           std::span<const std::size_t> counts, reduce::DataType type,
                           reduce::ReduceOp op) override;
-  Result<void> Use(Plan plan) override;
+  Result<void> Use(CollectivePlan plan) override;
   Result<void*> Allocate(std::size_t bytes) override;
   Result<void> Release(void* memory) override;
   void Interrupt(const Error& cause) override;

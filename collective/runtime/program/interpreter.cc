@@ -166,7 +166,7 @@ Result<void> Interpreter::CheckMessage(const transport::MessageTag& tag, std::si
 
 // Whether the step leaves alone what the block's outbox still borrows.
 bool Interpreter::MayWrite(const Block& block, const program::Step& step, const Tile& tile) const {
-  if (!program::WritesDestination(step.op) || !block.IsLending()) return true;
+  if (!program::WritesDestination(step.op) || !block.IsSendingInPlace()) return true;
   for (std::int32_t i = 0; i < step.count; ++i) {
     const program::Location place = {step.destination.buffer, step.destination.index + i};
     const std::byte* begin = tile.Find(place);
@@ -194,7 +194,7 @@ Result<bool> Interpreter::TakeMessage(Block& block, const program::Step& step, c
               slot);
       return {};
     };
-    auto taken = block.inbox->TryTake(bytes, std::cref(take));
+    auto taken = block.inbox->TryConsume(bytes, std::cref(take));
     if (!taken || !*taken) return taken;
   } else {
     const transport::Message* message = block.inbox->TryReceive(place, bytes);
@@ -218,9 +218,10 @@ Result<bool> Interpreter::TryStep(Block& block) {
   // What is sent from memory in one piece is lent, all else goes through a slot.
   const bool stores = program::WritesDestination(step.op);
   std::byte* piece = nullptr;
-  if (program::Sends(step.op) && block.outbox->Borrows() && (stores || step.op == OpCode::kSend)) {
+  if (program::Sends(step.op) && block.outbox->SupportsSendInPlace() &&
+      (stores || step.op == OpCode::kSend)) {
     piece = tile.Whole(stores ? step.destination : step.source, step.count);
-    if (piece != nullptr && !block.outbox->CanLend()) return false;
+    if (piece != nullptr && !block.outbox->CanSendInPlace()) return false;
   }
   std::byte* slot = nullptr;
   if (program::Sends(step.op) && piece == nullptr) {
@@ -237,7 +238,7 @@ Result<bool> Interpreter::TryStep(Block& block) {
   if (piece != nullptr) {
     block.lent = {piece, bytes};
     block.done_before = block.done;
-    block.outbox->Lend(block.lent, ToTag(call_));
+    block.outbox->SendInPlace(block.lent, ToTag(call_));
   }
   ++block.done;
   return true;
@@ -281,17 +282,17 @@ std::string Interpreter::DescribeWaits() const {
                      Describe(call_));
 }
 
-Result<void> Interpreter::RunTiles(const transport::Patience& patience) {
+Result<void> Interpreter::RunTiles(const transport::WaitLimit& patience) {
   for (Block& block : blocks_) block.done = 0;
   while (true) {
     auto moved = Advance();
     if (!moved) return Propagate(moved);
     if (IsFinished()) {
-      return transport::WaitInNaps(patience,
-                                   [&](transport::Deadline nap) { return transport_.Flush(nap); });
+      return transport::WaitInterruptibly(
+          patience, [&](transport::Deadline nap) { return transport_.Flush(nap); });
     }
     if (*moved) continue;
-    auto waited = transport::WaitInNaps(
+    auto waited = transport::WaitInterruptibly(
         patience, [&](transport::Deadline nap) { return transport_.Wait(nap); });
     if (waited) continue;
     return Fail(waited.error().code,
@@ -300,7 +301,7 @@ Result<void> Interpreter::RunTiles(const transport::Patience& patience) {
 }
 
 Result<void> Interpreter::Run(const Operands& operands, const CallSignature& call,
-                              const transport::Patience& patience) {
+                              const transport::WaitLimit& patience) {
   call_ = call;
   call_.program = fingerprint_;
   reduction_ = {.type = operands.type, .op = operands.op};

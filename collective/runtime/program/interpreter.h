@@ -12,8 +12,8 @@
 #include "collective/runtime/calls/call_signature.h"
 #include "collective/runtime/calls/operands.h"
 #include "collective/runtime/program/tiles.h"
-#include "collective/transport/base/patience.h"
 #include "collective/transport/base/transport.h"
+#include "collective/transport/base/wait_limit.h"
 #include "common/base/result.h"
 
 namespace espalier::runtime {
@@ -48,7 +48,7 @@ class Interpreter {
       std::pmr::memory_resource* memory = std::pmr::get_default_resource());
 
   Result<void> Run(const Operands& operands, const CallSignature& call,
-                   const transport::Patience& patience);
+                   const transport::WaitLimit& patience);
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:
@@ -61,9 +61,9 @@ class Interpreter {
     std::span<const std::byte> lent;
     std::int64_t done_before = 0;
 
-    bool IsLending() const { return outbox != nullptr && outbox->IsLending(); }
+    bool IsSendingInPlace() const { return outbox != nullptr && outbox->IsSendingInPlace(); }
     // Steps whose memory is free to use.
-    std::int64_t Settled() const { return IsLending() ? done_before : done; }
+    std::int64_t Settled() const { return IsSendingInPlace() ? done_before : done; }
   };
 
   Interpreter(std::shared_ptr<const program::Program> program, transport::Transport& transport,
@@ -90,7 +90,7 @@ class Interpreter {
   Result<void> CheckMessage(const transport::MessageTag& tag, std::size_t size, int peer,
                             std::size_t bytes) const;
   std::string DescribeWaits() const;
-  Result<void> RunTiles(const transport::Patience& patience);
+  Result<void> RunTiles(const transport::WaitLimit& patience);
 
   std::shared_ptr<const program::Program> program_;
   transport::Transport& transport_;

@@ -56,7 +56,7 @@ Result<Interpreter*> ProgramCollectives::Find(std::string_view algorithm, int ro
 }
 
 Result<void> ProgramCollectives::Run(const Operands& operands, const CallSignature& call,
-                                     const transport::Patience& patience) {
+                                     const transport::WaitLimit& patience) {
   const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
   const int instances = bytes > kLargeBytes && !operands.HasUnequalParts() ? connections_ : 1;
   transport_->Enter(ToTag(call),

@@ -239,7 +239,7 @@ void Tiling::CopyTailOut(const Operands& operands) const {
 // Programs that cannot work where the caller has its memory work on a copy.
 Operands Tiling::Stage(const Operands& operands) {
   const bool in_place = IsInPlace(operands);
-  const program::Placement& placement = program_.placement;
+  const program::BufferPlacement& placement = program_.placement;
   if (in_place ? placement.in_place : placement.out_of_place) return operands;
   const std::size_t share = operands.elements * reduce::SizeOf(operands.type);
   const std::size_t input = SegmentsOf(Buffer::kInput) * share;

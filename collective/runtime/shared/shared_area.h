@@ -6,7 +6,7 @@
 #include "collective/reduce/reduce.h"
 #include "collective/runtime/shared/peer_memory.h"
 #include "collective/runtime/shared/registered_memory.h"
-#include "collective/runtime/shared/shared_way.h"
+#include "collective/runtime/shared/shared_protocol_kind.h"
 #include "collective/transport/base/transport.h"
 #include "collective/transport/shm/shared_group.h"
 
@@ -40,7 +40,7 @@ struct alignas(2 * kLine) SharedCall {
   transport::Counter arrived;
   transport::MessageTag tag = {};
   std::byte smallest[kSmallestBytes];
-  alignas(kLine) std::byte small[kMostSmallBytes];
+  alignas(kLine) std::byte small[kMaxSmallBytes];
   RegisteredPlace input;
   RegisteredPlace output;
   // Where others may read the input in this rank's process; nowhere where that would go wrong.
@@ -49,7 +49,7 @@ struct alignas(2 * kLine) SharedCall {
   std::uint8_t reads_all;  // not 0: it can
   std::uint8_t writes_all;
   // Of a long call, if this rank chooses.
-  SharedWay way;
+  SharedProtocolKind way;
   std::uint8_t is_timed;  // not 0: it is
 
   std::byte* PlaceFor(std::size_t bytes) { return bytes <= kSmallestBytes ? smallest : small; }
@@ -60,7 +60,7 @@ struct RankArea {
   MemoryOwner owner;         // before the first call
   std::size_t level2_bytes;  // as owner: of a core's own cache
   SharedCall calls[2];       // by the parity of the call
-  transport::Signal met;
+  transport::Signal barrier;
   transport::Signal published;  // pieces, of all calls
   transport::Signal consumed;
   alignas(kPage) std::byte slots[2 * kSlotBytes];

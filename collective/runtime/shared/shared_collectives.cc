@@ -17,7 +17,7 @@ constexpr std::chrono::seconds kWithdrawal(5);
 }  // namespace
 
 SharedCollectives::SharedCollectives(std::unique_ptr<transport::SharedGroup> group,
-                                     const Costs& costs, std::optional<SharedWay> way)
+                                     const Costs& costs, std::optional<SharedProtocolKind> way)
     : context_(std::move(group)),
       choice_(context_, costs, way),
       exchange_(context_),
@@ -32,13 +32,13 @@ std::size_t SharedCollectives::MemoryOf(int size) {
 }
 
 Result<void> SharedCollectives::Run(const Operands& operands, const CallSignature& call,
-                                    const transport::Patience& patience) {
+                                    const transport::WaitLimit& patience) {
   context_.Begin(operands, call, patience);
   auto done = RunCall(operands, call);
   if (done) return done;
   context_.group().Abort(done.error());
   const auto reaches =
-      context_.group().AwaitWithdrawal(std::chrono::steady_clock::now() + kWithdrawal);
+      context_.group().AwaitRemoteAccessEnd(std::chrono::steady_clock::now() + kWithdrawal);
   if (!reaches) return done;
   return Fail(done.error().code, fmt::format("{}; rank {} may yet read or write this call's memory",
                                              done.error().message, *reaches));
@@ -77,10 +77,10 @@ Result<void> SharedCollectives::RunCall(const Operands& operands, const CallSign
   auto entered = Enter(operands, call, is_small);
   if (!entered) return entered;
   if (is_small) return small_.Run(operands, call);
-  if (mapped_.IsOpenTo(call)) return RunBetweenPrograms(mapped_, operands, call);
-  const SharedWay way = choice_.WayOfAll(call);
+  if (mapped_.CanServe(call)) return RunBetweenPrograms(mapped_, operands, call);
+  const SharedProtocolKind way = choice_.ProtocolOfAll(call);
   // Ranks that take turns on a core end one after another, which one of them does not see.
-  const bool meets = !context_.group().has_cores() && way != SharedWay::kRead &&
+  const bool meets = !context_.group().has_cores() && way != SharedProtocolKind::kSingleCopy &&
                      context_.call_of(choice_.ChooserOf(call)).is_timed != 0;
   if (!choice_.is_timed() && !meets) return RunLong(operands, call, way);
   const auto begin = std::chrono::steady_clock::now();
@@ -93,9 +93,9 @@ Result<void> SharedCollectives::RunCall(const Operands& operands, const CallSign
 }
 
 Result<void> SharedCollectives::RunLong(const Operands& operands, const CallSignature& call,
-                                        SharedWay way) {
-  if (way == SharedWay::kRead) return RunBetweenPrograms(reading_, operands, call);
-  return (way == SharedWay::kStreamed ? streamed_ : slots_).Run(operands, call);
+                                        SharedProtocolKind way) {
+  if (way == SharedProtocolKind::kSingleCopy) return RunBetweenPrograms(reading_, operands, call);
+  return (way == SharedProtocolKind::kStagedStreaming ? streamed_ : slots_).Run(operands, call);
 }
 
 // Straight between the memories of the ranks' programs.
@@ -106,7 +106,7 @@ Result<void> SharedCollectives::RunBetweenPrograms(SharedProtocol& protocol,
   if (!reached) return reached;
   auto done = protocol.Run(operands, call);
   if (done) done = context_.Meet();
-  context_.group().Withdraw();
+  context_.group().EndRemoteAccess();
   return done;
 }
 

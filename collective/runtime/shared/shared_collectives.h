@@ -6,14 +6,14 @@
 
 #include "collective/runtime/calls/backend.h"
 #include "collective/runtime/choice/cost_model.h"
-#include "collective/runtime/shared/mapped_collectives.h"
 #include "collective/runtime/shared/piece_exchange.h"
-#include "collective/runtime/shared/reading_collectives.h"
+#include "collective/runtime/shared/protocol_choice.h"
 #include "collective/runtime/shared/shared_context.h"
-#include "collective/runtime/shared/shared_way.h"
-#include "collective/runtime/shared/slot_collectives.h"
+#include "collective/runtime/shared/shared_protocol_kind.h"
+#include "collective/runtime/shared/single_copy_collectives.h"
 #include "collective/runtime/shared/small_collectives.h"
-#include "collective/runtime/shared/way_choice.h"
+#include "collective/runtime/shared/staged_collectives.h"
+#include "collective/runtime/shared/zero_copy_collectives.h"
 #include "collective/transport/shm/shared_group.h"
 
 namespace espalier::runtime {
@@ -47,10 +47,10 @@ class SharedCollectives : public Backend {
   // The group has that memory. Allreduces go by the way that costs say is faster, or always by
   // `way` where they can.
   SharedCollectives(std::unique_ptr<transport::SharedGroup> group, const Costs& costs,
-                    std::optional<SharedWay> way);
+                    std::optional<SharedProtocolKind> way);
 
   Result<void> Run(const Operands& operands, const CallSignature& call,
-                   const transport::Patience& patience) override;
+                   const transport::WaitLimit& patience) override;
   Result<void> Check() override { return context_.group().CheckPeers(); }
   void Abort(const Error& cause) override { context_.group().Abort(cause); }
   Result<std::byte*> Allocate(std::size_t bytes) override {
@@ -64,18 +64,18 @@ class SharedCollectives : public Backend {
   void DescribeCall(const Operands& operands, const CallSignature& call);
   Result<void> Enter(const Operands& operands, const CallSignature& call, bool is_small);
   // The way that all ranks take.
-  Result<void> RunLong(const Operands& operands, const CallSignature& call, SharedWay way);
+  Result<void> RunLong(const Operands& operands, const CallSignature& call, SharedProtocolKind way);
   Result<void> RunBetweenPrograms(SharedProtocol& protocol, const Operands& operands,
                                   const CallSignature& call);
 
   SharedContext context_;
-  WayChoice choice_;
+  ProtocolChoice choice_;
   PieceExchange exchange_;
   SmallCollectives small_;
-  MappedCollectives mapped_;
-  ReadingCollectives reading_;
-  SlotCollectives slots_;
-  SlotCollectives streamed_;
+  ZeroCopyCollectives mapped_;
+  SingleCopyCollectives reading_;
+  StagedCollectives slots_;
+  StagedCollectives streamed_;
 };
 
 }  // namespace espalier::runtime

@@ -32,7 +32,7 @@ SharedContext::SharedContext(std::unique_ptr<transport::SharedGroup> group)
 }
 
 void SharedContext::Begin(const Operands& operands, const CallSignature& call,
-                          const transport::Patience& patience) {
+                          const transport::WaitLimit& patience) {
   patience_ = patience;
   call_ = call;
   reduction_ = {.type = operands.type,
@@ -54,11 +54,11 @@ Result<void> SharedContext::AwaitArrivals() {
       return tl::unexpected(MismatchError(peer, FromTag(theirs.tag), rank_, call_));
     }
   }
-  if (calls_ == 1) MeetMemories();
+  if (calls_ == 1) ExchangeMemoryOwners();
   return {};
 }
 
-void SharedContext::MeetMemories() {
+void SharedContext::ExchangeMemoryOwners() {
   std::vector<MemoryOwner> owners;
   for (int peer = 0; peer < size_; ++peer) owners.push_back(area(peer).owner);
   memories_.Meet(std::move(owners));
@@ -70,7 +70,7 @@ Result<void> SharedContext::AwaitPeer(transport::Counter& counter, std::uint32_t
     const std::uint32_t seen = counter.value.load(std::memory_order_acquire);
     if (static_cast<std::int32_t>(seen - value) >= 0) return {};
     if (group_->Spin(counter, seen)) continue;
-    auto changed = transport::WaitInNaps(
+    auto changed = transport::WaitInterruptibly(
         patience_, [&](transport::Deadline nap) { return group_->Await(counter, seen, nap); });
     if (changed) continue;
     return Fail(changed.error().code,
@@ -80,16 +80,16 @@ Result<void> SharedContext::AwaitPeer(transport::Counter& counter, std::uint32_t
 }
 
 Result<void> SharedContext::Meet() {
-  area(rank_).met.Set(++meetings_);
+  area(rank_).barrier.Set(++meetings_);
   for (int peer = 0; peer < size_; ++peer) {
-    auto met = AwaitPeer(area(peer).met, meetings_, peer);
-    if (!met) return met;
+    auto barrier = AwaitPeer(area(peer).barrier, meetings_, peer);
+    if (!barrier) return barrier;
   }
   return {};
 }
 
 Stores SharedContext::CopyStores(std::size_t part_bytes) const {
-  const auto ranks = static_cast<std::size_t>(group_->ranks_a_core());
+  const auto ranks = static_cast<std::size_t>(group_->ranks_per_core());
   return part_bytes * inputs_.size() * ranks >= kStreamCopiesFrom ? Stores::kStreaming
                                                                   : Stores::kCached;
 }

@@ -11,7 +11,7 @@
 #include "collective/runtime/shared/peer_memory.h"
 #include "collective/runtime/shared/registered_memory.h"
 #include "collective/runtime/shared/shared_area.h"
-#include "collective/transport/base/patience.h"
+#include "collective/transport/base/wait_limit.h"
 #include "collective/transport/shm/shared_group.h"
 #include "common/base/result.h"
 
@@ -49,7 +49,7 @@ class SharedContext {
 
   // The call under way begins: call_of(rank()) may be written, until Arrive.
   void Begin(const Operands& operands, const CallSignature& call,
-             const transport::Patience& patience);
+             const transport::WaitLimit& patience);
   // Shows the others what this rank says of the call.
   void Arrive() { call_of(rank_).arrived.Set(calls_); }
   // Waits until all ranks have arrived.
@@ -70,7 +70,7 @@ class SharedContext {
   reduce::Stores CopyStores(std::size_t part_bytes) const;
 
  private:
-  void MeetMemories();
+  void ExchangeMemoryOwners();
 
   std::unique_ptr<transport::SharedGroup> group_;
   RankArea* const areas_;  // of all ranks
@@ -81,7 +81,7 @@ class SharedContext {
   std::size_t level2_bytes_ = 0;
   std::uint32_t calls_ = 0;  // begun
   std::uint32_t meetings_ = 0;
-  transport::Patience patience_{transport::Deadline()};
+  transport::WaitLimit patience_{transport::Deadline()};
   CallSignature call_;
   reduce::Reduction reduction_;
   std::vector<const std::byte*> inputs_;

@@ -8,7 +8,7 @@ namespace espalier::runtime {
 namespace {
 
 // What is fetched ahead of a small call.
-constexpr std::size_t kMostFetched = 16 * kLine;
+constexpr std::size_t kMaxFetched = 16 * kLine;
 
 std::size_t BytesOf(const Operands& operands) {
   return operands.elements * reduce::SizeOf(operands.type);
@@ -22,12 +22,12 @@ void SmallCollectives::Place(const Operands& operands) {
 }
 
 void SmallCollectives::Fetch(const Operands& operands) const {
-  transport::PauseForALine();
+  transport::WaitOneCacheLineTransfer();
   const std::size_t bytes = BytesOf(operands);
   if (bytes <= kSmallestBytes) return;
   for (int step = 1; step < context_.size(); ++step) {
     const SharedCall& theirs = context_.call_of((context_.rank() + step) % context_.size());
-    for (std::size_t at = 0; at < std::min(bytes, kMostFetched); at += kLine) {
+    for (std::size_t at = 0; at < std::min(bytes, kMaxFetched); at += kLine) {
       __builtin_prefetch(theirs.small + at);
     }
   }

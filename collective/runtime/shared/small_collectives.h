@@ -11,7 +11,7 @@ class SmallCollectives : public SharedProtocol {
  public:
   explicit SmallCollectives(SharedContext& context) : context_(context) {}
 
-  // Shows the others this rank's input, at most kMostSmallBytes.
+  // Shows the others this rank's input, at most kMaxSmallBytes.
   void Place(const Operands& operands);
   // Has the others' data come together with the lines of their flags.
   void Fetch(const Operands& operands) const;

@@ -33,7 +33,7 @@ struct Piece {
   std::size_t whole = 0;
   MessageTag tag = {};
 };
-using Taker = std::function<Result<void>(const Piece& piece)>;
+using PieceHandler = std::function<Result<void>(const Piece& piece)>;
 
 // The sending end of a FIFO connection. Messages are written where they are sent from.
 class Outbox {
@@ -46,12 +46,12 @@ class Outbox {
   virtual void Commit(std::size_t bytes, const MessageTag& tag) = 0;
 
   // Whether this outbox can ever be lent memory of the caller's, to send it from where it is.
-  virtual bool Borrows() const { return false; }
+  virtual bool SupportsSendInPlace() const { return false; }
   // Whether it can now: one loan at a time, and a free slot.
-  virtual bool CanLend() { return false; }
-  // Sends `data`, a slot's bytes at most, which stays as it is while IsLending().
-  virtual void Lend(std::span<const std::byte> /*data*/, const MessageTag& /*tag*/) {}
-  virtual bool IsLending() const { return false; }
+  virtual bool CanSendInPlace() { return false; }
+  // Sends `data`, a slot's bytes at most, which stays as it is while IsSendingInPlace().
+  virtual void SendInPlace(std::span<const std::byte> /*data*/, const MessageTag& /*tag*/) {}
+  virtual bool IsSendingInPlace() const { return false; }
 };
 
 // The receiving end. Messages are read where they arrived, in the order they were committed.
@@ -71,15 +71,15 @@ class Inbox {
   // size than `bytes`, or that is there already, may come as one piece. True when `taker` has had
   // all of it, and Release is to follow; false while more is to come: ask for the same again until
   // then. Errors: those of the taker, after which the connection is of no more use.
-  virtual Result<bool> TryTake(std::size_t bytes, const Taker& taker);
+  virtual Result<bool> TryConsume(std::size_t bytes, const PieceHandler& handler);
   virtual void Release() = 0;
 };
 
-inline Result<bool> Inbox::TryTake(std::size_t /*bytes*/, const Taker& taker) {
+inline Result<bool> Inbox::TryConsume(std::size_t /*bytes*/, const PieceHandler& handler) {
   const Message* message = TryPeek();
   if (message == nullptr) return false;
   auto taken =
-      taker({.bytes = message->bytes, .whole = message->bytes.size(), .tag = message->tag});
+      handler({.bytes = message->bytes, .whole = message->bytes.size(), .tag = message->tag});
   if (!taken) return Propagate(taken);
   return true;
 }

@@ -96,7 +96,7 @@ void Counter::Add() {
   Wake();
 }
 
-void PauseForALine() {
+void WaitOneCacheLineTransfer() {
   for (int i = 0; i < kPausesForALine; ++i) PauseCore();
 }
 
@@ -177,9 +177,9 @@ Result<UniqueFd> OpenMemoryFile(std::int64_t process, int file, std::size_t byte
   return opened;
 }
 
-Result<std::unique_ptr<SharedGroup>> SharedGroup::Join(Store& store, const std::string& name,
-                                                       int rank, int size, std::size_t bytes,
-                                                       Deadline deadline) {
+Result<std::unique_ptr<SharedGroup>> SharedGroup::Join(RendezvousStore& store,
+                                                       const std::string& name, int rank, int size,
+                                                       std::size_t bytes, Deadline deadline) {
   static_assert(sizeof(Header) <= kHeaderBytes);
   if (size < 1 || size > kMaxRanks || rank < 0 || rank >= size) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -192,7 +192,7 @@ Result<std::unique_ptr<SharedGroup>> SharedGroup::Join(Store& store, const std::
   if (ready) ready = group->AwaitAll(deadline);
   if (!ready) return Propagate(ready);
   const int cores = std::max(group->header().CountCores(), 1);
-  group->ranks_a_core_ = (size + cores - 1) / cores;
+  group->ranks_per_core_ = (size + cores - 1) / cores;
   return group;
 }
 
@@ -229,7 +229,8 @@ Result<void> SharedGroup::TakeLock() {
               fmt::format("rank {} has joined already, in another process or thread", rank_));
 }
 
-Result<void> SharedGroup::Create(Store& store, const std::string& key, std::size_t bytes) {
+Result<void> SharedGroup::Create(RendezvousStore& store, const std::string& key,
+                                 std::size_t bytes) {
   auto made = MakeMemoryFile("espalier-collective", kHeaderBytes + bytes);
   if (!made) return Propagate(made);
   file_ = std::move(*made);
@@ -244,7 +245,7 @@ Result<void> SharedGroup::Create(Store& store, const std::string& key, std::size
   return store.Set(key, fmt::format("{} {}", ::getpid(), file_.get()));
 }
 
-Result<void> SharedGroup::Open(Store& store, const std::string& key, std::size_t bytes,
+Result<void> SharedGroup::Open(RendezvousStore& store, const std::string& key, std::size_t bytes,
                                Deadline deadline) {
   auto place = store.Get(key, deadline);
   if (!place) {
@@ -383,14 +384,16 @@ void SharedGroup::Abort(const Error& cause) {
 Result<void> SharedGroup::Reach() {
   header().reaching[rank_] = 1;
   if (header().abort == Header::kNone) return {};
-  Withdraw();
+  EndRemoteAccess();
   auto cause = CheckAbort();
   return cause ? Fail(ErrorCode::kUnavailable, "a rank has given up") : cause;
 }
 
-void SharedGroup::Withdraw() { header().reaching[rank_].store(0, std::memory_order_release); }
+void SharedGroup::EndRemoteAccess() {
+  header().reaching[rank_].store(0, std::memory_order_release);
+}
 
-std::optional<int> SharedGroup::AwaitWithdrawal(Deadline deadline) const {
+std::optional<int> SharedGroup::AwaitRemoteAccessEnd(Deadline deadline) const {
   for (int peer = 0; peer < size_; ++peer) {
     while (header().reaching[peer] != 0 && !HasDied(peer)) {
       if (steady_clock::now() >= deadline) return peer;

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "collective/transport/base/fork_guard.h"
-#include "collective/transport/base/store.h"
+#include "collective/transport/base/rendezvous_store.h"
 #include "collective/transport/base/transport.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
@@ -35,7 +35,7 @@ struct alignas(64) Signal : Counter {};
 // Passes the time that a line of memory takes from one core to another. Between writing a line that
 // others look at and looking at theirs, when all do so at about the same time: who looks too early
 // takes the line away from who is about to write it, and waits for two more ways.
-void PauseForALine();
+void WaitOneCacheLineTransfer();
 
 // Sleeps until the signal's value is not `seen` any more (true), or the deadline. Of a signal that
 // may be written to by anybody.
@@ -53,8 +53,9 @@ class SharedGroup {
   // Waits until all ranks have come. `name` tells groups of one store apart.
   // Errors: kUnavailable for ranks that do not come before the deadline (named), memory that
   // cannot be had; kFailedPrecondition for a rank with other sizes or of another version.
-  static Result<std::unique_ptr<SharedGroup>> Join(Store& store, const std::string& name, int rank,
-                                                   int size, std::size_t bytes, Deadline deadline);
+  static Result<std::unique_ptr<SharedGroup>> Join(RendezvousStore& store, const std::string& name,
+                                                   int rank, int size, std::size_t bytes,
+                                                   Deadline deadline);
   SharedGroup(const SharedGroup&) = delete;
   SharedGroup& operator=(const SharedGroup&) = delete;
   ~SharedGroup();
@@ -62,9 +63,9 @@ class SharedGroup {
   int rank() const { return rank_; }
   int size() const { return size_; }
   // Whether the cores that all ranks together may run on are as many as they.
-  bool has_cores() const { return ranks_a_core_ == 1; }
+  bool has_cores() const { return ranks_per_core_ == 1; }
   // How many ranks take turns on a core, rounded up.
-  int ranks_a_core() const { return ranks_a_core_; }
+  int ranks_per_core() const { return ranks_per_core_; }
   // The memory, aligned to pages.
   std::byte* memory() const;
 
@@ -82,17 +83,18 @@ class SharedGroup {
   // Before this rank touches memory of the programs of other ranks, and after it. Errors: the cause
   // that a rank has given up for: it has its memory back.
   Result<void> Reach();
-  void Withdraw();
+  void EndRemoteAccess();
   // After Abort: until no living rank reaches any more. One that still does at the deadline; none
   // otherwise. This rank has withdrawn.
-  std::optional<int> AwaitWithdrawal(Deadline deadline) const;
+  std::optional<int> AwaitRemoteAccessEnd(Deadline deadline) const;
 
  private:
   struct Header;
   SharedGroup(int rank, int size) : rank_(rank), size_(size) {}
 
-  Result<void> Create(Store& store, const std::string& key, std::size_t bytes);
-  Result<void> Open(Store& store, const std::string& key, std::size_t bytes, Deadline deadline);
+  Result<void> Create(RendezvousStore& store, const std::string& key, std::size_t bytes);
+  Result<void> Open(RendezvousStore& store, const std::string& key, std::size_t bytes,
+                    Deadline deadline);
   Result<void> Map(std::size_t bytes);
   Result<void> TakeLock();
   Result<void> AwaitAll(Deadline deadline);
@@ -113,7 +115,7 @@ class SharedGroup {
   std::byte* mapping_ = nullptr;
   std::size_t mapped_bytes_ = 0;
   bool is_present_ = false;  // this is the rank that others see, not one that was refused
-  int ranks_a_core_ = 1;
+  int ranks_per_core_ = 1;
   std::uint32_t crowded_waits_ = 0;  // for a writer on this rank's core
 };
 

@@ -169,8 +169,9 @@ class ShmTransport : public Transport {
 
 }  // namespace
 
-Result<std::unique_ptr<Transport>> JoinShm(Store& store, const std::string& name, int rank,
-                                           int size, const ShmOptions& options, Deadline deadline) {
+Result<std::unique_ptr<Transport>> JoinShm(RendezvousStore& store, const std::string& name,
+                                           int rank, int size, const ShmOptions& options,
+                                           Deadline deadline) {
   if (options.channels < 1 || options.slots < 1 || options.slots > kMaxSlots ||
       options.slot_bytes == 0 || options.slot_bytes % kPage != 0) {
     return Fail(ErrorCode::kInvalidArgument,

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "collective/transport/base/store.h"
+#include "collective/transport/base/rendezvous_store.h"
 #include "collective/transport/base/transport.h"
 #include "collective/transport/shm/shared_group.h"
 #include "common/base/result.h"
@@ -22,7 +22,8 @@ struct ShmOptions {
 // whenever they commit to it or release what it sent.
 // Errors of Join: as SharedGroup::Join. Of Connect: kInvalidArgument for a peer or channel that is
 // not there; it never waits.
-Result<std::unique_ptr<Transport>> JoinShm(Store& store, const std::string& name, int rank,
-                                           int size, const ShmOptions& options, Deadline deadline);
+Result<std::unique_ptr<Transport>> JoinShm(RendezvousStore& store, const std::string& name,
+                                           int rank, int size, const ShmOptions& options,
+                                           Deadline deadline);
 
 }  // namespace espalier::transport

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "collective/transport/base/store.h"
+#include "collective/transport/base/rendezvous_store.h"
 #include "common/base/result.h"
 
 namespace espalier::transport {
@@ -12,7 +12,7 @@ namespace espalier::transport {
 // A folder that all ranks see, one file a key; each group needs a fresh one. A value appears whole
 // or not at all. Get looks every few milliseconds.
 // Errors: kUnavailable, with the file and the system's reason.
-class FileStore : public Store {
+class FileStore : public RendezvousStore {
  public:
   explicit FileStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
   Result<void> Set(const std::string& key, const std::string& value) override;

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "collective/transport/base/fork_guard.h"
-#include "collective/transport/meeting/handshake.h"
+#include "collective/transport/rendezvous/handshake.h"
 #include "collective/transport/stores/file_store.h"
 
 namespace espalier::transport {
@@ -26,16 +26,16 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr std::uint32_t kMagic = 0x32535345;
-constexpr std::uint32_t kMostKeyBytes = 1024;
-constexpr std::uint32_t kMostValueBytes = 64 << 10;
-constexpr std::size_t kMostKeys = 65'536;
+constexpr std::uint32_t kMaxKeyBytes = 1024;
+constexpr std::uint32_t kMaxValueBytes = 64 << 10;
+constexpr std::size_t kMaxKeys = 65'536;
 // Of all keys and values: a thousand ranks say where they are, for hundreds of groups.
-constexpr std::size_t kMostStoredBytes = 16 << 20;
-constexpr std::size_t kMostClients = 4096;
+constexpr std::size_t kMaxStoredBytes = 16 << 20;
+constexpr std::size_t kMaxClients = 4096;
 // Of those, who have not asked: they may be anybody, and each may make the server keep a request.
-constexpr std::size_t kMostSilent = 512;
+constexpr std::size_t kMaxSilent = 512;
 // New ones in one go, so that those who came before are heard before they have to give way.
-constexpr std::size_t kMostAtOnce = kMostSilent / 4;
+constexpr std::size_t kMaxAtOnce = kMaxSilent / 4;
 // A client asks at once when it has connected. Who waits for a key may wait on.
 constexpr milliseconds kLongestSilence{10'000};
 constexpr milliseconds kRetryPause{5};
@@ -118,11 +118,11 @@ class Server : public TcpStoreServer {
   void TakeCallers();
   void DropSilent();
   bool HasRoom();
-  int Patience() const;
+  int WaitLimit() const;
   bool Read(Client& client);
   bool Answer(Client& client);
   void Say(Client& client, char kind, const std::string& value) const;
-  bool Store(const std::string& key, std::string value);
+  bool RendezvousStore(const std::string& key, std::string value);
   static bool Write(Client& client);
 
   UniqueFd listener_;
@@ -144,7 +144,7 @@ void Server::Serve() {
       const int events = POLLIN | (client->to_send.empty() ? 0 : POLLOUT);
       polled.push_back({client->socket.get(), static_cast<short>(events), 0});
     }
-    if (::poll(polled.data(), polled.size(), Patience()) < 0) continue;
+    if (::poll(polled.data(), polled.size(), WaitLimit()) < 0) continue;
     if (polled[0].revents != 0) return;
     for (std::size_t i = 0; i + 2 < polled.size(); ++i) {
       const bool is_well = (polled[i + 2].revents & ~POLLOUT) == 0 || Read(*clients_[i]);
@@ -167,14 +167,14 @@ void Server::DropSilent() {
 bool Server::HasRoom() {
   const auto is_silent = [](const auto& client) { return client->IsSilent(); };
   const auto silent = static_cast<std::size_t>(std::ranges::count_if(clients_, is_silent));
-  if (silent >= kMostSilent || (silent > 0 && clients_.size() >= kMostClients)) {
+  if (silent >= kMaxSilent || (silent > 0 && clients_.size() >= kMaxClients)) {
     clients_.erase(std::ranges::find_if(clients_, is_silent));
   }
-  return clients_.size() < kMostClients;
+  return clients_.size() < kMaxClients;
 }
 
 // Until the next one has been silent for too long, where somebody is.
-int Server::Patience() const {
+int Server::WaitLimit() const {
   const bool some_are_silent =
       std::ranges::any_of(clients_, [](const auto& client) { return client->IsSilent(); });
   constexpr int kLookMilliseconds = 1'000;
@@ -182,7 +182,7 @@ int Server::Patience() const {
 }
 
 void Server::TakeCallers() {
-  for (std::size_t i = 0; i < kMostAtOnce; ++i) {
+  for (std::size_t i = 0; i < kMaxAtOnce; ++i) {
     UniqueFd socket = Accept(listener_.get());
     if (!socket) return;
     if (!HasRoom()) continue;
@@ -200,7 +200,7 @@ bool Server::Read(Client& client) {
     if (received < 0) return errno == EAGAIN || errno == EINTR ? Answer(client) : false;
     if (received == 0) return false;
     client.received.append(part, static_cast<std::size_t>(received));
-    if (client.received.size() > sizeof(Frame) + kMostKeyBytes + kMostValueBytes) return false;
+    if (client.received.size() > sizeof(Frame) + kMaxKeyBytes + kMaxValueBytes) return false;
   }
 }
 
@@ -211,8 +211,8 @@ bool Server::Answer(Client& client) {
   std::memcpy(&frame, client.received.data(), sizeof(frame));
   const bool is_set = frame.kind == static_cast<std::uint32_t>(kSet);
   const bool is_known = is_set || frame.kind == static_cast<std::uint32_t>(kGet);
-  if (frame.magic != kMagic || !is_known || frame.key_bytes > kMostKeyBytes ||
-      frame.value_bytes > kMostValueBytes) {
+  if (frame.magic != kMagic || !is_known || frame.key_bytes > kMaxKeyBytes ||
+      frame.value_bytes > kMaxValueBytes) {
     return false;
   }
   const std::size_t whole = sizeof(frame) + frame.key_bytes + frame.value_bytes;
@@ -225,7 +225,7 @@ bool Server::Answer(Client& client) {
   client.has_asked = true;
   client.asked_with = frame.nonce;
   if (is_set) {
-    if (!Store(key, std::move(value))) return false;
+    if (!RendezvousStore(key, std::move(value))) return false;
     Say(client, kSet, {});
     return true;
   }
@@ -246,12 +246,12 @@ void Server::Say(Client& client, char kind, const std::string& value) const {
   client.to_send += ToBytes(frame, {}, value);
 }
 
-bool Server::Store(const std::string& key, std::string value) {
-  if (values_.size() >= kMostKeys && !values_.contains(key)) return false;
+bool Server::RendezvousStore(const std::string& key, std::string value) {
+  if (values_.size() >= kMaxKeys && !values_.contains(key)) return false;
   const auto known = values_.find(key);
   const std::size_t before = known == values_.end() ? 0 : key.size() + known->second.size();
   const std::size_t after = key.size() + value.size();
-  if (stored_bytes_ - before > kMostStoredBytes - after) return false;
+  if (stored_bytes_ - before > kMaxStoredBytes - after) return false;
   stored_bytes_ += after - before;
   const std::string& stored = values_[key] = std::move(value);
   for (const auto& client : clients_) {
@@ -300,15 +300,15 @@ Result<Place> ParsePlace(const std::string& place) {
               fmt::format("\"{}\" is no store (write tcp://ADDRESS:PORT, or a folder)", place));
 }
 
-Result<void> CheckMeetsAt(const std::string& digits, const Membership& members) {
+Result<void> CheckMeetsAt(const std::string& digits, const GroupCredentials& members) {
   const auto address = IpAddress::Parse(digits);
   if (!address) return tl::unexpected(address.error());
   return members.CheckMeetsAt(*address);
 }
 
-class ServedStore : public Store {
+class ServedStore : public RendezvousStore {
  public:
-  ServedStore(std::unique_ptr<TcpStoreServer> server, std::unique_ptr<Store> store)
+  ServedStore(std::unique_ptr<TcpStoreServer> server, std::unique_ptr<RendezvousStore> store)
       : server_(std::move(server)), store_(std::move(store)) {}
   Result<void> Set(const std::string& key, const std::string& value) override {
     return store_->Set(key, value);
@@ -319,14 +319,14 @@ class ServedStore : public Store {
 
  private:
   std::unique_ptr<TcpStoreServer> server_;
-  std::unique_ptr<Store> store_;
+  std::unique_ptr<RendezvousStore> store_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Listen(const std::string& address,
                                                                std::uint16_t port,
-                                                               const Membership& members) {
+                                                               const GroupCredentials& members) {
   if (auto allowed = CheckMeetsAt(address, members); !allowed) return Propagate(allowed);
   const auto place = ParseAddress(address, port);
   if (!place) return tl::unexpected(place.error());
@@ -340,7 +340,8 @@ Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Listen(const std::string
 }
 
 Result<std::unique_ptr<TcpStore>> TcpStore::At(const std::string& address, std::uint16_t port,
-                                               milliseconds patience, const Membership& members) {
+                                               milliseconds patience,
+                                               const GroupCredentials& members) {
   if (auto allowed = CheckMeetsAt(address, members); !allowed) return Propagate(allowed);
   const auto server = ParseAddress(address, port);
   if (!server) return tl::unexpected(server.error());
@@ -350,7 +351,7 @@ Result<std::unique_ptr<TcpStore>> TcpStore::At(const std::string& address, std::
 
 Result<std::string> TcpStore::Ask(char kind, const std::string& key, const std::string& value,
                                   Deadline deadline) {
-  if (key.empty() || key.size() > kMostKeyBytes || value.size() > kMostValueBytes) {
+  if (key.empty() || key.size() > kMaxKeyBytes || value.size() > kMaxValueBytes) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("\"{}\" is no key of a store", key));
   }
   SocketAddress any = server_;
@@ -401,7 +402,7 @@ Result<std::string> TcpStore::AskOn(int socket, char kind, const std::string& ke
     }
     return Propagate(done);
   }
-  if (answer.magic != kMagic || answer.value_bytes > kMostValueBytes) return not_ours();
+  if (answer.magic != kMagic || answer.value_bytes > kMaxValueBytes) return not_ours();
   std::string text(answer.value_bytes, '\0');
   done = ReceiveWhole(socket, text.data(), text.size(), deadline);
   if (!done) return Propagate(done);
@@ -422,8 +423,9 @@ Result<std::string> TcpStore::Get(const std::string& key, Deadline deadline) {
   return Ask(kGet, key, {}, deadline);
 }
 
-Result<std::unique_ptr<Store>> OpenStore(const std::string& place, int rank, milliseconds patience,
-                                         const Membership& members) {
+Result<std::unique_ptr<RendezvousStore>> OpenStore(const std::string& place, int rank,
+                                                   milliseconds patience,
+                                                   const GroupCredentials& members) {
   if (!place.starts_with(kScheme)) return std::make_unique<FileStore>(place);
   auto parsed = ParsePlace(place);
   if (!parsed) return Propagate(parsed);

@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "collective/transport/base/store.h"
-#include "collective/transport/meeting/membership.h"
-#include "collective/transport/meeting/tcp_socket.h"
+#include "collective/transport/base/rendezvous_store.h"
+#include "collective/transport/rendezvous/group_credentials.h"
+#include "collective/transport/rendezvous/tcp_socket.h"
 #include "common/base/result.h"
 
 namespace espalier::transport {
@@ -22,7 +22,7 @@ class TcpStoreServer {
   // kPermissionDenied for an address that a group without a key is not to meet at.
   static Result<std::unique_ptr<TcpStoreServer>> Listen(const std::string& address,
                                                         std::uint16_t port,
-                                                        const Membership& members);
+                                                        const GroupCredentials& members);
   TcpStoreServer(const TcpStoreServer&) = delete;
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;
   virtual ~TcpStoreServer() = default;
@@ -37,12 +37,12 @@ class TcpStoreServer {
 // server that does not listen yet.
 // Errors: kInvalidArgument for keys and values that are too long; kPermissionDenied for a server
 // that has another key, or none; kUnavailable.
-class TcpStore : public Store {
+class TcpStore : public RendezvousStore {
  public:
   // `patience`: with a server that does not answer a Set.
   static Result<std::unique_ptr<TcpStore>> At(const std::string& address, std::uint16_t port,
                                               std::chrono::milliseconds patience,
-                                              const Membership& members);
+                                              const GroupCredentials& members);
   Result<void> Set(const std::string& key, const std::string& value) override;
   Result<std::string> Get(const std::string& key, Deadline deadline) override;
 
@@ -64,8 +64,8 @@ class TcpStore : public Store {
 // The store of a group by its name: "tcp://ADDRESS:PORT" (ADDRESS in digits, IPv6 in brackets),
 // which rank 0 serves for as long as it has the store, or else a folder.
 // Errors: kInvalidArgument for what is no address, those of TcpStoreServer.
-Result<std::unique_ptr<Store>> OpenStore(const std::string& place, int rank,
-                                         std::chrono::milliseconds patience,
-                                         const Membership& members);
+Result<std::unique_ptr<RendezvousStore>> OpenStore(const std::string& place, int rank,
+                                                   std::chrono::milliseconds patience,
+                                                   const GroupCredentials& members);
 
 }  // namespace espalier::transport

@@ -8,7 +8,7 @@
 namespace espalier::transport {
 
 TcpConnection::TcpConnection(UniqueFd socket, int peer, int slots, SlotPool& pool,
-                             LendingTurn& turn)
+                             ZeroCopySendToken& turn)
     : link_(std::move(socket)),
       peer_(peer),
       receiver_(link_, slots, pool),

@@ -16,7 +16,7 @@ namespace espalier::transport {
 // Thread safety: one thread at a time.
 class TcpConnection {
  public:
-  TcpConnection(UniqueFd socket, int peer, int slots, SlotPool& pool, LendingTurn& turn);
+  TcpConnection(UniqueFd socket, int peer, int slots, SlotPool& pool, ZeroCopySendToken& turn);
 
   TcpSender& sender() { return sender_; }
   const TcpSender& sender() const { return sender_; }

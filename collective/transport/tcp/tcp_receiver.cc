@@ -166,9 +166,9 @@ const Message* TcpReceiver::TryReceive(std::byte* place, std::size_t bytes) {
   return Peek();
 }
 
-Result<bool> TcpReceiver::TryTake(std::size_t bytes, const Taker& taker) {
+Result<bool> TcpReceiver::TryConsume(std::size_t bytes, const PieceHandler& handler) {
   awaited_ = {.bytes = bytes, .is_taken = true};
-  taker_ = &taker;
+  taker_ = &handler;
   const Message* message = Peek();
   taker_ = nullptr;
   if (take_error_) return tl::unexpected(*take_error_);
@@ -176,7 +176,7 @@ Result<bool> TcpReceiver::TryTake(std::size_t bytes, const Taker& taker) {
   const Incoming& first = At(released_);
   if (first.data == nullptr) return true;
   auto taken =
-      taker({.bytes = message->bytes, .whole = message->bytes.size(), .tag = message->tag});
+      handler({.bytes = message->bytes, .whole = message->bytes.size(), .tag = message->tag});
   if (!taken) return Propagate(taken);
   return true;
 }

@@ -26,7 +26,7 @@ class TcpReceiver : public Inbox {
 
   const Message* TryPeek() override { return Peek(); }
   const Message* TryReceive(std::byte* place, std::size_t bytes) override;
-  Result<bool> TryTake(std::size_t bytes, const Taker& taker) override;
+  Result<bool> TryConsume(std::size_t bytes, const PieceHandler& handler) override;
   void Release() override;
 
   bool WantsToReceive() const;
@@ -78,9 +78,9 @@ class TcpReceiver : public Inbox {
   std::vector<Incoming> queue_;
   std::uint64_t received_ = 0;
   std::uint64_t released_ = 0;
-  std::size_t received_bytes_ = 0;  // of the frame after those received, header included
-  Awaited awaited_;                 // for message released_, unless it has begun to come
-  const Taker* taker_ = nullptr;    // while it may be called
+  std::size_t received_bytes_ = 0;       // of the frame after those received, header included
+  Awaited awaited_;                      // for message released_, unless it has begun to come
+  const PieceHandler* taker_ = nullptr;  // while it may be called
   std::optional<Error> take_error_;
   std::byte* landing_ = nullptr;  // for the piece that is coming
   std::size_t landed_ = 0;

@@ -36,19 +36,20 @@ void TcpSender::Commit(std::size_t bytes, const MessageTag& tag) {
   Send();
 }
 
-bool TcpSender::CanLend() {
-  if (IsLending()) Send();
-  if (!HasRoom() || IsLending()) {
+bool TcpSender::CanSendInPlace() {
+  if (IsSendingInPlace()) Send();
+  if (!HasRoom() || IsSendingInPlace()) {
     needs_slot_ = true;
     return false;
   }
-  const bool is_anothers = turn_.is_kept && turn_.holder != nullptr && turn_.holder->IsLending();
+  const bool is_anothers =
+      turn_.is_kept && turn_.holder != nullptr && turn_.holder->IsSendingInPlace();
   turn_.is_wanted |= is_anothers;
   return !is_anothers;
 }
 
-void TcpSender::Lend(std::span<const std::byte> data, const MessageTag& tag) {
-  ESPALIER_CHECK(data.size() <= pool_.slot_bytes() && HasRoom() && !IsLending());
+void TcpSender::SendInPlace(std::span<const std::byte> data, const MessageTag& tag) {
+  ESPALIER_CHECK(data.size() <= pool_.slot_bytes() && HasRoom() && !IsSendingInPlace());
   Outgoing& message = At(committed_);
   message.header = {.kind = kMessageFrame, .bytes = data.size(), .tag = tag};
   message.data = data.data();

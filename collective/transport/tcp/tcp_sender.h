@@ -25,7 +25,7 @@ class TcpSender;
 // has lent keeps the turn until the kernel has all of its message; others wait for it. Invariant: a
 // rank never waits for a peer that waits for a message which only the turn holds back: when nothing
 // moves, the turn is passed on (PassOn). Cost: a look at one pointer for each loan.
-struct LendingTurn {
+struct ZeroCopySendToken {
   bool is_kept = false;               // else all lend as they like
   const TcpSender* holder = nullptr;  // has the turn while it lends
   bool is_wanted = false;             // another has asked meanwhile, in vain
@@ -44,7 +44,8 @@ struct LendingTurn {
 class TcpSender : public Outbox {
  public:
   // The receiver of the same connection: what a peer that has gone has said before is taken in.
-  TcpSender(TcpLink& link, TcpReceiver& receiver, int slots, SlotPool& pool, LendingTurn& turn)
+  TcpSender(TcpLink& link, TcpReceiver& receiver, int slots, SlotPool& pool,
+            ZeroCopySendToken& turn)
       : link_(link),
         receiver_(receiver),
         pool_(pool),
@@ -53,10 +54,10 @@ class TcpSender : public Outbox {
 
   std::byte* TryAcquire() override;
   void Commit(std::size_t bytes, const MessageTag& tag) override;
-  bool Borrows() const override { return true; }
-  bool CanLend() override;
-  void Lend(std::span<const std::byte> data, const MessageTag& tag) override;
-  bool IsLending() const override { return lent_ > sent_; }
+  bool SupportsSendInPlace() const override { return true; }
+  bool CanSendInPlace() override;
+  void SendInPlace(std::span<const std::byte> data, const MessageTag& tag) override;
+  bool IsSendingInPlace() const override { return lent_ > sent_; }
 
   bool HasUnsent() const { return sent_ != committed_; }
   bool WantsToSend() const { return HasUnsent() && !link_.is_broken(); }
@@ -85,7 +86,7 @@ class TcpSender : public Outbox {
   TcpLink& link_;
   TcpReceiver& receiver_;
   SlotPool& pool_;
-  LendingTurn& turn_;
+  ZeroCopySendToken& turn_;
   std::vector<Outgoing> queue_;
   std::uint64_t committed_ = 0;
   std::uint64_t sent_ = 0;

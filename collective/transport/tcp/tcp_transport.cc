@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include "collective/transport/meeting/handshake.h"
-#include "collective/transport/meeting/reception.h"
-#include "collective/transport/meeting/rendezvous.h"
-#include "collective/transport/meeting/tcp_socket.h"
+#include "collective/transport/rendezvous/connection_acceptor.h"
+#include "collective/transport/rendezvous/handshake.h"
+#include "collective/transport/rendezvous/rendezvous.h"
+#include "collective/transport/rendezvous/tcp_socket.h"
 #include "collective/transport/tcp/tcp_connection.h"
 #include "common/base/check.h"
 
@@ -39,7 +39,7 @@ enum class Direction : std::uint8_t { kBoth, kOut, kIn };
 
 class TcpTransport : public Transport {
  public:
-  TcpTransport(Store& store, std::string name, int rank, int size, TcpOptions options)
+  TcpTransport(RendezvousStore& store, std::string name, int rank, int size, TcpOptions options)
       : options_(std::move(options)),
         rendezvous_(store, std::move(name), rank, size,
                     {.medium = "tcp",
@@ -131,11 +131,11 @@ class TcpTransport : public Transport {
 
   TcpOptions options_;
   Rendezvous rendezvous_;
-  std::optional<Reception> reception_;
+  std::optional<ConnectionAcceptor> reception_;
   SlotPool pool_;
-  LendingTurn turn_;
+  ZeroCopySendToken turn_;
   std::map<Key, std::unique_ptr<TcpConnection>> connections_;
-  std::map<Key, Call> calls_;  // of this rank, that have not been answered
+  std::map<Key, HandshakeClient> calls_;  // of this rank, that have not been answered
   std::vector<pollfd> polled_;
   std::vector<TcpConnection*> ready_;  // of them
   MessageTag call_ = {};
@@ -207,8 +207,9 @@ Result<void> TcpTransport::Reach(const Key& key, Deadline deadline) {
   if (!to || !from) return FailAt(endpoint, to ? from.error() : to.error());
   auto socket = Dial(*from, *to, deadline, [&] { return CheckWait(endpoint.peer); });
   if (!socket) return FailAt(endpoint, socket.error());
-  calls_.insert_or_assign(key, Call(std::move(*socket), rendezvous_.HelloTo(endpoint, place->group),
-                                    options_.members.key));
+  calls_.insert_or_assign(
+      key, HandshakeClient(std::move(*socket), rendezvous_.HelloTo(endpoint, place->group),
+                           options_.members.key));
   return {};
 }
 
@@ -256,8 +257,8 @@ Result<void> TcpTransport::ServeCalls() {
       });
   for (auto call = calls_.begin(); call != calls_.end();) {
     const Progress progress = call->second.Move();
-    if (progress == Progress::kOtherKey || progress == Progress::kHungUp) {
-      return FailAt(call->first.endpoint, WhyNot(progress));
+    if (progress == Progress::kWrongKey || progress == Progress::kHungUp) {
+      return FailAt(call->first.endpoint, HandshakeError(progress));
     }
     if (progress == Progress::kDone) Add(call->first, call->second.TakeSocket());
     call = progress == Progress::kDone ? calls_.erase(call) : std::next(call);
@@ -385,8 +386,8 @@ Result<std::shared_ptr<const UniqueFd>> ListenOn(const std::string& address, std
   return std::make_shared<const UniqueFd>(std::move(*socket));
 }
 
-Result<std::unique_ptr<Transport>> JoinTcp(Store& store, const std::string& name, int rank,
-                                           int size, const TcpOptions& options) {
+Result<std::unique_ptr<Transport>> JoinTcp(RendezvousStore& store, const std::string& name,
+                                           int rank, int size, const TcpOptions& options) {
   auto valid = Rendezvous::CheckRank(rank, size);
   if (!valid) return Propagate(valid);
   if (options.slots < 1 || options.slots > kMaxSlots || options.slot_bytes < 64) {

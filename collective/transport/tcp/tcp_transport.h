@@ -9,10 +9,10 @@
 #include <set>
 #include <string>
 
-#include "collective/transport/base/store.h"
+#include "collective/transport/base/rendezvous_store.h"
 #include "collective/transport/base/transport.h"
-#include "collective/transport/meeting/membership.h"
-#include "collective/transport/meeting/tcp_socket.h"
+#include "collective/transport/rendezvous/group_credentials.h"
+#include "collective/transport/rendezvous/tcp_socket.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 
@@ -35,7 +35,7 @@ struct TcpOptions {
   // The address that the others reach this rank at, IPv4 or IPv6, in digits.
   std::string address = "127.0.0.1";
   // By what the ranks know one another; without a key the address must be a loopback address.
-  Membership members;
+  GroupCredentials members;
   // A socket of that address that listens; shared with transports before and after this one, which
   // take turns: two of them do not Connect at the same time. None: one of its own, on any port.
   std::shared_ptr<const UniqueFd> listener;
@@ -61,8 +61,8 @@ struct TcpOptions {
 // another key; kAlreadyExists for a planned port that is taken; kUnavailable for a peer that cannot
 // be reached or does not come. Peers of another version or with other sizes of slots are taken for
 // strangers.
-Result<std::unique_ptr<Transport>> JoinTcp(Store& store, const std::string& name, int rank,
-                                           int size, const TcpOptions& options);
+Result<std::unique_ptr<Transport>> JoinTcp(RendezvousStore& store, const std::string& name,
+                                           int rank, int size, const TcpOptions& options);
 
 // A socket that listens on that port of the address (0: any).
 // Errors: kInvalidArgument, kAlreadyExists for a port that is taken, kUnavailable.

@@ -13,7 +13,7 @@ namespace espalier::transport {
 namespace {
 
 constexpr std::uint32_t kPacketMask = 0xFFFFFF;
-constexpr int kMostDoublings = 4;    // of the patience with a path
+constexpr int kMaxDoublings = 4;     // of the patience with a path
 constexpr int kLongestTimeout = 31;  // that a queue pair takes, as its logarithm
 
 }  // namespace
@@ -48,8 +48,8 @@ Result<void> Lane::Connect(const IpAddress& peer, std::uint32_t number, std::uin
   }
   port_in_use = port;
   // One that fails again and again may be of a peer that is slow: it gets more time.
-  verbs::Patience patience = around_.patience;
-  const int longer = std::clamp(failures, 0, kMostDoublings);
+  verbs::RetryPolicy patience = around_.patience;
+  const int longer = std::clamp(failures, 0, kMaxDoublings);
   patience.timeout_log2 =
       static_cast<std::uint8_t>(std::min(patience.timeout_log2 + longer, kLongestTimeout));
   return verbs::Connect(*pair_, *around_.local,

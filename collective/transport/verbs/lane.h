@@ -53,16 +53,16 @@ class Lane {
     kRenewed,    // the new one waits for its other end's number
     kConnected,  // it waits for its other end to say that it is connected
   };
-  struct Surroundings {
+  struct LaneResources {
     ibv_pd* domain = nullptr;
     ibv_cq* queue = nullptr;
     const verbs::RoceAddress* local = nullptr;
-    verbs::Patience patience;
+    verbs::RetryPolicy patience;
     std::uint32_t receives = 0;
     std::uint32_t sends = 0;
   };
 
-  Lane(const Surroundings& around, std::uint32_t index) : around_(around), index_(index) {}
+  Lane(const LaneResources& around, std::uint32_t index) : around_(around), index_(index) {}
 
   // Makes a queue pair that can receive once it is connected.
   Result<void> Make();
@@ -121,7 +121,7 @@ class Lane {
  private:
   std::uint64_t IdOf(std::uint32_t buffer) const { return std::uint64_t{index_} << 32 | buffer; }
 
-  const Surroundings around_;
+  const LaneResources around_;
   const std::uint32_t index_;
   std::uint32_t first_packet_ = 0;
   std::vector<Notice> buffers_;

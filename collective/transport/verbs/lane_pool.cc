@@ -7,7 +7,7 @@
 
 namespace espalier::transport {
 
-LanePool::LanePool(const Lane::Surroundings& around, int count,
+LanePool::LanePool(const Lane::LaneResources& around, int count,
                    std::span<const std::uint16_t> ports) {
   for (int i = 0; i < count; ++i) {
     lanes_.push_back(std::make_unique<Lane>(around, static_cast<std::uint32_t>(i)));

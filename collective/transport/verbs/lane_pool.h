@@ -20,7 +20,7 @@ class LanePool {
  public:
   // Of `count` lanes; `ports`: the source ports of those that carry messages; none: one, with the
   // port that the device gives it.
-  LanePool(const Lane::Surroundings& around, int count, std::span<const std::uint16_t> ports);
+  LanePool(const Lane::LaneResources& around, int count, std::span<const std::uint16_t> ports);
 
   // Makes a queue pair for each. Errors: those of Lane::Make.
   Result<void> Make();

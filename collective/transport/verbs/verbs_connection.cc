@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "collective/transport/meeting/tcp_socket.h"
+#include "collective/transport/rendezvous/tcp_socket.h"
 #include "common/base/check.h"
 #include "common/verbs/path_control.h"
 #include "common/verbs/source_port.h"
@@ -62,12 +62,12 @@ Result<void> VerbsConnection::MakeAll(std::span<const std::uint16_t> ports) {
   auto region = verbs::RegisterMemory(*device_.domain, memory_.get(), bytes);
   if (!region) return Propagate(region);
   region_ = std::move(*region);
-  const Lane::Surroundings around = {.domain = device_.domain.get(),
-                                     .queue = queue_.get(),
-                                     .local = &device_.address,
-                                     .patience = options_.patience,
-                                     .receives = requests,
-                                     .sends = requests};
+  const Lane::LaneResources around = {.domain = device_.domain.get(),
+                                      .queue = queue_.get(),
+                                      .local = &device_.address,
+                                      .patience = options_.patience,
+                                      .receives = requests,
+                                      .sends = requests};
   lanes_.emplace(around, options_.queue_pairs, ports);
   return lanes_->Make();
 }
@@ -262,7 +262,7 @@ void VerbsConnection::StepRenewal(Lane& lane) {
     lane.state = Lane::State::kReady;
   }
   if (lane.state == Lane::State::kReady && lane.port != lane.port_in_use) {
-    verbs::LivePortChange change(lane.pair(), verbs::LiveWay::kSetUdpPort, lane.port);
+    verbs::LivePortChange change(lane.pair(), verbs::PortChangeMethod::kSetUdpPort, lane.port);
     if (change.Start()) {
       lane.port_in_use = lane.port;
     } else {

@@ -7,10 +7,10 @@
 #include <map>
 #include <utility>
 
-#include "collective/transport/meeting/handshake.h"
-#include "collective/transport/meeting/reception.h"
-#include "collective/transport/meeting/rendezvous.h"
-#include "collective/transport/meeting/tcp_socket.h"
+#include "collective/transport/rendezvous/connection_acceptor.h"
+#include "collective/transport/rendezvous/handshake.h"
+#include "collective/transport/rendezvous/rendezvous.h"
+#include "collective/transport/rendezvous/tcp_socket.h"
 #include "collective/transport/verbs/verbs_connection.h"
 #include "common/base/check.h"
 
@@ -29,7 +29,8 @@ constexpr std::chrono::milliseconds kLook{100};
 
 class VerbsTransportImpl : public VerbsTransport {
  public:
-  VerbsTransportImpl(Store& store, std::string name, int rank, int size, VerbsOptions options)
+  VerbsTransportImpl(RendezvousStore& store, std::string name, int rank, int size,
+                     VerbsOptions options)
       : options_(std::move(options)),
         rendezvous_(store, std::move(name), rank, size,
                     {.medium = "verbs",
@@ -92,8 +93,8 @@ class VerbsTransportImpl : public VerbsTransport {
   VerbsOptions options_;
   Rendezvous rendezvous_;
   VerbsDevice device_;
-  std::optional<Reception> reception_;
-  std::map<Endpoint, Call> calls_;  // of this rank, that have not been answered
+  std::optional<ConnectionAcceptor> reception_;
+  std::map<Endpoint, HandshakeClient> calls_;  // of this rank, that have not been answered
   std::map<Endpoint, Pending> pending_;
   std::map<Endpoint, std::unique_ptr<VerbsConnection>> connections_;
   std::vector<pollfd> polled_;
@@ -195,8 +196,8 @@ Result<void> VerbsTransportImpl::Reach(Endpoint endpoint, Deadline deadline) {
   auto socket = Dial(*from, *to, deadline, [this] { return CheckWait(); });
   if (!socket) return FailAt(endpoint, socket.error());
   calls_.insert_or_assign(
-      endpoint,
-      Call(std::move(*socket), rendezvous_.HelloTo(endpoint, place->group), options_.members.key));
+      endpoint, HandshakeClient(std::move(*socket), rendezvous_.HelloTo(endpoint, place->group),
+                                options_.members.key));
   return {};
 }
 
@@ -209,12 +210,12 @@ Result<void> VerbsTransportImpl::MoveCalls() {
       ++call;
       continue;
     }
-    if (progress != Progress::kDone) return FailAt(endpoint, WhyNot(progress));
+    if (progress != Progress::kDone) return FailAt(endpoint, HandshakeError(progress));
     auto connection = MakeConnection(endpoint);
     if (!connection) return FailAt(endpoint, connection.error());
     UniqueFd socket = call->second.TakeSocket();
     if (!SendAtOnce(socket.get(), (*connection)->Setup())) {
-      return FailAt(endpoint, WhyNot(Progress::kHungUp));
+      return FailAt(endpoint, HandshakeError(Progress::kHungUp));
     }
     pending_.insert_or_assign(endpoint, Pending{std::move(socket), {}, std::move(*connection)});
     call = calls_.erase(call);
@@ -238,7 +239,7 @@ Result<bool> VerbsTransportImpl::Finish(Endpoint endpoint, Pending& pending) {
   if (progress == Progress::kGoesOn) return false;
   if (progress != Progress::kDone) {
     if (!has_called) return true;
-    return tl::unexpected(WhyNot(progress));
+    return tl::unexpected(HandshakeError(progress));
   }
   if (!has_called) {
     if (connections_.contains(endpoint)) return true;
@@ -324,8 +325,8 @@ Result<void> VerbsTransportImpl::Flush(Deadline deadline) {
 
 }  // namespace
 
-Result<std::unique_ptr<VerbsTransport>> JoinVerbs(Store& store, const std::string& name, int rank,
-                                                  int size, const VerbsOptions& options) {
+Result<std::unique_ptr<VerbsTransport>> JoinVerbs(RendezvousStore& store, const std::string& name,
+                                                  int rank, int size, const VerbsOptions& options) {
   auto valid = Rendezvous::CheckRank(rank, size);
   if (!valid) return Propagate(valid);
   const bool has_slots =

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "collective/transport/base/store.h"
+#include "collective/transport/base/rendezvous_store.h"
 #include "collective/transport/base/transport.h"
-#include "collective/transport/meeting/membership.h"
-#include "collective/transport/meeting/tcp_socket.h"
+#include "collective/transport/rendezvous/group_credentials.h"
+#include "collective/transport/rendezvous/tcp_socket.h"
 #include "common/base/result.h"
 #include "common/verbs/verbs.h"
 
@@ -26,14 +26,14 @@ struct VerbsOptions {
   std::string control_address;
   // By what the ranks know one another; without a key the control address must be a loopback
   // address.
-  Membership members;
+  GroupCredentials members;
   // Of each connection; the first carry the messages, the others wait until one of those dies.
   int queue_pairs = 2;
   // The source ports that were planned for what this rank sends there, at most `queue_pairs`: one
   // for each queue pair that carries messages. None: one queue pair, with the port that the device
   // gives it (plain ECMP).
   std::function<std::vector<std::uint16_t>(Endpoint)> source_ports;
-  verbs::Patience patience;  // doubled with each failure of a queue pair, up to 16 times as long
+  verbs::RetryPolicy patience;  // doubled with each failure of a queue pair, up to 16 times as long
   // Asked now and then while Connect waits; an error ends it.
   WaitCheck check;
 };
@@ -59,7 +59,7 @@ class VerbsTransport : public Transport {
 // Errors: kInvalidArgument for options that make no sense; kNotFound for an address that no device
 // has; kPermissionDenied as JoinTcp; those of verbs.h; kUnavailable for a peer that does not come
 // or is gone (one with other sizes of slots does not come).
-Result<std::unique_ptr<VerbsTransport>> JoinVerbs(Store& store, const std::string& name, int rank,
-                                                  int size, const VerbsOptions& options);
+Result<std::unique_ptr<VerbsTransport>> JoinVerbs(RendezvousStore& store, const std::string& name,
+                                                  int rank, int size, const VerbsOptions& options);
 
 }  // namespace espalier::transport

@@ -20,9 +20,9 @@ constexpr Route kLogOut = {"POST", "/api/v1/logout"};
 constexpr Route kSession = {"GET", "/api/v1/session"};
 constexpr std::string_view kCookie = "espalier=";
 constexpr std::string_view kBearer = "Bearer ";
-constexpr std::size_t kMostLogins = 1'024;
+constexpr std::size_t kMaxLogins = 1'024;
 // With one token, so that nobody's logins end those of others.
-constexpr std::size_t kMostLoginsOfToken = 32;
+constexpr std::size_t kMaxLoginsOfToken = 32;
 constexpr auto kLoginLasts = std::chrono::hours(12);
 
 bool Asks(const HttpRequest& request, const Route& route) {
@@ -195,8 +195,8 @@ void HttpGuard::DropOldLogins(const std::string& token_hash) {
   const auto is_of_token = [&](const Login& login) { return login.token_hash == token_hash; };
   const auto of_token =
       std::ranges::count_if(logins_, [&](const auto& login) { return is_of_token(login.second); });
-  if (static_cast<std::size_t>(of_token) >= kMostLoginsOfToken) return end_oldest(is_of_token);
-  if (logins_.size() >= kMostLogins) end_oldest([](const Login&) { return true; });
+  if (static_cast<std::size_t>(of_token) >= kMaxLoginsOfToken) return end_oldest(is_of_token);
+  if (logins_.size() >= kMaxLogins) end_oldest([](const Login&) { return true; });
 }
 
 }  // namespace espalier::controller

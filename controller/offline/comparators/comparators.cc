@@ -85,7 +85,8 @@ class Annealing {
 
   Assignment Run() {
     std::vector<std::uint32_t> best = cores_;
-    for (std::uint32_t way = 0; way < way_destination_.size(); ++way) AddWay(way, 1);
+    for (std::uint32_t subflow = 0; subflow < way_destination_.size(); ++subflow)
+      AddWay(subflow, 1);
     std::int64_t best_energy = energy_;
     for (std::int64_t step = 0; step < options_.steps && CanSwap(); ++step) {
       const double temperature = static_cast<double>(options_.steps - step);
@@ -96,9 +97,9 @@ class Annealing {
       if (best_energy == 0) break;
     }
     cores_ = best;
-    for (std::uint32_t way = 0; way < way_destination_.size(); ++way) {
-      if (const auto& usable = *way_paths_[way]; !usable.empty()) {
-        result_.paths[way] = usable[cores_[way_destination_[way]] % usable.size()];
+    for (std::uint32_t subflow = 0; subflow < way_destination_.size(); ++subflow) {
+      if (const auto& usable = *subflow_paths_[subflow]; !usable.empty()) {
+        result_.paths[subflow] = usable[cores_[way_destination_[subflow]] % usable.size()];
       }
     }
     FillLoads(view_, commodities_, result_);
@@ -112,10 +113,10 @@ class Annealing {
     std::map<std::uint32_t, std::uint32_t> cores_of_leaf;
     for (std::uint32_t i = 0; i < commodities_.size(); ++i) {
       const Commodity& commodity = commodities_[i];
-      for (std::uint32_t way = 0; way < commodity.ways; ++way) {
+      for (std::uint32_t subflow = 0; subflow < commodity.subflows; ++subflow) {
         const bool has_nic = commodity.destination_link != kNoLink;
         const auto key =
-            std::tuple(has_nic ? commodity.destination_link : kNoLink, has_nic ? 0 : i, way);
+            std::tuple(has_nic ? commodity.destination_link : kNoLink, has_nic ? 0 : i, subflow);
         const auto [entry, is_new] =
             numbers.try_emplace(key, static_cast<std::uint32_t>(cores_.size()));
         if (is_new) {
@@ -127,14 +128,14 @@ class Annealing {
         ways_of_destination_[entry->second].push_back(
             static_cast<std::uint32_t>(way_destination_.size()));
         way_destination_.push_back(entry->second);
-        way_commodity_.push_back(i);
+        commodity_of_subflow_.push_back(i);
       }
     }
   }
 
   void ListHops() {
-    for (const std::uint32_t commodity : way_commodity_) {
-      way_paths_.push_back(&usable_.Of(commodities_[commodity]));
+    for (const std::uint32_t commodity : commodity_of_subflow_) {
+      subflow_paths_.push_back(&usable_.Of(commodities_[commodity]));
     }
   }
 
@@ -164,25 +165,25 @@ class Annealing {
 
   void Swap(std::uint32_t a, std::uint32_t b) {
     for (const std::uint32_t destination : {a, b}) {
-      for (const std::uint32_t way : ways_of_destination_[destination]) AddWay(way, -1);
+      for (const std::uint32_t subflow : ways_of_destination_[destination]) AddWay(subflow, -1);
     }
     std::swap(cores_[a], cores_[b]);
     for (const std::uint32_t destination : {a, b}) {
-      for (const std::uint32_t way : ways_of_destination_[destination]) AddWay(way, 1);
+      for (const std::uint32_t subflow : ways_of_destination_[destination]) AddWay(subflow, 1);
     }
   }
 
   // Adds a way's share to the links of its path, or takes it away, and keeps the energy.
-  void AddWay(std::uint32_t way, int sign) {
-    const std::vector<std::int32_t>& usable = *way_paths_[way];
+  void AddWay(std::uint32_t subflow, int sign) {
+    const std::vector<std::int32_t>& usable = *subflow_paths_[subflow];
     if (usable.empty()) return;
-    const Commodity& commodity = commodities_[way_commodity_[way]];
+    const Commodity& commodity = commodities_[commodity_of_subflow_[subflow]];
     hops_.clear();
     view_.AppendHops(commodity.source, commodity.destination,
-                     usable[cores_[way_destination_[way]] % usable.size()], hops_);
+                     usable[cores_[way_destination_[subflow]] % usable.size()], hops_);
     for (const std::uint32_t link : hops_) {
       energy_ -= Excess(link);
-      loads_[link] += sign * (kLoadUnit / commodity.ways);
+      loads_[link] += sign * (kLoadUnit / commodity.subflows);
       energy_ += Excess(link);
     }
   }
@@ -203,8 +204,8 @@ class Annealing {
   std::map<std::uint32_t, std::vector<std::uint32_t>> destinations_of_leaf_;
   // By way of all commodities:
   std::vector<std::uint32_t> way_destination_;
-  std::vector<std::uint32_t> way_commodity_;
-  std::vector<const std::vector<std::int32_t>*> way_paths_;
+  std::vector<std::uint32_t> commodity_of_subflow_;
+  std::vector<const std::vector<std::int32_t>*> subflow_paths_;
   // By link, in units of 1 / kLoadUnit of a flow:
   std::vector<std::int64_t> loads_;
   std::vector<std::int64_t> limits_;
@@ -222,9 +223,10 @@ Assignment AssignByHash(FabricView& view, std::span<const Commodity> commodities
   Assignment assignment = Unassigned(commodities);
   for (std::size_t i = 0; i < commodities.size(); ++i) {
     const std::vector<std::int32_t>& paths = usable.Of(commodities[i]);
-    for (std::uint32_t way = 0; way < commodities[i].ways && !paths.empty(); ++way) {
-      const std::uint64_t hash = Mix64(Mix64(Mix64(seed + 1) ^ keys[i]) + way);
-      assignment.paths[assignment.first[i] + way] = paths[hash % paths.size()];
+    for (std::uint32_t subflow = 0; subflow < commodities[i].subflows && !paths.empty();
+         ++subflow) {
+      const std::uint64_t hash = Mix64(Mix64(Mix64(seed + 1) ^ keys[i]) + subflow);
+      assignment.paths[assignment.first[i] + subflow] = paths[hash % paths.size()];
     }
   }
   FillLoads(view, commodities, assignment);

@@ -11,7 +11,7 @@ namespace espalier::offline {
 // What Espalier's assigners are compared with in its evaluation; the controller uses none of it.
 // All: deterministic; commodities within one leaf take no path, unreachable ones are reported
 // (kNoPath); only usable paths are taken; commodities of too many ways are a broken invariant (see
-// WayNumbers). Thread: one (the view fills its cache).
+// SubflowNumbers). Thread: one (the view fills its cache).
 
 // Plain ECMP: every way of every commodity on a path that a hash picks among the usable ones.
 // `keys` stand for the packets' five-tuples, one a commodity; with the seed they are the hash's

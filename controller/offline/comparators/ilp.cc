@@ -77,9 +77,9 @@ void IlpProgram::FindGroups() {
     const Commodity& commodity = commodities_[i];
     if (commodity.source == commodity.destination) continue;
     const auto [entry, is_new] = numbers.try_emplace(
-        std::tuple(commodity.source, commodity.destination, commodity.ways), groups_.size());
+        std::tuple(commodity.source, commodity.destination, commodity.subflows), groups_.size());
     if (is_new) {
-      Group group{.ways = commodity.ways};
+      Group group{.subflows = commodity.subflows};
       const CandidatePaths& all = view_.Candidates(commodity.source, commodity.destination);
       for (std::size_t path = 0; path < all.size(); ++path) {
         if (view_.IsUsable(all.Hops(path))) group.paths.push_back(static_cast<std::int32_t>(path));
@@ -104,12 +104,12 @@ void IlpProgram::WriteText() {
       std::vector<std::uint32_t> hops;
       view_.AppendHops(first.source, first.destination, group.paths[p], hops);
       for (const std::uint32_t link : hops) {
-        links[link].emplace_back(fmt::format("{:.12g}", 1.0 / group.ways), VariableName(g, p));
+        links[link].emplace_back(fmt::format("{:.12g}", 1.0 / group.subflows), VariableName(g, p));
       }
     }
     fmt::format_to(std::back_inserter(text_), " g{}:", g);
     AppendTerms(terms, text_);
-    fmt::format_to(std::back_inserter(text_), " = {}\n", group.commodities.size() * group.ways);
+    fmt::format_to(std::back_inserter(text_), " = {}\n", group.commodities.size() * group.subflows);
   }
   for (const auto& [link, terms] : links) {
     const double capacity =
@@ -154,7 +154,7 @@ Result<Assignment> IlpProgram::ReadSolution(std::string_view solution) const {
   Assignment assignment = unassigned_;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const Group& group = groups_[g];
-    if (taken[g].size() != group.commodities.size() * group.ways) {
+    if (taken[g].size() != group.commodities.size() * group.subflows) {
       return Fail(ErrorCode::kInternal, "the solver found no solution in its time");
     }
     // Ways of one commodity lie far apart in the list, so that they take different paths.

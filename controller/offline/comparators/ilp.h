@@ -35,7 +35,7 @@ class IlpProgram {
   struct Group {
     std::vector<std::uint32_t> commodities;
     std::vector<std::int32_t> paths;  // usable ones
-    std::uint32_t ways = 1;           // of each
+    std::uint32_t subflows = 1;       // of each
   };
   void FindGroups();
   void WriteText();

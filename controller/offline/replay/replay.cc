@@ -180,7 +180,7 @@ class Player {
     owner_[opened.slot.Index()] = f;
     Follow();
     RequestPlans();
-    if (!opened.has_way || !counts) return;
+    if (!opened.has_path || !counts) return;
     ++outcome_.starts;
     outcome_.planned += static_cast<std::int64_t>(opened.planned);
     if (outcome_.starts % check_every_ == 0) Compare(opened.planned > 0);
@@ -211,7 +211,7 @@ class Player {
 
   void TellProgress() {
     Push(now_ + kProgressNs, Event::Kind::kProgress, 0);
-    steered_.PassTime(At(now_));
+    steered_.Tick(At(now_));
     for (const FlowSlot slot : steered_.All()) {
       if (!Sends(slot)) continue;
       const std::uint32_t f = owner_[slot.Index()];
@@ -228,7 +228,7 @@ class Player {
     ++outcome_.checks;
     outcome_.checked_planned += is_planned ? 1 : 0;
     if (options_.plan_ahead && !is_planned) return;
-    const auto comparison = steered_.CompareWithFresh();
+    const auto comparison = steered_.CompareWithFromScratch();
     outcome_.least_load += comparison.least_load ? 1 : 0;
     outcome_.as_good += comparison.as_good ? 1 : 0;
   }

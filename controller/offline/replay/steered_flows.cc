@@ -12,15 +12,15 @@ using controller::CurrentPaths;
 using controller::DescribeElephants;
 using controller::Elephants;
 using controller::FlowSlot;
-using controller::Foresight;
 using controller::IsBetter;
 using controller::Score;
+using controller::StartPredictor;
 
 SteeredFlows::SteeredFlows(const fabric::Topology& topology, bool plan_ahead)
     : options_{.plan_ahead = plan_ahead},
       state_(topology),
       learner_(state_.topology, state_.paths, state_.path_map, {}, metrics_),
-      foresight_(state_, learner_, options_, metrics_),
+      predictor_(state_, learner_, options_, metrics_),
       placement_(state_, learner_, options_),
       assigner_(state_.view),
       rates_(state_.view) {}
@@ -40,15 +40,15 @@ SteeredFlows::Opened SteeredFlows::Open(const SimulatedFlow& simulated, const st
   const FlowSlot slot = state_.flows.Open(std::move(flow));
   placement_.Admit(slot, {});
   const std::vector<FlowSlot> opened{slot};
-  foresight_.HandleStarts(opened, now);
-  const auto placed = placement_.PlaceNew(foresight_, options_.moves_per_start);
+  predictor_.HandleStarts(opened, now);
+  const auto placed = placement_.PlaceNew(predictor_, options_.moves_per_start);
   return {.slot = slot,
-          .has_way = !state_.flows.At(slot).ways.empty(),
+          .has_path = !state_.flows.At(slot).subflows.empty(),
           .planned = static_cast<std::size_t>(placed.planned)};
 }
 
 void SteeredFlows::Close(FlowSlot slot, TimePoint now) {
-  foresight_.HandleEnd(slot, now);
+  predictor_.HandleEnd(slot, now);
   placement_.Release(slot);
   state_.flows.Close(slot);
 }
@@ -57,29 +57,29 @@ void SteeredFlows::TakeProgress(FlowSlot slot, std::uint64_t remaining_bytes, Ti
   const controller::Flow& flow = state_.flows.At(slot);
   const std::vector<wire::FlowProgress> progress{
       {.id = flow.local, .remaining_bytes = remaining_bytes}};
-  foresight_.HandleProgress(state_.flows.TakeProgress(flow.agent, progress, now).due, now);
+  predictor_.HandleProgress(state_.flows.TakeProgress(flow.agent, progress, now).due, now);
 }
 
 std::optional<std::int32_t> SteeredFlows::PathOf(FlowSlot slot) const {
   const controller::Flow& flow = state_.flows.At(slot);
-  if (flow.ways.empty()) return std::nullopt;
-  const auto path = state_.flow_paths.PathOf(flow.ways.front());
+  if (flow.subflows.empty()) return std::nullopt;
+  const auto path = state_.flow_paths.PathOf(flow.subflows.front());
   return path ? std::optional(path->value()) : std::nullopt;
 }
 
 std::optional<TimePoint> SteeredFlows::NextStartOf(const std::string& job) const {
-  for (const Foresight::JobView& view : foresight_.Jobs()) {
+  for (const StartPredictor::JobView& view : predictor_.Jobs()) {
     if (view.job == job && view.next_start) return view.next_start;
   }
   return std::nullopt;
 }
 
 std::optional<TimePoint> SteeredFlows::EndOf(FlowSlot slot) const {
-  const auto forecast = foresight_.EndOf(slot);
+  const auto forecast = predictor_.EndOf(slot);
   return forecast ? std::optional(forecast->expected) : std::nullopt;
 }
 
-SteeredFlows::Comparison SteeredFlows::CompareWithFresh() {
+SteeredFlows::Comparison SteeredFlows::CompareWithFromScratch() {
   std::vector<FlowSlot> slots = state_.flows.All();
   std::erase_if(slots, [&](FlowSlot slot) { return !state_.HasPaths(state_.flows.At(slot)); });
   const Elephants elephants = DescribeElephants(state_, slots);

@@ -24,7 +24,7 @@ class SteeredFlows {
   // It hears of a flow of a job, and finds paths for all that have none.
   struct Opened {
     controller::FlowSlot slot;
-    bool has_way = false;     // it goes between leaves, and has a path
+    bool has_path = false;    // it goes between leaves, and has a path
     std::size_t planned = 0;  // of the flows that found a path: on that of a plan
   };
   Opened Open(const SimulatedFlow& flow, const std::string& job, std::uint64_t serial,
@@ -33,9 +33,9 @@ class SteeredFlows {
   void Close(controller::FlowSlot slot, TimePoint now);
   // What it hears that a flow has not sent yet.
   void TakeProgress(controller::FlowSlot slot, std::uint64_t remaining_bytes, TimePoint now);
-  void PassTime(TimePoint now) { foresight_.PassTime(now); }
+  void Tick(TimePoint now) { predictor_.Tick(now); }
   // Makes one plan; false where none is to be made.
-  bool PlanNext(TimePoint now) { return foresight_.PlanNext(now); }
+  bool PlanNext(TimePoint now) { return predictor_.PlanNext(now); }
 
   std::vector<controller::FlowSlot> All() const { return state_.flows.All(); }
   // The path that it wants the flow on, if that is one of several.
@@ -49,14 +49,14 @@ class SteeredFlows {
     bool least_load = false;  // no higher maximum load
     bool as_good = false;     // and no worse to any job
   };
-  Comparison CompareWithFresh();
+  Comparison CompareWithFromScratch();
 
  private:
   Metrics metrics_;
   const controller::ControllerOptions options_;
   controller::State state_;
   controller::PathLearner learner_;
-  controller::Foresight foresight_;
+  controller::StartPredictor predictor_;
   controller::Placement placement_;
   controller::Assigner assigner_;
   controller::RatePredictor rates_;

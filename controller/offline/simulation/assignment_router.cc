@@ -12,8 +12,8 @@ using controller::Commodity;
 using controller::FabricView;
 using controller::kNoPath;
 
-AssignmentRouter::AssignmentRouter(const Workload& workload, FabricView& view, std::uint32_t ways,
-                                   Assign assign)
+AssignmentRouter::AssignmentRouter(const Workload& workload, FabricView& view,
+                                   std::uint32_t subflows, Assign assign)
     : view_(view), assign_(std::move(assign)) {
   for (const SimulatedFlow& flow : workload.flows()) {
     fabric::DirectedLink downlink = flow.destination_attachment.uplink;
@@ -26,7 +26,7 @@ AssignmentRouter::AssignmentRouter(const Workload& workload, FabricView& view, s
          .destination = *destination,
          .job = flow.job,
          .phase = flow.ring,
-         .ways = ways,
+         .subflows = subflows,
          .source_link = static_cast<std::uint32_t>(flow.source_attachment.uplink.Index()),
          .destination_link = static_cast<std::uint32_t>(downlink.Index())});
   }

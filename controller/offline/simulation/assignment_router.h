@@ -20,7 +20,7 @@ class AssignmentRouter : public Router {
   using Assign = std::function<controller::Assignment(
       std::span<const controller::Commodity> commodities, std::span<const std::uint32_t> flows)>;
 
-  AssignmentRouter(const Workload& workload, controller::FabricView& view, std::uint32_t ways,
+  AssignmentRouter(const Workload& workload, controller::FabricView& view, std::uint32_t subflows,
                    Assign assign);
 
   std::vector<std::vector<PathShare>> Route(std::span<const std::uint32_t> live) override;

@@ -16,7 +16,7 @@ constexpr std::int64_t kGapNs = 1;  // between rounds, and before the first
 constexpr double kNanosecond = 1e-9;
 constexpr std::int64_t kEventsBetweenLooks = 4096;
 
-enum class FlowState : std::uint8_t {
+enum class AssignmentState : std::uint8_t {
   kClosed,   // its job computes, or its ring is done
   kWaiting,  // the next round begins after the gap
   kSending,
@@ -24,7 +24,7 @@ enum class FlowState : std::uint8_t {
 };
 
 struct FlowRun {
-  FlowState state = FlowState::kClosed;
+  AssignmentState state = AssignmentState::kClosed;
   std::vector<PathShare> paths;
   std::vector<FluidNetwork::Transfer> transfers;  // one a path, of those that still run
   std::int64_t round_start = 0;
@@ -148,7 +148,7 @@ class Simulation {
   void PlanRound(std::uint32_t j, std::uint32_t r) {
     const std::size_t size = workload_.jobs()[j].rings[r].flows.size();
     const std::uint32_t first = workload_.FirstFlow(j, r);
-    for (std::size_t i = 0; i < size; ++i) flows_[first + i].state = FlowState::kWaiting;
+    for (std::size_t i = 0; i < size; ++i) flows_[first + i].state = AssignmentState::kWaiting;
     jobs_[j].rings[r].open_flows = size;
     events_.push({now_ + kGapNs, Event::Kind::kRoundStart, j, r});
   }
@@ -157,7 +157,7 @@ class Simulation {
     const std::size_t size = workload_.jobs()[j].rings[r].flows.size();
     const std::uint32_t first = workload_.FirstFlow(j, r);
     for (std::uint32_t f = first; f < first + size; ++f) {
-      flows_[f].state = FlowState::kSending;
+      flows_[f].state = AssignmentState::kSending;
       flows_[f].round_start = now_;
       Send(f, 8.0 * static_cast<double>(workload_.flows()[f].round_bytes));
     }
@@ -184,7 +184,7 @@ class Simulation {
     const std::uint32_t f = flow_of_[transfer];
     std::erase(flows_[f].transfers, transfer);
     if (!flows_[f].transfers.empty()) return {};
-    flows_[f].state = FlowState::kSent;
+    flows_[f].state = AssignmentState::kSent;
     const SimulatedFlow& flow = workload_.flows()[f];
     JobRun& job = jobs_[flow.job];
     const double nanoseconds = static_cast<double>(now_ - flows_[f].round_start);
@@ -204,7 +204,7 @@ class Simulation {
     }
     const std::uint32_t first = workload_.FirstFlow(j, r);
     for (std::size_t i = 0; i < ring.flows.size(); ++i) {
-      flows_[first + i].state = FlowState::kClosed;
+      flows_[first + i].state = AssignmentState::kClosed;
     }
     return --job.open_rings > 0 ? Result<void>() : EndEpoch(j);
   }
@@ -223,8 +223,8 @@ class Simulation {
   }
 
   bool IsLive(const FlowRun& flow) const {
-    if (flow.state == FlowState::kClosed) return false;
-    return flow.state != FlowState::kSent || options_.live_flows == LiveFlows::kOpen;
+    if (flow.state == AssignmentState::kClosed) return false;
+    return flow.state != AssignmentState::kSent || options_.live_flows == LiveFlows::kOpen;
   }
 
   Result<void> AssignPaths() {
@@ -266,7 +266,7 @@ class Simulation {
     FlowRun& flow = flows_[f];
     if (flow.paths == paths) return;
     flow.paths = std::move(paths);
-    if (flow.state != FlowState::kSending) return;
+    if (flow.state != AssignmentState::kSending) return;
     double left = 0;
     for (const auto transfer : flow.transfers) left += network_.Remove(transfer, now_);
     flow.transfers.clear();

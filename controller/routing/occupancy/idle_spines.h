@@ -12,7 +12,7 @@ namespace espalier::controller {
 
 // A link of a 2-layer Clos, as the end of a leaf's at a spine: what the leaf sends through that
 // spine, or what it receives.
-struct ClosEnd {
+struct LeafLink {
   static constexpr std::uint32_t kNoLeaf = 0xFFFF'FFFF;
 
   std::uint32_t leaf = kNoLeaf;
@@ -45,7 +45,7 @@ class IdleSpines {
     up_ = view_.clos()->up_known;
     down_ = view_.clos()->down_known;
   }
-  void Set(const ClosEnd& end, bool idle) {
+  void Set(const LeafLink& end, bool idle) {
     std::uint64_t& word = (end.sends ? up_ : down_)[end.WordIn(*view_.clos())];
     word = idle ? word | end.Bit() : word & ~end.Bit();
   }
@@ -69,7 +69,7 @@ class IdleSpines {
     return kNoPath;
   }
   // Between the leaf of an end and another, in the direction of the end.
-  std::int32_t RouteFrom(const ClosEnd& end, std::uint32_t peer) const {
+  std::int32_t RouteFrom(const LeafLink& end, std::uint32_t peer) const {
     return end.sends ? RouteBetween(end.leaf, peer) : RouteBetween(peer, end.leaf);
   }
 

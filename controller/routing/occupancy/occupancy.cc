@@ -10,24 +10,24 @@ __extension__ using Wide = __int128;
 }  // namespace
 
 void Occupancy::Clear() {
-  ways_.Clear();
+  subflows_.Clear();
   links_.Clear();
   chains_.Clear();
   search_.Clear();
 }
 
-std::int32_t Occupancy::LeastLoadedPath(Way way) const {
-  const WayState& state = ways_[way];
+std::int32_t Occupancy::LeastLoadedPath(SubflowId subflow) const {
+  const SubflowState& state = subflows_[subflow];
   const auto capacities = view_.capacities();
   std::int32_t best = kNoPath;
   std::int64_t best_load = 0;
   std::int64_t best_capacity = 1;
-  const std::int32_t routes = ways_.RouteCount(state);
+  const std::int32_t routes = subflows_.RouteCount(state);
   for (std::int32_t route = 0; route < routes; ++route) {
-    if (!ways_.IsUsable(state, route)) continue;
+    if (!subflows_.IsUsable(state, route)) continue;
     std::int64_t load = 0;
     std::int64_t capacity = 1;
-    for (const std::uint32_t link : ways_.LinksOf(state, route)) {
+    for (const std::uint32_t link : subflows_.LinksOf(state, route)) {
       const std::int64_t with = links_.LoadOf(link) + state.share;
       if (Wide{with} * capacity <= Wide{load} * capacities[link]) continue;
       load = with;
@@ -38,22 +38,22 @@ std::int32_t Occupancy::LeastLoadedPath(Way way) const {
     best_load = load;
     best_capacity = capacity;
   }
-  return ways_.ToPath(state, best);
+  return subflows_.ToPath(state, best);
 }
 
-std::span<const Occupancy::Move> Occupancy::Insert(Way way, const MoveBudget& budget,
+std::span<const Occupancy::Move> Occupancy::Insert(SubflowId subflow, const MoveBudget& budget,
                                                    std::int64_t& steps) {
   moves_.clear();
   if (chains_.IsPossible()) {
-    const std::int32_t route = chains_.MakeRoom(way, budget, steps);
+    const std::int32_t route = chains_.MakeRoom(subflow, budget, steps);
     if (route >= 0) {
-      links_.MoveTo(way, route);
-      moves_.push_back({way, kNoPath, ways_.ToPath(ways_[way], route)});
+      links_.MoveTo(subflow, route);
+      moves_.push_back({subflow, kNoPath, subflows_.ToPath(subflows_[subflow], route)});
       Tell(chains_.moves());
     }
     if (route >= 0 || budget.moves == 0) return moves_;
   }
-  Tell(search_.Insert(way, budget, steps));
+  Tell(search_.Insert(subflow, budget, steps));
   return moves_;
 }
 
@@ -66,16 +66,17 @@ std::span<const Occupancy::Move> Occupancy::Relieve(std::uint32_t link, const Mo
   return moves_;
 }
 
-std::span<const Occupancy::Move> Occupancy::InsertIdle(std::span<const Way> ways) {
-  if (ways.empty() || !chains_.IsPossible()) return {};
-  moves_.resize(std::max(moves_.size(), ways.size()));
-  return std::span(moves_).first(links_.PutOnIdle(ways, moves_.data()));
+std::span<const Occupancy::Move> Occupancy::InsertIdle(std::span<const SubflowId> subflows) {
+  if (subflows.empty() || !chains_.IsPossible()) return {};
+  moves_.resize(std::max(moves_.size(), subflows.size()));
+  return std::span(moves_).first(links_.PutOnIdle(subflows, moves_.data()));
 }
 
 void Occupancy::Tell(std::span<const Move> moves) {
   for (const Move& move : moves) {
-    const WayState& state = ways_[move.way];
-    moves_.push_back({move.way, ways_.ToPath(state, move.from), ways_.ToPath(state, move.to)});
+    const SubflowState& state = subflows_[move.subflow];
+    moves_.push_back(
+        {move.subflow, subflows_.ToPath(state, move.from), subflows_.ToPath(state, move.to)});
   }
 }
 

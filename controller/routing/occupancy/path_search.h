@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "controller/routing/occupancy/link_table.h"
-#include "controller/routing/occupancy/way_table.h"
+#include "controller/routing/occupancy/subflow_table.h"
 
 namespace espalier::controller {
 
@@ -25,7 +25,7 @@ namespace espalier::controller {
 // move of a chain. Both tables must outlive it. Thread safety: one thread.
 class PathSearch {
  public:
-  PathSearch(WayTable& ways, LinkTable& links) : ways_(ways), links_(links) {}
+  PathSearch(SubflowTable& subflows, LinkTable& links) : subflows_(subflows), links_(links) {}
 
   // The tables were cleared.
   void Clear() {
@@ -37,16 +37,17 @@ class PathSearch {
   // such that no link of the moves is above its limit. The moves are made, and returned in order,
   // by route (valid until the next call); none if none are found within `steps` (candidate paths
   // looked at; what is used is taken off).
-  std::span<const WayMove> Insert(WayId way, const MoveBudget& budget, std::int64_t& steps);
-  std::span<const WayMove> Relieve(std::uint32_t link, const MoveBudget& budget,
-                                   std::int64_t& steps);
+  std::span<const SubflowMove> Insert(SubflowId subflow, const MoveBudget& budget,
+                                      std::int64_t& steps);
+  std::span<const SubflowMove> Relieve(std::uint32_t link, const MoveBudget& budget,
+                                       std::int64_t& steps);
 
  private:
   static constexpr std::uint32_t kNone = 0xFFFF'FFFF;
 
   // A move considered: it leaves `blocked` too full, or nothing.
   struct Step {
-    WayId way;
+    SubflowId subflow;
     std::int32_t to;  // route
     std::uint32_t blocked;
     std::uint32_t parent;  // kNone: the first
@@ -54,23 +55,24 @@ class PathSearch {
   };
 
   void Begin();
-  std::span<const WayMove> Search(std::int64_t& steps);
+  std::span<const SubflowMove> Search(std::int64_t& steps);
   // All moves of a way that leave at most one link too full, after the step `parent`.
-  bool TryMovesOf(WayId way, std::uint32_t parent, const MoveBudget& budget, std::int64_t& steps);
+  bool TryMovesOf(SubflowId subflow, std::uint32_t parent, const MoveBudget& budget,
+                  std::int64_t& steps);
   // The link that a way leaves too full when it takes this route after the step `parent` (kNone:
   // it fits); nothing where it may not be taken.
-  std::optional<std::uint32_t> BlockedBy(const WayState& state, std::int32_t route,
+  std::optional<std::uint32_t> BlockedBy(const SubflowState& state, std::int32_t route,
                                          std::uint32_t parent) const;
   // What the step before adds to a link's load.
   std::int64_t Change(const Step& step, std::uint32_t link) const;
   bool Apply(std::uint32_t last);
 
-  WayTable& ways_;
+  SubflowTable& subflows_;
   LinkTable& links_;
   std::vector<Step> queue_;
   std::vector<std::uint32_t> visited_;  // by link: the search in which it was `blocked`
   std::uint32_t search_ = 0;
-  std::vector<WayMove> moves_;
+  std::vector<SubflowMove> moves_;
 };
 
 }  // namespace espalier::controller

@@ -136,7 +136,7 @@ void PrintExplanationJson(const Arguments& arguments, const Explanation& explana
 
 int RunExplain(const Arguments& arguments) {
   const auto explanation = ExplainBench(arguments.request);
-  if (!explanation) return io::Complain(explanation.error());
+  if (!explanation) return io::ReportError(explanation.error());
   if (arguments.json) {
     PrintExplanationJson(arguments, *explanation);
   } else {
@@ -156,13 +156,13 @@ int RunFit(const FitArguments& arguments) {
   std::error_code ignored;
   if (std::filesystem::exists(arguments.file, ignored)) {
     auto read = ReadCostsFile(arguments.file);
-    if (!read) return io::Complain(read.error());
+    if (!read) return io::ReportError(read.error());
     table = std::move(*read);
   }
   for (const Medium medium : {Medium::kShared, Medium::kTcp}) {
     for (const int ranks : arguments.ranks) {
       const auto costs = FitBench(ranks, medium);
-      if (!costs) return io::Complain(costs.error());
+      if (!costs) return io::ReportError(costs.error());
       std::erase_if(table, [&](const MeasuredCosts& one) {
         return one.medium == medium && one.ranks == ranks;
       });
@@ -170,7 +170,7 @@ int RunFit(const FitArguments& arguments) {
     }
   }
   const auto written = io::WriteFileDurably(arguments.file, FormatCosts(table));
-  if (!written) return io::Complain(written.error());
+  if (!written) return io::ReportError(written.error());
   fmt::print("{}", FormatCosts(table));
   return 0;
 }
@@ -194,7 +194,7 @@ int RunCommand(Arguments& arguments) {
   request.medium = arguments.transport == "tcp" ? Medium::kTcp : Medium::kShared;
   if (arguments.explain) return RunExplain(arguments);
   const auto rows = RunBench(request);
-  if (!rows) return io::Complain(rows.error());
+  if (!rows) return io::ReportError(rows.error());
   if (arguments.json) {
     PrintJson(arguments, *rows);
   } else {

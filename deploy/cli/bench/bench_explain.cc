@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "collective/runtime/choice/algorithm_choice.h"
-#include "collective/runtime/shared/shared_way.h"
+#include "collective/runtime/shared/shared_protocol_kind.h"
 
 namespace espalier::runtime {
 namespace {
@@ -27,11 +27,11 @@ Result<std::vector<Prediction>> PredictAll(const BenchRequest& request, const Co
                                            AlgorithmChoice& choice, std::size_t bytes) {
   if (request.medium != Medium::kShared) return choice.PredictAll(request.kind, bytes);
   std::vector<Prediction> predictions;
-  for (const SharedWay way : {SharedWay::kSmall, SharedWay::kSlots}) {
+  for (const SharedProtocolKind way : {SharedProtocolKind::kSmall, SharedProtocolKind::kSlots}) {
     const Work work = SharedWork(way, request.ranks, bytes, costs.lanes);
-    predictions.push_back({SharedWayName(way), work, Predict(costs, work)});
+    predictions.push_back({SharedProtocolName(way), work, Predict(costs, work)});
   }
-  if (bytes > kMostSmallBytes) predictions.erase(predictions.begin());
+  if (bytes > kMaxSmallBytes) predictions.erase(predictions.begin());
   return predictions;
 }
 

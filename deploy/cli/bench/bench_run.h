@@ -27,7 +27,7 @@ struct BenchRequest {
   bool binds = false;      // rank i to core i of those that this process may use, going round
   std::string costs_file;  // as CommunicatorOptions has them
   std::string algorithm;
-  // Instead of an algorithm: of that kind and so many ranks, and right (CheckPlan).
+  // Instead of an algorithm: of that kind and so many ranks, and right (CheckCollectivePlan).
   std::shared_ptr<const program::Program> program;
   std::chrono::milliseconds timeout{30'000};
 };

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "collective/program/files/program_file.h"
-#include "collective/runtime/program/planned_program.h"
+#include "collective/runtime/program/active_plan.h"
 #include "common/files/command_result.h"
 #include "common/files/json.h"
 
@@ -27,10 +27,11 @@ Result<program::Program> ReadRightProgram(const std::string& file) {
   auto read = program::ReadProgramFile(file);
   if (!read) return read;
   const auto ranks = static_cast<int>(read->ranks.size());
-  auto plan = CheckPlan({.program = std::make_shared<const program::Program>(std::move(*read)),
-                         .generation = 1,
-                         .source_ports = {}},
-                        ranks);
+  auto plan =
+      CheckCollectivePlan({.program = std::make_shared<const program::Program>(std::move(*read)),
+                           .generation = 1,
+                           .source_ports = {}},
+                          ranks);
   if (plan) return *plan->program;
   return Fail(ErrorCode::kFailedPrecondition, fmt::format("{}: {}", file, plan.error().message));
 }
@@ -57,7 +58,7 @@ void Print(const Arguments& arguments, const BenchRow& row) {
 int Run(Arguments& arguments) {
   arguments.request.medium = arguments.transport == "tcp" ? Medium::kTcp : Medium::kShared;
   const auto row = RunProgramFile(arguments.request);
-  if (!row) return io::Complain(row.error());
+  if (!row) return io::ReportError(row.error());
   Print(arguments, *row);
   return row->errors == 0 ? 0 : io::kExitFailed;
 }

@@ -22,7 +22,7 @@
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
 #include "deploy/cli/forest/option_files.h"
-#include "deploy/cli/forest/plan_program.h"
+#include "deploy/cli/forest/schedule_program.h"
 #include "deploy/cli/forest/stage_watch.h"
 
 namespace espalier::forest {
@@ -68,8 +68,8 @@ Result<void> ReadOption(const std::string& path, Target& target, Parse parse) {
   return {};
 }
 
-Result<PlanOptions> ReadOptions(const MakeRequest& request, const Topology& topology) {
-  PlanOptions options;
+Result<ScheduleOptions> ReadOptions(const MakeRequest& request, const Topology& topology) {
+  ScheduleOptions options;
   const auto collective = FindCollective(request.collective);
   if (!collective) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -112,7 +112,7 @@ Result<PlanOptions> ReadOptions(const MakeRequest& request, const Topology& topo
 // The forest that --previous names, with the topology that it was made for.
 struct Earlier {
   Topology topology;
-  Plan plan;
+  TreeSchedule plan;
 };
 
 Result<std::optional<Earlier>> ReadPrevious(const MakeRequest& request, const Topology& topology) {
@@ -139,9 +139,10 @@ std::string DescribeReuse(const Reuse& reuse) {
 }
 
 // In the format asked for; the tree is one that `dot` draws.
-Result<std::string> FormatPlan(const Topology& topology, const Plan& plan, const Findings& findings,
-                               const std::vector<ClassSaving>& savings, const StageSeconds& seconds,
-                               const std::string& format, std::size_t tree,
+Result<std::string> FormatPlan(const Topology& topology, const TreeSchedule& plan,
+                               const Findings& findings, const std::vector<ClassSaving>& savings,
+                               const StageSeconds& seconds, const std::string& format,
+                               std::size_t tree,
                                const std::optional<AllreduceProof>& proof = std::nullopt) {
   if (format == "binary") return EncodeForest(topology, plan);
   if (format == "summary") {
@@ -166,7 +167,7 @@ void WriteSavings(const std::vector<ClassSaving>& savings, io::JsonWriter& write
 }
 
 // The figures of a plan without its trees, as one JSON object.
-std::string FormatFigures(const Plan& plan, const Findings& findings,
+std::string FormatFigures(const TreeSchedule& plan, const Findings& findings,
                           const std::vector<ClassSaving>& savings, const StageSeconds* seconds,
                           const std::optional<AllreduceProof>& proof = std::nullopt,
                           const std::optional<Reuse>& reuse = std::nullopt) {
@@ -228,7 +229,7 @@ std::string FormatFigures(const Plan& plan, const Findings& findings,
 }
 
 // Checks the pruned trees on the way. Empty where nothing is pruned.
-Result<std::vector<ClassSaving>> FindSavings(const Topology& topology, const Plan& plan,
+Result<std::vector<ClassSaving>> FindSavings(const Topology& topology, const TreeSchedule& plan,
                                              const Findings& findings) {
   if (!plan.in_network) return std::vector<ClassSaving>();
   const auto pruned = CountPrunedLoads(topology, plan);
@@ -238,18 +239,18 @@ Result<std::vector<ClassSaving>> FindSavings(const Topology& topology, const Pla
 
 // A plan, and what was asked to be found out about it.
 struct MadeForest {
-  MadePlan made;
+  VerifiedSchedule made;
   std::vector<ClassSaving> savings;  // where switches copy and add up
   std::optional<AllreduceProof> proof;
   StageSeconds seconds;
 };
 
 Result<MadeForest> MakeForest(const MakeRequest& request, const Topology& topology,
-                              const PlanOptions& options, const LinearSolver& solver) {
+                              const ScheduleOptions& options, const LinearSolver& solver) {
   StageWatch watch;
   Control control = watch.MakeControl();
   control.threads = request.threads;
-  auto made = MakePlan(topology, options, control);
+  auto made = MakeTreeSchedule(topology, options, control);
   if (!made) return Propagate(made);
   MadeForest forest{std::move(*made), {}, std::nullopt, {}};
   if (request.multicast) {
@@ -269,23 +270,23 @@ Result<MadeForest> MakeForest(const MakeRequest& request, const Topology& topolo
 
 int Make(const MakeRequest& request, const LinearSolver& solver) {
   if (request.format == "binary" && request.output.empty() && ::isatty(STDOUT_FILENO) == 1) {
-    return io::Complain(
+    return io::ReportError(
         {ErrorCode::kInvalidArgument, "binary is not for a terminal (give -o FILE)"});
   }
   const auto topology = io::ReadTopologyFile(request.topology);
-  if (!topology) return io::Complain({ErrorCode::kInvalidArgument, topology.error().message});
+  if (!topology) return io::ReportError({ErrorCode::kInvalidArgument, topology.error().message});
   auto options = ReadOptions(request, *topology);
-  if (!options) return io::Complain({ErrorCode::kInvalidArgument, options.error().message});
+  if (!options) return io::ReportError({ErrorCode::kInvalidArgument, options.error().message});
   const auto previous = ReadPrevious(request, *topology);
-  if (!previous) return io::Complain({ErrorCode::kInvalidArgument, previous.error().message});
+  if (!previous) return io::ReportError({ErrorCode::kInvalidArgument, previous.error().message});
   std::optional<Reuse> reuse;
-  if (*previous) options->previous = PreviousPlan{&(*previous)->plan, &(*previous)->topology};
+  if (*previous) options->previous = PreviousSchedule{&(*previous)->plan, &(*previous)->topology};
 
   const auto forest = MakeForest(request, *topology, *options, solver);
   if (!forest) {
     const auto& [code, message] = forest.error();
     const bool interrupted = code == ErrorCode::kUnavailable;
-    return io::Complain({code, interrupted ? "interrupted" : request.topology + ": " + message});
+    return io::ReportError({code, interrupted ? "interrupted" : request.topology + ": " + message});
   }
   const auto& [made, savings, proof, seconds] = *forest;
   if (proof) fmt::print(stderr, "espalier: {}\n", DescribeProof(*proof, made.plan));
@@ -297,7 +298,7 @@ int Make(const MakeRequest& request, const LinearSolver& solver) {
   }
   auto text = FormatPlan(*topology, made.plan, made.findings, savings, seconds, request.format,
                          request.tree, proof);
-  if (!text) return io::Complain(text.error());
+  if (!text) return io::ReportError(text.error());
   if (request.format == "json") *text += "\n";
   if (request.format == "summary" && reuse) *text += DescribeReuse(*reuse);
   const int code = io::WriteOutput(*text, request.output);
@@ -320,7 +321,7 @@ struct ReadRequest {
 // The files that a command on a forest reads.
 struct Subject {
   Topology topology;
-  Plan plan;
+  TreeSchedule plan;
   std::vector<BitsPerSecond> available;
 };
 
@@ -348,7 +349,7 @@ struct Checked {
 };
 
 Result<Checked> Check(const Subject& subject, int threads) {
-  auto findings = VerifyPlan(subject.topology, subject.plan, subject.available, threads);
+  auto findings = VerifySchedule(subject.topology, subject.plan, subject.available, threads);
   if (!findings) return Propagate(findings);
   auto savings = FindSavings(subject.topology, subject.plan, *findings);
   if (!savings) return Propagate(savings);
@@ -357,8 +358,8 @@ Result<Checked> Check(const Subject& subject, int threads) {
 
 int Verify(const ReadRequest& request) {
   const auto subject = ReadSubject(request);
-  if (!subject) return io::Complain(subject.error());
-  const Plan* plan = &subject->plan;
+  if (!subject) return io::ReportError(subject.error());
+  const TreeSchedule* plan = &subject->plan;
   const auto checked = Check(*subject, request.threads);
   if (!checked) {
     if (request.json) {
@@ -367,7 +368,7 @@ int Verify(const ReadRequest& request) {
       writer.String(checked.error().message).EndObject();
       io::WriteOutput(writer.Text() + "\n", "");
     }
-    return io::Complain({checked.error().code, request.forest + ": " + checked.error().message});
+    return io::ReportError({checked.error().code, request.forest + ": " + checked.error().message});
   }
   const Findings* findings = &checked->findings;
   if (request.json) {
@@ -388,20 +389,20 @@ int Verify(const ReadRequest& request) {
 
 int Show(const ReadRequest& request) {
   const auto subject = ReadSubject(request);
-  if (!subject) return io::Complain(subject.error());
+  if (!subject) return io::ReportError(subject.error());
   // What is not sound could not be walked through.
   const auto checked = Check(*subject, request.threads);
   if (!checked) {
-    return io::Complain({checked.error().code, request.forest + ": " + checked.error().message});
+    return io::ReportError({checked.error().code, request.forest + ": " + checked.error().message});
   }
-  const Plan& plan = subject->plan;
+  const TreeSchedule& plan = subject->plan;
   const auto& [findings, savings] = *checked;
   if (request.json) {
     return io::WriteOutput(FormatFigures(plan, findings, savings, nullptr), request.output);
   }
   const auto text =
       FormatPlan(subject->topology, plan, findings, savings, {}, request.format, request.tree);
-  if (!text) return io::Complain(text.error());
+  if (!text) return io::ReportError(text.error());
   return io::WriteOutput(*text, request.output);
 }
 

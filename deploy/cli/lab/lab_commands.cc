@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/files/json.h"
-#include "deploy/lab/judges.h"
+#include "deploy/lab/ground_truth.h"
 #include "deploy/lab/lab.h"
 #include "deploy/lab/link_faults.h"
 #include "deploy/lab/link_watch.h"
@@ -52,7 +52,7 @@ void WriteLab(io::JsonWriter& json, const LabRecord& record, const std::string& 
   json.Key("ipv6").Bool(options.ipv6);
   json.Key("seed").String(fmt::format("{}", options.seed));
   json.Key("topology").String(topology_file);
-  json.Key("controller_address").String(LabPlan::ControllerAddress());
+  json.Key("controller_address").String(LabLayout::ControllerAddress());
   json.EndObject();
 }
 

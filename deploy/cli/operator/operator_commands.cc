@@ -167,7 +167,7 @@ Result<std::vector<std::string>> ReadRanks(const std::string& text) {
 void StartJob(Session& session, const JobOptions& options) {
   const auto ranks = ReadRanks(options.ranks);
   if (!ranks) {
-    session.exit_code = Complain(ranks.error().message, 2);
+    session.exit_code = ReportError(ranks.error().message, 2);
     return;
   }
   io::JsonWriter body;

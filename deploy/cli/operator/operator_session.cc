@@ -59,10 +59,10 @@ int ComplainOfAnswer(const io::JsonValue& answer, int status, const std::string&
   const io::JsonValue* code = error != nullptr ? error->Find("code") : nullptr;
   const io::JsonValue* message = error != nullptr ? error->Find("message") : nullptr;
   if (code == nullptr || message == nullptr) {
-    return Complain(fmt::format("{} says {}", address, status), 1);
+    return ReportError(fmt::format("{} says {}", address, status), 1);
   }
-  if (code->text == ErrorCodeName(ErrorCode::kAlreadyExists)) return Complain(message->text, 0);
-  return Complain(message->text, status == 400 ? 2 : 1);
+  if (code->text == ErrorCodeName(ErrorCode::kAlreadyExists)) return ReportError(message->text, 0);
+  return ReportError(message->text, status == 400 ? 2 : 1);
 }
 
 // "max load 3 (before: 4), bound 3: optimal"
@@ -136,7 +136,7 @@ std::string UrlEncode(std::string_view text) {
   return encoded;
 }
 
-int Complain(const std::string& message, int code) {
+int ReportError(const std::string& message, int code) {
   fmt::print(stderr, "espalier: {}\n", message);
   return code;
 }
@@ -157,7 +157,7 @@ std::optional<io::JsonValue> TakeAnswer(Session& session, const io::HttpResponse
   const std::string address = ControllerAddress(session);
   auto parsed = io::ParseJson(response.body, address);
   if (!parsed) {
-    session.exit_code = Complain(parsed.error().message, 1);
+    session.exit_code = ReportError(parsed.error().message, 1);
     return std::nullopt;
   }
   if (response.status != 200) {
@@ -174,7 +174,7 @@ std::optional<io::JsonValue> Ask(Session& session, const std::string& method,
   const auto response = Send(session, method, target, body);
   if (!response) {
     const bool is_ours = response.error().code == ErrorCode::kInvalidArgument;
-    session.exit_code = Complain(response.error().message, is_ours ? 2 : 1);
+    session.exit_code = ReportError(response.error().message, is_ours ? 2 : 1);
     return std::nullopt;
   }
   auto answer = TakeAnswer(session, *response);
@@ -198,13 +198,14 @@ std::optional<io::JsonValue> AskPages(Session& session, const std::string& targe
     if (!page) return std::nullopt;
     io::JsonValue* const array = FindMember(*page, name);
     if (array == nullptr) {
-      session.exit_code = Complain(fmt::format("the controller's answer has no \"{}\"", name), 1);
+      session.exit_code =
+          ReportError(fmt::format("the controller's answer has no \"{}\"", name), 1);
       return std::nullopt;
     }
     std::ranges::move(array->items, std::back_inserter(items));
     const std::string next = TakeNext(*page);
     if (!next.empty() && next == after) {
-      session.exit_code = Complain("the controller names the same page twice", 1);
+      session.exit_code = ReportError("the controller names the same page twice", 1);
       return std::nullopt;
     }
     if (next.empty()) {

@@ -40,7 +40,7 @@ CLI::App* AddCommand(CLI::App& app, const SessionPtr& session, const std::string
 
 std::string UrlEncode(std::string_view text);
 // Tells it on standard error; returns `code`.
-int Complain(const std::string& message, int code);
+int ReportError(const std::string& message, int code);
 
 // One request to the controller. Errors: kInvalidArgument for the session's files, kUnavailable and
 // the like, with the remedy, where no answer comes within the limit.

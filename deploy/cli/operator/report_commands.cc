@@ -17,7 +17,7 @@
 namespace espalier::cli {
 namespace {
 
-constexpr std::size_t kMostBytes = 64 * 1024;  // of one request, but for its last line
+constexpr std::size_t kMaxBytes = 64 * 1024;  // of one request, but for its last line
 constexpr auto kRetryInterval = std::chrono::seconds(1);
 
 struct Feed {
@@ -31,7 +31,7 @@ std::string NextLines(std::istream& input) {
   std::string line;
   while (std::getline(input, line)) {
     lines += line + "\n";
-    if (input.rdbuf()->in_avail() <= 0 || lines.size() >= kMostBytes) break;
+    if (input.rdbuf()->in_avail() <= 0 || lines.size() >= kMaxBytes) break;
   }
   return lines;
 }
@@ -43,7 +43,7 @@ Result<io::HttpResponse> Deliver(const Session& session, bool follow, const std:
     auto response = Send(session, "POST", "/api/v1/links/report", lines);
     const bool is_away = !response && response.error().code != ErrorCode::kInvalidArgument;
     if (!follow || !is_away) return response;
-    if (!std::exchange(told, true)) Complain(response.error().message + "; waiting for it", 1);
+    if (!std::exchange(told, true)) ReportError(response.error().message + "; waiting for it", 1);
     std::this_thread::sleep_for(kRetryInterval);
   }
 }
@@ -52,7 +52,7 @@ void Report(Session& session, const Feed& feed) {
   std::ifstream file;
   if (feed.file != "-") file.open(feed.file);
   if (feed.file != "-" && !file) {
-    session.exit_code = Complain("cannot read " + feed.file, 2);
+    session.exit_code = ReportError("cannot read " + feed.file, 2);
     return;
   }
   std::ios::sync_with_stdio(false);  // standard input tells how much there is
@@ -62,7 +62,7 @@ void Report(Session& session, const Feed& feed) {
   for (std::string lines = NextLines(input); !lines.empty(); lines = NextLines(input)) {
     const auto response = Deliver(session, feed.follow, lines);
     if (!response) {
-      session.exit_code = Complain(response.error().message, 1);
+      session.exit_code = ReportError(response.error().message, 1);
       return;
     }
     const auto answer = TakeAnswer(session, *response);
@@ -82,7 +82,7 @@ void Declare(Session& session, const std::string& name) {
   std::ifstream file;
   if (name != "-") file.open(name);
   if (name != "-" && !file) {
-    session.exit_code = Complain("cannot read " + name, 2);
+    session.exit_code = ReportError("cannot read " + name, 2);
     return;
   }
   std::istream& input = name == "-" ? std::cin : file;

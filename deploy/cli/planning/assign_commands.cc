@@ -13,7 +13,7 @@
 #include "common/files/command_result.h"
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
-#include "controller/offline/evaluation/flow_planner.h"
+#include "controller/offline/evaluation/flow_set_assigner.h"
 #include "controller/offline/files/flow_file.h"
 
 namespace espalier::cli {
@@ -22,12 +22,12 @@ namespace {
 using controller::Load;
 using offline::Algorithm;
 using offline::AlgorithmName;
-using offline::FlowPlanner;
+using offline::AssignedFlow;
+using offline::AssignmentResult;
+using offline::AssignmentState;
 using offline::FlowSet;
-using offline::FlowState;
+using offline::FlowSetAssigner;
 using offline::ParseAlgorithms;
-using offline::Plan;
-using offline::PlannedFlow;
 
 struct Request {
   std::string topology;
@@ -36,13 +36,13 @@ struct Request {
   std::uint32_t split = 1;
   std::uint64_t seed = 0;
   std::string previous;
-  FlowPlanner::MoveBudget budget;
+  FlowSetAssigner::MoveBudget budget;
   bool json = false;
 };
 
-std::string ViaText(const PlannedFlow& flow, const fabric::Topology& topology) {
+std::string ViaText(const AssignedFlow& flow, const fabric::Topology& topology) {
   std::string text;
-  for (const offline::PlannedPath& path : flow.paths) {
+  for (const offline::AssignedPath& path : flow.paths) {
     if (!text.empty()) text += ", ";
     text += fmt::format("{}", fmt::join(offline::ViaOf(path, topology), " "));
     if (flow.ways > 1) text += " " + offline::ShareOf(path, flow);
@@ -51,7 +51,7 @@ std::string ViaText(const PlannedFlow& flow, const fabric::Topology& topology) {
 }
 
 // "2, at least 3/2 (gap 1/2)".
-std::string LoadText(const Plan& plan) {
+std::string LoadText(const AssignmentResult& plan) {
   const Load& most = plan.max_load;
   const Load& least = plan.lower_bound;
   if (most == least) return most.ToString() + " (no assignment has less)";
@@ -59,20 +59,21 @@ std::string LoadText(const Plan& plan) {
                      least.ToString(), most.Value() - least.Value());
 }
 
-void PrintFlows(const Plan& plan, const FlowSet& flows, const fabric::Topology& topology) {
+void PrintFlows(const AssignmentResult& plan, const FlowSet& flows,
+                const fabric::Topology& topology) {
   std::size_t width = 4;
   for (const offline::FlowRecord& flow : flows.flows) width = std::max(width, flow.id.size());
   std::string text = fmt::format("{:{}}  {:10}  VIA\n", "FLOW", width, "STATE");
   for (std::size_t i = 0; i < plan.flows.size(); ++i) {
-    const PlannedFlow& flow = plan.flows[i];
+    const AssignedFlow& flow = plan.flows[i];
     const std::string via = ViaText(flow, topology);
     fmt::format_to(std::back_inserter(text), "{:{}}  {:10}  {}\n", flows.flows[i].id, width,
-                   offline::FlowStateName(flow.state), via.empty() ? "-" : via);
+                   offline::AssignmentStateName(flow.state), via.empty() ? "-" : via);
   }
   std::fputs(text.c_str(), stdout);
 }
 
-void PrintSummary(const Plan& plan, const FlowSet& flows) {
+void PrintSummary(const AssignmentResult& plan, const FlowSet& flows) {
   std::size_t width = 3;
   for (const std::string& job : flows.jobs) width = std::max(width, job.size());
   fmt::print("\n{:{}}  SLOWEST_FLOW_GBPS\n", "JOB", width);
@@ -82,16 +83,16 @@ void PrintSummary(const Plan& plan, const FlowSet& flows) {
   fmt::print(
       "\n{}: {} flows ({} routed, {} local, {} unroutable), {} moved, in {:.1f} us\n"
       "flows on the most loaded link: {}\n",
-      plan.algorithm, plan.flows.size(), plan.Count(FlowState::kRouted),
-      plan.Count(FlowState::kLocal), plan.Count(FlowState::kUnroutable), plan.moved_flows,
-      plan.microseconds, LoadText(plan));
+      plan.algorithm, plan.flows.size(), plan.Count(AssignmentState::kRouted),
+      plan.Count(AssignmentState::kLocal), plan.Count(AssignmentState::kUnroutable),
+      plan.moved_flows, plan.microseconds, LoadText(plan));
 }
 
-void Warn(const Plan& plan, const Request& request) {
+void Warn(const AssignmentResult& plan, const Request& request) {
   if (plan.flows.empty()) {
     fmt::print(stderr, "espalier: {}: no flow in the file, nothing to do\n", request.flows);
   }
-  if (const std::int64_t lost = plan.Count(FlowState::kUnroutable); lost > 0) {
+  if (const std::int64_t lost = plan.Count(AssignmentState::kUnroutable); lost > 0) {
     fmt::print(stderr,
                "espalier: {} of {} flows have no usable path (UNROUTABLE: look for links that are "
                "DOWN or DRAINED)\n",
@@ -99,33 +100,34 @@ void Warn(const Plan& plan, const Request& request) {
   }
 }
 
-Result<Plan> MakePlan(const Request& request, Algorithm algorithm, FlowPlanner& planner) {
+Result<AssignmentResult> MakePlan(const Request& request, Algorithm algorithm,
+                                  FlowSetAssigner& planner) {
   if (request.previous.empty()) return planner.Assign(algorithm, request.seed);
   const auto text = io::ReadFile(request.previous);
   if (!text) return tl::unexpected<Error>(text.error());
-  const auto previous = offline::ParsePlan(*text, request.previous);
+  const auto previous = offline::ParsePreviousAssignment(*text, request.previous);
   if (!previous) return tl::unexpected<Error>(previous.error());
-  Plan plan = planner.Repair(*previous, request.budget);
+  AssignmentResult plan = planner.Repair(*previous, request.budget);
   plan.algorithm = AlgorithmName(algorithm);
   return plan;
 }
 
 int RunAssign(const Request& request) {
   const auto algorithms = ParseAlgorithms(request.algorithm);
-  if (!algorithms) return io::Complain(algorithms.error());
+  if (!algorithms) return io::ReportError(algorithms.error());
   auto topology = io::ReadTopologyFile(request.topology);
-  if (!topology) return io::Complain(topology.error());
+  if (!topology) return io::ReportError(topology.error());
   const auto text = io::ReadFile(request.flows);
-  if (!text) return io::Complain(text.error());
+  if (!text) return io::ReportError(text.error());
   fabric::PathTable paths(*topology);
   const auto flows = offline::ParseFlows(*text, request.flows, *topology, paths);
-  if (!flows) return io::Complain(flows.error());
+  if (!flows) return io::ReportError(flows.error());
 
-  FlowPlanner planner(*topology, paths, *flows, request.split);
+  FlowSetAssigner planner(*topology, paths, *flows, request.split);
   const auto plan = MakePlan(request, algorithms->front(), planner);
-  if (!plan) return io::Complain(plan.error());
+  if (!plan) return io::ReportError(plan.error());
   if (request.json) {
-    fmt::print("{}\n", offline::FormatPlan(*plan, *flows, *topology));
+    fmt::print("{}\n", offline::FormatAssignment(*plan, *flows, *topology));
   } else {
     PrintFlows(*plan, *flows, *topology);
     PrintSummary(*plan, *flows);
@@ -155,7 +157,7 @@ void AddAssignCommand(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"optimal", "greedy", "annealing", "ilp", "ecmp"}));
   command->add_option("--split", request->split, "Paths (queue pairs) a flow is split over")
       ->capture_default_str()
-      ->check(CLI::Range(1U, controller::kMaxWays));
+      ->check(CLI::Range(1U, controller::kMaxSubflows));
   command->add_option("--seed", request->seed, "Seed of ecmp and annealing")->capture_default_str();
   CLI::Option* previous = command->add_option(
       "--previous", request->previous,

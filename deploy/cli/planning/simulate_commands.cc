@@ -21,7 +21,7 @@
 #include "controller/offline/evaluation/schemes.h"
 #include "controller/offline/evaluation/solver.h"
 #include "controller/offline/files/job_file.h"
-#include "deploy/cli/planning/foresight_commands.h"
+#include "deploy/cli/planning/prediction_commands.h"
 
 namespace espalier::cli {
 namespace {
@@ -154,16 +154,16 @@ void PrintRuns(const Workload& workload, const std::vector<SchemeRun>& runs) {
 
 int RunSimulate(const Request& request) {
   const auto algorithms = ParseAlgorithms(request.algorithms);
-  if (!algorithms) return io::Complain(algorithms.error());
+  if (!algorithms) return io::ReportError(algorithms.error());
   auto topology = io::ReadTopologyFile(request.topology);
-  if (!topology) return io::Complain(topology.error());
+  if (!topology) return io::ReportError(topology.error());
   if (auto failed = FailLastSpines(*topology, request.failed_spines); !failed) {
-    return io::Complain(failed.error());
+    return io::ReportError(failed.error());
   }
   auto jobs = offline::ReadJobs(request.jobs, *topology);
-  if (!jobs) return io::Complain(jobs.error());
+  if (!jobs) return io::ReportError(jobs.error());
   const auto workload = Workload::Build(*topology, std::move(*jobs));
-  if (!workload) return io::Complain(workload.error());
+  if (!workload) return io::ReportError(workload.error());
 
   const Interrupt interrupt;
   offline::SimulationOptions options;
@@ -177,7 +177,7 @@ int RunSimulate(const Request& request) {
     for (const Scheme& scheme : schemes) {
       progress.Next(AlgorithmName(scheme.algorithm));
       auto run = runner.Run(scheme, options);
-      if (!run) return io::Complain(run.error());
+      if (!run) return io::ReportError(run.error());
       runs.push_back(std::move(*run));
     }
   }
@@ -209,7 +209,7 @@ void AddPaper(CLI::App& group, int& exit_code) {
   command->callback([request, &exit_code] {
     const Interrupt interrupt;
     const auto done = EvaluatePaper(*request, [&interrupt] { return interrupt.IsRequested(); });
-    exit_code = done ? 0 : io::Complain(done.error());
+    exit_code = done ? 0 : io::ReportError(done.error());
     if (!done) return;
     // All that they show is written: to lack what draws is no failure.
     const auto drawn = DrawFigures(request->output);
@@ -238,7 +238,7 @@ void AddSimulateCommands(CLI::App& app, int& exit_code) {
       ->check(CLI::NonNegativeNumber);
   command->add_option("--split", request->split, "Paths a flow is split over")
       ->capture_default_str()
-      ->check(CLI::Range(1U, controller::kMaxWays));
+      ->check(CLI::Range(1U, controller::kMaxSubflows));
   command->add_option("--seeds", request->seeds, "Seeds of ecmp")
       ->capture_default_str()
       ->check(CLI::Range(std::uint64_t{1}, kMaxSeeds));
@@ -251,7 +251,7 @@ void AddSimulateCommands(CLI::App& app, int& exit_code) {
   command->add_flag("--json", request->json, "One JSON object on standard output");
   command->require_subcommand(0, 1);
   AddPaper(*command, exit_code);
-  AddForesightReplay(*command, exit_code);
+  AddPredictionReplay(*command, exit_code);
   command->callback([request, command, topology, jobs, &exit_code] {
     if (!command->get_subcommands().empty()) return;
     for (const CLI::Option* option : {topology, jobs}) {

@@ -51,15 +51,16 @@ struct MakeRequest {
 
 int Make(MakeRequest request) {
   if (!request.placement.empty()) {
-    request.options.placement = Placement{.in_place = request.placement == "in-place",
-                                          .out_of_place = request.placement == "out-of-place"};
+    request.options.placement =
+        BufferPlacement{.in_place = request.placement == "in-place",
+                        .out_of_place = request.placement == "out-of-place"};
   }
   const auto made = algorithms::MakeAlgorithm(request.algorithm, request.options);
-  if (!made) return io::Complain(made.error());
+  if (!made) return io::ReportError(made.error());
   const Verdict verdict = Verify(*made, {.fifo_slots = request.options.fifo_slots});
   if (verdict.violation) return Refuse(request.algorithm, *verdict.violation);
   const auto text = Format(*made, request.form, request.options.ranks_per_node);
-  return text ? io::WriteOutput(*text, request.output) : io::Complain(text.error());
+  return text ? io::WriteOutput(*text, request.output) : io::ReportError(text.error());
 }
 
 std::string ListAlgorithms() {
@@ -125,7 +126,7 @@ void WriteVerdict(const Program& program, const Verdict& verdict, io::JsonWriter
 
 int VerifyFile(const FileRequest& request) {
   const auto program = ReadProgramFile(request.file);
-  if (!program) return io::Complain(program.error());
+  if (!program) return io::ReportError(program.error());
   const Verdict verdict = Verify(*program, {.fifo_slots = request.fifo_slots});
   if (request.json) {
     io::JsonWriter writer;
@@ -172,7 +173,7 @@ void ShowText(const Program& program, const Verdict& verdict) {
 
 int ShowFile(const FileRequest& request) {
   const auto program = ReadProgramFile(request.file);
-  if (!program) return io::Complain(program.error());
+  if (!program) return io::ReportError(program.error());
   const Verdict verdict = Verify(*program, {.fifo_slots = request.fifo_slots});
   if (!request.json) {
     ShowText(*program, verdict);
@@ -197,11 +198,12 @@ int ShowFile(const FileRequest& request) {
 
 int ConvertFile(const FileRequest& request) {
   const auto program = ReadProgramFile(request.file);
-  if (!program) return io::Complain(program.error());
+  if (!program) return io::ReportError(program.error());
   const Verdict verdict = Verify(*program, {.fifo_slots = request.fifo_slots});
   if (verdict.violation) return Refuse(request.file, *verdict.violation);
   const auto text = Format(*program, request.form, request.ranks_per_node);
-  if (!text) return io::Complain({text.error().code, request.file + ": " + text.error().message});
+  if (!text)
+    return io::ReportError({text.error().code, request.file + ": " + text.error().message});
   return io::WriteOutput(*text, request.output);
 }
 

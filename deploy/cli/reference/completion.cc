@@ -7,7 +7,7 @@
 namespace espalier::cli {
 namespace {
 
-constexpr std::size_t kMostNameBytes = 255;
+constexpr std::size_t kMaxNameBytes = 255;
 
 // The state after some words of a command line.
 class Reader {
@@ -134,7 +134,7 @@ bool IsSafeName(std::string_view name) {
   const auto is_plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
   };
-  if (name.empty() || name.size() > kMostNameBytes || !is_plain(name.front())) return false;
+  if (name.empty() || name.size() > kMaxNameBytes || !is_plain(name.front())) return false;
   return std::ranges::all_of(name, [&](char c) {
     return is_plain(c) || std::string_view("._:/@+-").find(c) != std::string_view::npos;
   });

@@ -8,7 +8,7 @@
 namespace espalier::cli {
 namespace {
 
-constexpr std::size_t kMostNames = 10'000;
+constexpr std::size_t kMaxNames = 10'000;
 
 // Where the API has the names of a kind: GET `target`, the member `key` of the items of `array`.
 struct NameSource {
@@ -37,7 +37,7 @@ std::vector<std::string> AskNames(const Session& session, ArgumentKind kind,
   if (source == std::end(kSources)) return names;
   const auto end = std::chrono::steady_clock::now() + limit;
   std::string after;
-  while (names.size() < kMostNames) {
+  while (names.size() < kMaxNames) {
     const Duration left =
         std::chrono::duration_cast<Duration>(end - std::chrono::steady_clock::now());
     if (left <= Duration::zero()) break;

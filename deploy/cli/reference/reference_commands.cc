@@ -42,14 +42,14 @@ std::string PageDate() {
 
 int WriteManPages(const Command& root, const std::string& folder) {
   if (folder.empty()) {
-    return io::Complain({ErrorCode::kInvalidArgument,
-                         "there are many man pages: name a folder for them with --output"});
+    return io::ReportError({ErrorCode::kInvalidArgument,
+                            "there are many man pages: name a folder for them with --output"});
   }
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
-    return io::Complain({ErrorCode::kPermissionDenied,
-                         fmt::format("cannot make the folder {}: {}", folder, error.message())});
+    return io::ReportError({ErrorCode::kPermissionDenied,
+                            fmt::format("cannot make the folder {}: {}", folder, error.message())});
   }
   for (const ManPage& page : FormatManPages(root, PageDate())) {
     const int code =

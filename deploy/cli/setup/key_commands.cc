@@ -17,7 +17,7 @@ namespace espalier::cli {
 namespace {
 
 using identity::KeyFolder;
-using io::Complain;
+using io::ReportError;
 
 struct Arguments {
   std::string folder = "/etc/espalier/keys";
@@ -37,10 +37,10 @@ using Command = std::function<Result<void>(KeyFolder& folder, const Arguments& a
 
 int RunOn(const Arguments& arguments, const Command& command) {
   Result<KeyFolder> folder = KeyFolder::Open(arguments.folder);
-  if (!folder) return Complain(folder.error());
+  if (!folder) return ReportError(folder.error());
   const Result<void> done = command(*folder, arguments);
   if (done) return 0;
-  const int code = Complain(done.error());
+  const int code = ReportError(done.error());
   return done.error().code == ErrorCode::kAlreadyExists ? io::kExitFailed : code;
 }
 

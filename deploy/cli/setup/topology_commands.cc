@@ -58,7 +58,7 @@ struct MakeRequest {
 };
 
 int WriteTopology(const Result<TopologySpec>& spec, const std::string& output) {
-  if (!spec) return io::Complain(spec.error());
+  if (!spec) return io::ReportError(spec.error());
   return io::WriteOutput(io::FormatTopology(*spec), output);
 }
 
@@ -69,7 +69,7 @@ int RunMake(const MakeRequest<Options>& request,
             const Options& options, Build build) {
   for (const auto& [option, field] : rates) {
     auto rate = ReadRate(*option);
-    if (!rate) return io::Complain(rate.error());
+    if (!rate) return io::ReportError(rate.error());
     *field = *rate;
   }
   return WriteTopology(build(options), request.output);
@@ -257,7 +257,7 @@ Summary Summarise(const Topology& topology) {
 
 int Check(const std::string& file, bool json) {
   const auto topology = io::ReadTopologyFile(file);
-  if (!topology) return io::Complain(topology.error());
+  if (!topology) return io::ReportError(topology.error());
   const Summary summary = Summarise(*topology);
   if (json) {
     io::JsonWriter writer;
@@ -291,7 +291,7 @@ void AddCheck(CLI::App& group, int& exit_code) {
 
 int ImportFloodns(const std::string& file, const std::string& output) {
   const auto text = io::ReadFile(file);
-  if (!text) return io::Complain(text.error());
+  if (!text) return io::ReportError(text.error());
   return WriteTopology(offline::ParseFloodnsTopology(*text, file), output);
 }
 

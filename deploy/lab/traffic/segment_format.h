@@ -11,7 +11,7 @@ inline constexpr std::uint32_t kMagic = 0x45535054;
 // First on every TCP connection.
 struct ConnectionHeader {
   std::uint32_t magic = kMagic;
-  std::uint32_t flow = 0;  // FlowPlan::index
+  std::uint32_t flow = 0;  // WorkloadFlow::index
 };
 
 // Before every segment's payload. The receiver answers a whole segment with its sequence number.

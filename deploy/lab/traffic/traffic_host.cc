@@ -52,16 +52,17 @@ Result<std::unique_ptr<TrafficHost>> TrafficHost::Make(io::AsioEventLoop& loop,
   std::unique_ptr<TrafficHost> host(new TrafficHost(loop, options, workload));
   const Result<IpAddress> own = AddressOf(topology, options.host);
   if (!own) return tl::unexpected(own.error());
-  const std::vector<FlowPlan> plans = PlanFlows(host->workload_);
+  const std::vector<WorkloadFlow> plans = ListWorkloadFlows(host->workload_);
   if (Result<void> listening = host->Listen(plans, *own); !listening) return Propagate(listening);
   if (options.use_agent) {
-    Result<std::unique_ptr<Steering>> steering = Steering::Connect(loop, [raw = host.get()] {
-      for (auto& [index, sender] : raw->tcp_senders_) sender->HandleNews();
-    });
+    Result<std::unique_ptr<AgentConnection>> steering =
+        AgentConnection::Connect(loop, [raw = host.get()] {
+          for (auto& [index, sender] : raw->tcp_senders_) sender->HandleNews();
+        });
     if (!steering) return Propagate(steering);
     host->steering_ = std::move(*steering);
   }
-  for (const FlowPlan& plan : plans) {
+  for (const WorkloadFlow& plan : plans) {
     if (plan.source == options.host) {
       const Result<IpAddress> destination = AddressOf(topology, plan.destination);
       if (!destination) return tl::unexpected(destination.error());
@@ -74,14 +75,14 @@ Result<std::unique_ptr<TrafficHost>> TrafficHost::Make(io::AsioEventLoop& loop,
   return host;
 }
 
-Result<void> TrafficHost::Listen(const std::vector<FlowPlan>& plans, const IpAddress& address) {
+Result<void> TrafficHost::Listen(const std::vector<WorkloadFlow>& plans, const IpAddress& address) {
   std::vector<std::uint32_t> tcp;
   std::vector<std::uint32_t> udp;
-  for (const FlowPlan& plan : plans) {
+  for (const WorkloadFlow& plan : plans) {
     if (plan.destination != options_.host) continue;
     (plan.protocol == Protocol::kTcp ? tcp : udp).push_back(plan.index);
   }
-  Result<std::unique_ptr<TcpReceiver>> receiver = TcpReceiver::Listen(
+  Result<std::unique_ptr<SegmentReceiver>> receiver = SegmentReceiver::Listen(
       loop_, address, tcp,
       [this](std::uint32_t flow, std::int64_t total) { HandleReceived(flow, total); });
   if (!receiver) return Propagate(receiver);
@@ -93,7 +94,7 @@ Result<void> TrafficHost::Listen(const std::vector<FlowPlan>& plans, const IpAdd
   return {};
 }
 
-void TrafficHost::AddFlow(const FlowPlan& plan, const IpAddress& source,
+void TrafficHost::AddFlow(const WorkloadFlow& plan, const IpAddress& source,
                           const IpAddress& destination) {
   // So far from the flows' own indices that few workloads draw a port twice.
   constexpr std::uint32_t kPathStride = kSourcePortCount / kMaxPaths;
@@ -106,14 +107,14 @@ void TrafficHost::AddFlow(const FlowPlan& plan, const IpAddress& source,
   if (plan.job_index >= 0) MemberOf(plan).flow = plan.index;
 }
 
-TrafficHost::JobPart& TrafficHost::PartOf(const FlowPlan& plan) {
+TrafficHost::JobPart& TrafficHost::PartOf(const WorkloadFlow& plan) {
   JobPart& part = jobs_[plan.job_index];
   part.job_index = plan.job_index;
   part.job = &workload_.jobs[static_cast<std::size_t>(plan.job_index)];
   return part;
 }
 
-TrafficHost::Member& TrafficHost::MemberOf(const FlowPlan& plan) {
+TrafficHost::Member& TrafficHost::MemberOf(const WorkloadFlow& plan) {
   JobPart& part = PartOf(plan);
   for (const std::unique_ptr<Member>& member : part.members) {
     if (member->ring_index == plan.ring_index) return *member;
@@ -132,7 +133,7 @@ void TrafficHost::Start(std::function<void()> on_done) {
 }
 
 void TrafficHost::Open(const Outgoing& flow) {
-  const FlowPlan& plan = flow.plan;
+  const WorkloadFlow& plan = flow.plan;
   SteeredFlow steered;
   if (steering_) steered = steering_->Open(plan, flow.source, flow.destination, flow.ports.front());
   if (plan.protocol == Protocol::kUdp) {
@@ -146,20 +147,20 @@ void TrafficHost::Open(const Outgoing& flow) {
         std::make_unique<UdpSender>(loop_, options, std::move(steered), [this] { CheckDone(); });
     return;
   }
-  const TcpSender::Options options{.flow = plan.index,
-                                   .source = flow.source,
-                                   .destination = flow.destination,
-                                   .own_ports = flow.ports,
-                                   .segment_bytes = workload_.segment_bytes,
-                                   .epoch_bytes = plan.announced_bytes};
+  const SegmentSender::Options options{.flow = plan.index,
+                                       .source = flow.source,
+                                       .destination = flow.destination,
+                                       .own_ports = flow.ports,
+                                       .segment_bytes = workload_.segment_bytes,
+                                       .epoch_bytes = plan.announced_bytes};
   const bool of_ring = plan.job_index >= 0;
-  tcp_senders_[plan.index] = std::make_unique<TcpSender>(loop_, options, std::move(steered),
-                                                         [this, plan, of_ring](std::int64_t total) {
-                                                           if (!of_ring) return CheckDone();
-                                                           Member& member = MemberOf(plan);
-                                                           member.state.HandleAcknowledged(total);
-                                                           Advance(PartOf(plan), member, 0);
-                                                         });
+  tcp_senders_[plan.index] = std::make_unique<SegmentSender>(
+      loop_, options, std::move(steered), [this, plan, of_ring](std::int64_t total) {
+        if (!of_ring) return CheckDone();
+        Member& member = MemberOf(plan);
+        member.state.HandleAcknowledged(total);
+        Advance(PartOf(plan), member, 0);
+      });
   if (!of_ring) tcp_senders_[plan.index]->Send(plan.bytes);
 }
 
@@ -223,7 +224,7 @@ void TrafficHost::CheckDone() {
 
 void TrafficHost::Tick() {
   for (auto& [index, sender] : tcp_senders_) sender->HandleTick();
-  tick_ = loop_.After(TcpSender::kTick, [this] { Tick(); });
+  tick_ = loop_.After(SegmentSender::kTick, [this] { Tick(); });
 }
 
 HostReport TrafficHost::Report() const {

@@ -9,10 +9,10 @@
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 #include "common/loop/asio_event_loop.h"
+#include "deploy/lab/traffic/agent_connection.h"
 #include "deploy/lab/traffic/ring_member.h"
-#include "deploy/lab/traffic/steering.h"
-#include "deploy/lab/traffic/tcp_receiver.h"
-#include "deploy/lab/traffic/tcp_sender.h"
+#include "deploy/lab/traffic/segment_receiver.h"
+#include "deploy/lab/traffic/segment_sender.h"
 #include "deploy/lab/traffic/traffic_report.h"
 #include "deploy/lab/traffic/udp_receiver.h"
 #include "deploy/lab/traffic/udp_sender.h"
@@ -61,7 +61,7 @@ class TrafficHost {
     std::vector<std::unique_ptr<Member>> members;
   };
   struct Outgoing {
-    FlowPlan plan;
+    WorkloadFlow plan;
     IpAddress source;
     IpAddress destination;
     std::vector<std::uint16_t> ports;  // its own, one a path
@@ -69,11 +69,11 @@ class TrafficHost {
 
   TrafficHost(io::AsioEventLoop& loop, const TrafficHostOptions& options, const Workload& workload);
 
-  Result<void> Listen(const std::vector<FlowPlan>& plans, const IpAddress& address);
-  void AddFlow(const FlowPlan& plan, const IpAddress& source, const IpAddress& destination);
+  Result<void> Listen(const std::vector<WorkloadFlow>& plans, const IpAddress& address);
+  void AddFlow(const WorkloadFlow& plan, const IpAddress& source, const IpAddress& destination);
   void Open(const Outgoing& flow);
-  JobPart& PartOf(const FlowPlan& plan);
-  Member& MemberOf(const FlowPlan& plan);
+  JobPart& PartOf(const WorkloadFlow& plan);
+  Member& MemberOf(const WorkloadFlow& plan);
   void HandleReceived(std::uint32_t flow, std::int64_t total);
   void BeginCompute(JobPart& part);
   void BeginEpoch(JobPart& part);
@@ -85,11 +85,11 @@ class TrafficHost {
   io::AsioEventLoop& loop_;
   const TrafficHostOptions options_;
   const Workload workload_;
-  std::unique_ptr<Steering> steering_;
-  std::unique_ptr<TcpReceiver> tcp_receiver_;
+  std::unique_ptr<AgentConnection> steering_;
+  std::unique_ptr<SegmentReceiver> tcp_receiver_;
   std::unique_ptr<UdpReceiver> udp_receiver_;
   std::vector<Outgoing> outgoing_;
-  std::map<std::uint32_t, std::unique_ptr<TcpSender>> tcp_senders_;
+  std::map<std::uint32_t, std::unique_ptr<SegmentSender>> tcp_senders_;
   std::map<std::uint32_t, std::unique_ptr<UdpSender>> udp_senders_;
   std::map<int, JobPart> jobs_;
   std::map<std::uint32_t, std::pair<JobPart*, Member*>> receivers_;  // by incoming flow of a ring
@@ -99,7 +99,7 @@ class TrafficHost {
 };
 
 // The source port that a flow has of its own: the same for every run with this seed; flows of one
-// workload get different ones. `index` is FlowPlan::index.
+// workload get different ones. `index` is WorkloadFlow::index.
 std::uint16_t DrawPort(std::uint64_t seed, std::uint32_t index);
 
 }  // namespace espalier::traffic

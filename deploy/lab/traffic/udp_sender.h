@@ -7,7 +7,7 @@
 #include "common/base/unique_fd.h"
 #include "common/base/units.h"
 #include "common/loop/asio_event_loop.h"
-#include "deploy/lab/traffic/steering.h"
+#include "deploy/lab/traffic/agent_connection.h"
 #include "deploy/lab/traffic/traffic_report.h"
 
 namespace espalier::traffic {

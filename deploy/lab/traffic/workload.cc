@@ -170,9 +170,9 @@ std::int64_t ChunkBytes(const Ring& ring) {
   return (ring.bytes + hosts - 1) / hosts;
 }
 
-std::vector<FlowPlan> PlanFlows(const Workload& workload) {
-  std::vector<FlowPlan> plans;
-  const auto add = [&](FlowPlan plan) {
+std::vector<WorkloadFlow> ListWorkloadFlows(const Workload& workload) {
+  std::vector<WorkloadFlow> plans;
+  const auto add = [&](WorkloadFlow plan) {
     plan.index = static_cast<std::uint32_t>(plans.size());
     plans.push_back(std::move(plan));
   };

@@ -53,7 +53,7 @@ std::string FormatWorkload(const Workload& workload);
 
 // A flow as the hosts know it: everything of it follows from the workload, so that every host
 // gives it the same number.
-struct FlowPlan {
+struct WorkloadFlow {
   std::uint32_t index = 0;
   std::string id;
   std::string job;
@@ -72,7 +72,7 @@ struct FlowPlan {
 
 // Single flows first, then the edges of all rings by job, ring and position. A ring's edge is one
 // flow for all epochs, as a queue pair is; its id is "JOB/RING/SOURCE>DESTINATION".
-std::vector<FlowPlan> PlanFlows(const Workload& workload);
+std::vector<WorkloadFlow> ListWorkloadFlows(const Workload& workload);
 
 // Rounds of one ring all-reduce of n hosts, and what each sends to its neighbour in one.
 inline int RingRounds(std::size_t hosts) { return 2 * (static_cast<int>(hosts) - 1); }

@@ -64,7 +64,7 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"report_interval_ms", text(options.reporter.progress_interval / 1ms)},
       {"lease_seconds", text(options.lease / 1s)},
       {"dead_after_ms", text(options.guard.dead_after / 1ms)},
-      {"redraw_interval_ms", text(options.guard.redraw_interval / 1ms)},
+      {"redraw_interval_ms", text(options.guard.local_reroute_interval / 1ms)},
       {"no_probing", Written(!config.probing)},
       {"probe_ttl", text(int{options.guard.probe_ttl})},
       {"max_probe_ttl", text(int{options.prober.max_ttl})},
@@ -121,7 +121,7 @@ TEST_F(ConfigurationTest, EveryFieldIsTaken) {
   EXPECT_EQ(config->options.reporter.progress_interval, std::chrono::milliseconds(20));
   EXPECT_EQ(config->options.lease, std::chrono::seconds(30));
   EXPECT_EQ(config->options.guard.dead_after, std::chrono::milliseconds(40));
-  EXPECT_EQ(config->options.guard.redraw_interval, std::chrono::milliseconds(50));
+  EXPECT_EQ(config->options.guard.local_reroute_interval, std::chrono::milliseconds(50));
   EXPECT_EQ(config->options.guard.probe_ttl, 5);
   EXPECT_EQ(config->options.prober.max_probes_per_second, 60u);
   EXPECT_EQ(config->options.prober.max_ttl, 7);

@@ -101,8 +101,8 @@ class Control : public ::testing::Test {
   Metrics metrics_;
   std::unique_ptr<agent::LocalServer> agent_;
   TimePoint now_{};
-  FlowTable table_{kMaxFlows, 1};
-  Steering steering_{table_, 0, Patch()};
+  DatapathFlowTable table_{kMaxFlows, 1};
+  PacketSteering steering_{table_, 0, Patch()};
   FlowControl control_{table_, {.agent_socket = socket_}, nullptr, metrics_};
 };
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <map>
 
-#include "agent/dpdk/flows/steering.h"
+#include "agent/dpdk/flows/packet_steering.h"
 #include "tests/agent/dpdk/roce_frames.h"
 
 namespace espalier::dpdk {
@@ -126,8 +126,8 @@ class DeviceOffload : public ::testing::Test {
   const IcrcPatch patch_;
   FakeDevice device_;
   Metrics metrics_;
-  FlowTable table_{16, 1};
-  Steering steering_{table_, 0, patch_};
+  DatapathFlowTable table_{16, 1};
+  PacketSteering steering_{table_, 0, patch_};
   Offload offload_{&device_, table_, metrics_};
   TimePoint now_{};
 };

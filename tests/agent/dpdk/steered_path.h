@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/dpdk/flows/steering.h"
+#include "agent/dpdk/flows/packet_steering.h"
 #include "tests/agent/dpdk/roce_frames.h"
 
 namespace espalier::dpdk {
@@ -42,8 +42,8 @@ struct Datapath {
     return slot;
   }
 
-  FlowTable table;
-  Steering steering{table, 0, Patch()};
+  DatapathFlowTable table;
+  PacketSteering steering{table, 0, Patch()};
   std::uint32_t now_us = 1000;
 };
 

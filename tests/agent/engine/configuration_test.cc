@@ -20,14 +20,14 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"agent_socket", Quoted(config.agent_socket)},
       {"http", Quoted(config.http)},
       {"log_level", config.log_level == LogLevel::kInfo ? "\"info\"" : "another"},
-      {"max_sessions", text(limits.most_sessions)},
-      {"max_sessions_per_user", text(limits.most_sessions_of_user)},
-      {"max_shared_mib_per_session", mebibytes(limits.most_shared_bytes_of_session)},
-      {"max_shared_mib_per_user", mebibytes(limits.most_shared_bytes_of_user)},
-      {"max_shared_mib", mebibytes(limits.most_shared_bytes)},
-      {"max_memory_mib_per_session", mebibytes(limits.most_memory_of_session)},
-      {"max_memory_mib_per_user", mebibytes(limits.most_memory_of_user)},
-      {"max_memory_mib", mebibytes(limits.most_memory)},
+      {"max_sessions", text(limits.max_sessions)},
+      {"max_sessions_per_user", text(limits.max_sessions_per_user)},
+      {"max_shared_mib_per_session", mebibytes(limits.max_shared_bytes_per_session)},
+      {"max_shared_mib_per_user", mebibytes(limits.max_shared_bytes_per_user)},
+      {"max_shared_mib", mebibytes(limits.max_shared_bytes)},
+      {"max_memory_mib_per_session", mebibytes(limits.max_memory_per_session)},
+      {"max_memory_mib_per_user", mebibytes(limits.max_memory_per_user)},
+      {"max_memory_mib", mebibytes(limits.max_memory)},
   };
 }
 

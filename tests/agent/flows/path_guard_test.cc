@@ -42,7 +42,7 @@ TEST_F(PathGuardTest, DeadPathIsLeftForOneThatAnswers) {
   EXPECT_EQ(actuator_.last.at(wire::LocalFlowId(1)).reason, wire::PathReason::kPathDead);
   const auto health = Health();
   ASSERT_THAT(health, SizeIs(1));
-  EXPECT_EQ(health[0].verdict, PathVerdict::kRedrawn);
+  EXPECT_EQ(health[0].verdict, PathVerdict::kLocallyRerouted);
   EXPECT_EQ(health[0].source_port, drawn);
   EXPECT_EQ(health[0].path_id, 50'000u % 4);
   for (const Probe& probe : probes_.sent) EXPECT_EQ(probe.ttl, 3);
@@ -83,11 +83,11 @@ TEST_F(PathGuardTest, RedrawsUntilThereIsProgressButNotTooOften) {
   Retry();
   std::set<std::uint16_t> drawn;
   TimePoint last{};
-  int redraws = 0;
+  int local_reroutes = 0;
   for (int i = 0; i < 3000; ++i) {
     bus_.Deliver(wire::Heartbeat{}, kController);
     Step(kMs);
-    if (drawn.insert(PortOf(1)).second && redraws++ > 0) {
+    if (drawn.insert(PortOf(1)).second && local_reroutes++ > 0) {
       EXPECT_GE(loop_.Now() - last, 200 * kMs);
       last = loop_.Now();
     }
@@ -229,7 +229,7 @@ TEST_F(SplitFlowTest, LeavesTheOnePathThatIsDeadWhileOthersGoOn) {
   EXPECT_EQ(ports[2], 50'002);
   const auto health = Health();
   ASSERT_THAT(health, SizeIs(2));
-  EXPECT_EQ(health[0].verdict, PathVerdict::kRedrawn);
+  EXPECT_EQ(health[0].verdict, PathVerdict::kLocallyRerouted);
   EXPECT_EQ(health[0].path_id, 8u);
   EXPECT_EQ(health[0].source_port, ports[1]);
   EXPECT_EQ(health[1].verdict, PathVerdict::kGood);  // there is progress again

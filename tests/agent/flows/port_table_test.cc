@@ -109,7 +109,7 @@ TEST_F(PortTableTest, NewEpochStartsWithAFullPushWhereSomethingWasPushedBefore) 
 
 TEST_F(PortTableTest, FullPushLeavesAloneWhatItRepeats) {
   Push(1, 1, {Set(1, 50'001), Set(2, 50'002)});
-  ASSERT_TRUE(table_.Redraw(Set(2, 60'000)));
+  ASSERT_TRUE(table_.RerouteLocally(Set(2, 60'000)));
   const int calls = actuator_.calls;
   Push(2, 1, {Set(1, 50'001), Set(2, 50'002)}, true);
   EXPECT_EQ(actuator_.calls, calls);
@@ -122,7 +122,7 @@ TEST_F(PortTableTest, FullPushLeavesAloneWhatItRepeats) {
 }
 
 TEST_F(PortTableTest, PortDrawnForAFlowOnEcmpSurvivesAFullPushThatDoesNotNameIt) {
-  ASSERT_TRUE(table_.Redraw(Set(3, 60'000)));
+  ASSERT_TRUE(table_.RerouteLocally(Set(3, 60'000)));
   Push(1, 1, {Set(1, 50'001)}, true);
   EXPECT_EQ(Port(3), 60'000);
   Push(1, 2, {}, false, {Id(3)});
@@ -180,7 +180,7 @@ TEST_F(PortTableTest, WhatAnAgentBeforeGaveIsAdoptedUntilItIsWithdrawn) {
 
 TEST_F(PortTableTest, ExpiryClearsAllAndAsksForAFullPush) {
   Push(1, 1, {Set(1, 50'001), Set(2, 50'002)});
-  ASSERT_TRUE(table_.Redraw(Set(3, 60'000)));
+  ASSERT_TRUE(table_.RerouteLocally(Set(3, 60'000)));
   EXPECT_EQ(table_.Expire(), 3u);
   EXPECT_THAT(actuator_.ports, IsEmpty());
   EXPECT_EQ(table_.highest_epoch(), 1u);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/local/plan_server.h"
+#include "agent/local/rank_plan_server.h"
 #include "tests/agent/manual_loop.h"
 #include "tests/attack/local_socket.h"
 #include "tests/temporary_folder.h"
@@ -35,10 +35,10 @@ constexpr int kNothing = 13;
 
 class HostilePlanClient : public testing::Test {
  protected:
-  void Start(PlanServerOptions options = {}) {
+  void Start(RankPlanServerOptions options = {}) {
     ::chmod(folder_.path().c_str(), 0755);
     options.path = path_;
-    auto server = PlanServer::Listen(loop_, options, metrics_);
+    auto server = RankPlanServer::Listen(loop_, options, metrics_);
     ASSERT_TRUE(server) << server.error().message;
     server_ = std::move(*server);
     server_->OnReport([this](const wire::CollectiveReport&) { ++reports_; });
@@ -97,7 +97,7 @@ class HostilePlanClient : public testing::Test {
   const std::string path_ = folder_.path() + "/plans";
   Metrics metrics_;
   ManualLoop loop_;
-  std::unique_ptr<PlanServer> server_;
+  std::unique_ptr<RankPlanServer> server_;
   int reports_ = 0;
 };
 
@@ -213,7 +213,7 @@ TEST_F(HostilePlanClient, LosesARankThatGoesToAnotherUser) {
 TEST_F(HostilePlanClient, GetsNothingWhileAUserIsLookedUp) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to become other users";
   std::function<void()> answer;
-  PlanServerOptions options;
+  RankPlanServerOptions options;
   options.background = [&](std::function<void()> work, std::function<void()> done) {
     answer = [work = std::move(work), done = std::move(done)] {
       work();
@@ -244,7 +244,7 @@ TEST_F(HostilePlanClient, CannotHaveTheJobOfAnUnknownUserNorFloodTheDirectory) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to become other users";
   int look_ups = 0;
   std::optional<uid_t> alice;
-  PlanServerOptions options;
+  RankPlanServerOptions options;
   options.look_up_user = [&](const std::string&) {
     ++look_ups;
     return alice;

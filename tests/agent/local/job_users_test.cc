@@ -30,15 +30,15 @@ class JobUsersTest : public testing::Test {
 
 TEST_F(JobUsersTest, ANumberNeedsNobody) {
   const JobUsers::Found found = users_.Find("4711");
-  EXPECT_FALSE(found.is_sought);
+  EXPECT_FALSE(found.is_pending);
   EXPECT_EQ(found.number, uid_t{4'711});
   loop_.Advance(1s);
   EXPECT_TRUE(asked_.empty());
 }
 
 TEST_F(JobUsersTest, ANameIsAskedForOnceInAWhile) {
-  EXPECT_TRUE(users_.Find("alice").is_sought);
-  EXPECT_TRUE(users_.Find("alice").is_sought);
+  EXPECT_TRUE(users_.Find("alice").is_pending);
+  EXPECT_TRUE(users_.Find("alice").is_pending);
   loop_.Advance(0ms);
   EXPECT_EQ(answered_, std::vector<std::string>{"alice"});
   EXPECT_EQ(users_.Find("alice").number, uid_t{1'000});
@@ -46,17 +46,17 @@ TEST_F(JobUsersTest, ANameIsAskedForOnceInAWhile) {
   EXPECT_EQ(users_.Find("alice").number, uid_t{1'000});
   EXPECT_EQ(asked_.size(), 1U);
   loop_.Advance(1ms);
-  EXPECT_TRUE(users_.Find("alice").is_sought);
+  EXPECT_TRUE(users_.Find("alice").is_pending);
 }
 
 TEST_F(JobUsersTest, AnUnknownOneIsAskedForAgainSoon) {
-  EXPECT_TRUE(users_.Find("bob").is_sought);
+  EXPECT_TRUE(users_.Find("bob").is_pending);
   loop_.Advance(0ms);
   const JobUsers::Found none = users_.Find("bob");
-  EXPECT_FALSE(none.is_sought);
+  EXPECT_FALSE(none.is_pending);
   EXPECT_EQ(none.number, std::nullopt);
   loop_.Advance(JobUsers::kAskAgain);
-  EXPECT_TRUE(users_.Find("bob").is_sought);
+  EXPECT_TRUE(users_.Find("bob").is_pending);
   loop_.Advance(0ms);
   EXPECT_EQ(asked_, (std::vector<std::string>{"bob", "bob"}));
 }
@@ -66,8 +66,8 @@ TEST_F(JobUsersTest, ForgetsWhatIsTooMuch) {
     users_.Find("user" + std::to_string(i));
     loop_.Advance(0ms);
   }
-  EXPECT_FALSE(users_.Find("user2999").is_sought);
-  EXPECT_TRUE(users_.Find("user0").is_sought);
+  EXPECT_FALSE(users_.Find("user2999").is_pending);
+  EXPECT_TRUE(users_.Find("user0").is_pending);
 }
 
 TEST(JobUsers, AsksTheSystem) {

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "agent/verbs/steering.h"
+#include "agent/verbs/queue_pair_steering.h"
 #include "tests/agent/local/local_api_fixture.h"
 #include "tests/agent/nccl/nccl_calls.h"
 #include "tests/agent/nccl/second_plugin.h"
@@ -30,7 +30,7 @@ using ::testing::Pair;
 struct Told {
   std::mutex mutex;
   std::vector<std::pair<std::uint32_t, std::int64_t>> calls;
-  std::atomic<shim::Steering*> steering = nullptr;
+  std::atomic<shim::QueuePairSteering*> steering = nullptr;
 
   std::vector<std::pair<std::uint32_t, std::int64_t>> Take() {
     const std::lock_guard lock(mutex);
@@ -49,7 +49,7 @@ extern "C" void espalier_verbs_expect(std::uint32_t queue_pair, std::int64_t byt
 extern "C" __attribute__((visibility("default"))) void espalier_verbs_expect(
     std::uint32_t queue_pair, std::int64_t bytes) {
   espalier::nccl::Told& told = espalier::nccl::TheTold();
-  if (espalier::shim::Steering* const steering = told.steering; steering != nullptr) {
+  if (espalier::shim::QueuePairSteering* const steering = told.steering; steering != nullptr) {
     steering->Expect(queue_pair, bytes);
   }
   const std::lock_guard lock(told.mutex);
@@ -394,8 +394,8 @@ class AgentTest : public agent::LocalApi {
   static constexpr int kNumber = 17;
 
   void StartShim(bool teaches = true) {
-    steering_ = std::make_unique<shim::Steering>(
-        device_.Library(), shim::SteeringOptions{.socket = path_, .announce_bytes = 0});
+    steering_ = std::make_unique<shim::QueuePairSteering>(
+        device_.Library(), shim::QueuePairSteeringOptions{.socket = path_, .announce_bytes = 0});
     steering_->Start();
     TheTold().steering = steering_.get();
     ibv_qp_attr attributes = {};
@@ -437,7 +437,7 @@ class AgentTest : public agent::LocalApi {
 
   shim::FakeDevice device_;
   shim::FakePair pair_{device_, kNumber};
-  std::unique_ptr<shim::Steering> steering_;
+  std::unique_ptr<shim::QueuePairSteering> steering_;
   const Version6 nccl_;
   void* context_ = nullptr;
 };

@@ -18,16 +18,16 @@ namespace espalier::shim {
 namespace {
 
 TEST(TrafficCount, KnowsWhatEachWordOfACompletionStandsFor) {
-  constexpr std::uint32_t kMostRequests = 12;
+  constexpr std::uint32_t kMaxRequests = 12;
   std::mt19937_64 random(7);
-  TrafficCount count(kMostRequests);
+  TrafficCount count(kMaxRequests);
   std::deque<SendRequest> queue;  // the oracle: what the device has
   std::uint64_t posted = 0;
   std::uint64_t completed = 0;
   for (int step = 0; step < 100'000; ++step) {
-    if (queue.size() < kMostRequests && random() % 2 == 0) {
+    if (queue.size() < kMaxRequests && random() % 2 == 0) {
       // The last that there is room for asks for a word, or the device would be stuck.
-      const bool signalled = queue.size() + 1 == kMostRequests || random() % 3 == 0;
+      const bool signalled = queue.size() + 1 == kMaxRequests || random() % 3 == 0;
       const SendRequest request = {.bytes = random() % 3 == 0 ? random() % (1ULL << 31) : 0,
                                    .signalled = signalled};
       count.Post(request);

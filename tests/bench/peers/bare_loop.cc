@@ -17,11 +17,11 @@
 
 namespace {
 
-constexpr int kMostProcesses = 64;
+constexpr int kMaxProcesses = 64;
 
 struct Meeting {
   std::atomic<int> arrived{0};
-  double values[2][kMostProcesses] = {};
+  double values[2][kMaxProcesses] = {};
 };
 
 class Process {
@@ -108,7 +108,7 @@ void Run(Meeting& meeting, float* memory, int rank, int size, int repetitions, s
 
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
-  const int size = std::clamp(std::atoi(argv[1]), 1, kMostProcesses);
+  const int size = std::clamp(std::atoi(argv[1]), 1, kMaxProcesses);
   for (int i = 3; i < argc; ++i) {
     const std::size_t bytes = std::stoull(argv[i]);
     const std::size_t stride = (bytes + 4095) / 4096 * 4096 / sizeof(float);

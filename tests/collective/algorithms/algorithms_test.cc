@@ -132,7 +132,7 @@ TEST(Algorithms, WorkForEachPlacementAlone) {
   for (const Algorithm& algorithm : Algorithms()) {
     for (const bool in_place : {true, false}) {
       const auto made = MakeAlgorithm(
-          algorithm.name, {.ranks = 4, .placement = program::Placement{in_place, !in_place}});
+          algorithm.name, {.ranks = 4, .placement = program::BufferPlacement{in_place, !in_place}});
       if (!made && in_place) {
         EXPECT_TRUE(algorithm.name == "alltoall-two-step" || algorithm.name == "pairwise-exchange");
         continue;

@@ -23,8 +23,8 @@ namespace {
 using fabric::NodeId;
 using fabric::Topology;
 using forest::Collective;
-using forest::Plan;
-using forest::PlanOptions;
+using forest::ScheduleOptions;
+using forest::TreeSchedule;
 
 Topology BuildOrDie(Result<fabric::TopologySpec> spec) {
   EXPECT_TRUE(spec.has_value());
@@ -33,8 +33,8 @@ Topology BuildOrDie(Result<fabric::TopologySpec> spec) {
 
 // No link carries more in the time of the plan than its capacity, exactly: chunks on a link x
 // trees a chunk stands for x rate of a tree.
-void ExpectWithinCapacity(const Topology& topology, const PlanOptions& options, const Plan& plan,
-                          const ForestProgram& made) {
+void ExpectWithinCapacity(const Topology& topology, const ScheduleOptions& options,
+                          const TreeSchedule& plan, const ForestProgram& made) {
   std::map<std::tuple<int, int, int>, const ConnectionPath*> paths;
   for (const ConnectionPath& path : made.paths) {
     EXPECT_EQ(path.nodes.front(), plan.ranks[static_cast<std::size_t>(path.from)]);
@@ -71,9 +71,9 @@ void ExpectWithinCapacity(const Topology& topology, const PlanOptions& options, 
   }
 }
 
-void ExpectRightProgram(const Topology& topology, const PlanOptions& options,
+void ExpectRightProgram(const Topology& topology, const ScheduleOptions& options,
                         std::mt19937_64& random) {
-  const auto plan = MakePlan(topology, options);
+  const auto plan = MakeTreeSchedule(topology, options);
   if (!plan) {
     EXPECT_EQ(plan.error().code, ErrorCode::kFailedPrecondition) << plan.error().message;
     return;
@@ -90,8 +90,8 @@ void ExpectRightProgram(const Topology& topology, const PlanOptions& options,
   const auto passes = static_cast<std::int64_t>(plan->plan.phases.size());
   EXPECT_EQ(cost.total_chunks_sent, passes * (ranks - 1) * made->program.collective.chunks);
   if (passes == 1) ExpectWithinCapacity(topology, options, plan->plan, *made);
-  constexpr int kMostSteps = 400;  // that the plain interpreter is fast enough for
-  if (CountSteps(made->program) > kMostSteps) return;
+  constexpr int kMaxSteps = 400;  // that the plain interpreter is fast enough for
+  if (CountSteps(made->program) > kMaxSteps) return;
   for (const bool in_place : {true, false}) {
     program::ReferenceRun run(made->program, in_place, 2, random);
     EXPECT_TRUE(run.Run() && run.IsRight());
@@ -113,7 +113,7 @@ TEST(ForestProgram, IsRightForEveryCollectiveOnRandomGraphs) {
          {Collective::kAllgather, Collective::kReduceScatter, Collective::kAllreduce,
           Collective::kBroadcast, Collective::kReduce}) {
       SCOPED_TRACE(CollectiveName(collective));
-      PlanOptions options{.collective = collective};
+      ScheduleOptions options{.collective = collective};
       if (collective == Collective::kBroadcast || collective == Collective::kReduce) {
         options.root = ranks[random() % ranks.size()];
       } else if (collective != Collective::kAllgather) {
@@ -140,7 +140,7 @@ TEST(ForestProgram, IsRightOnMachinesAndFabrics) {
 TEST(ForestProgram, HasAConnectionForEveryPath) {
   const Topology topology =
       BuildOrDie(fabric::BuildLeafSpine({.spines = 4, .leaves = 4, .hosts_per_leaf = 4}));
-  const auto plan = forest::MakePlan(topology, {.collective = Collective::kAllreduce});
+  const auto plan = forest::MakeTreeSchedule(topology, {.collective = Collective::kAllreduce});
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
   const auto made = MakeForestProgram("fabric", plan->plan);
   ASSERT_TRUE(made.has_value()) << made.error().message;
@@ -167,7 +167,7 @@ TEST(ForestProgram, HasAConnectionForEveryPath) {
 TEST(ForestProgram, TellsWhichConnectionsEachTreeTakes) {
   const Topology topology =
       BuildOrDie(fabric::BuildLeafSpine({.spines = 4, .leaves = 4, .hosts_per_leaf = 4}));
-  const auto plan = forest::MakePlan(topology, {.collective = Collective::kAllreduce});
+  const auto plan = forest::MakeTreeSchedule(topology, {.collective = Collective::kAllreduce});
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
   const auto made = MakeForestProgram("fabric", plan->plan);
   ASSERT_TRUE(made.has_value()) << made.error().message;
@@ -205,9 +205,9 @@ TEST(ForestProgram, TellsWhichConnectionsEachTreeTakes) {
 
 TEST(ForestProgram, RefusesAnAllgatherOfUnequalShares) {
   const Topology topology = BuildOrDie(fabric::BuildA100({1}));
-  PlanOptions options;
+  ScheduleOptions options;
   options.problem.weights = {2, 1, 1, 1, 1, 1, 1, 1};
-  const auto plan = MakePlan(topology, options);
+  const auto plan = MakeTreeSchedule(topology, options);
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
   const auto made = MakeForestProgram("unequal", plan->plan);
   ASSERT_FALSE(made.has_value());

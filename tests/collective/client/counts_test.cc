@@ -18,7 +18,7 @@
 #include "collective/algorithms/algorithm.h"
 #include "collective/client/collective.h"
 #include "collective/program/program_bytes.h"
-#include "collective/runtime/offload/offload_engine.h"
+#include "collective/runtime/offload/offload_service.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier {
@@ -310,7 +310,7 @@ TEST(Counts, AreForOffloadedGroupsToo) {
   TemporaryFolder folder;
   const std::string path = folder.path() + "/engine.sock";
   auto engine =
-      runtime::OffloadEngine::Listen(path, {.networks = {*IpPrefix::Parse("127.0.0.0/8")}});
+      runtime::OffloadService::Listen(path, {.networks = {*IpPrefix::Parse("127.0.0.0/8")}});
   ASSERT_TRUE(engine) << engine.error().message;
   const std::string store = "tcp://127.0.0.1:3003";
   const Counts counts = {5, 2};

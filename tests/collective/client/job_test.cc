@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
-#include "agent/local/plan_protocol.h"
-#include "agent/local/plan_server.h"
+#include "agent/local/rank_plan_protocol.h"
+#include "agent/local/rank_plan_server.h"
 #include "collective/algorithms/algorithm.h"
 #include "collective/client/collective.h"
 #include "collective/program/program_bytes.h"
@@ -59,7 +59,7 @@ std::string RingBytes(int ranks) {
 class LocalAgent {
  public:
   explicit LocalAgent(const std::string& socket) {
-    auto server = agent::PlanServer::Listen(
+    auto server = agent::RankPlanServer::Listen(
         loop_, {.path = socket + agent::kPlanSocketSuffix, .report_burst = 1'000'000}, metrics_);
     EXPECT_TRUE(server.has_value());
     server_ = std::move(*server);
@@ -92,7 +92,7 @@ class LocalAgent {
 
   Metrics metrics_;
   agent::ManualLoop loop_;
-  std::unique_ptr<agent::PlanServer> server_;
+  std::unique_ptr<agent::RankPlanServer> server_;
   std::mutex mutex_;
   std::vector<wire::RankPlan> coming_;  // guarded
   std::atomic<bool> is_over_ = false;

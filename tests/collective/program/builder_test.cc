@@ -10,9 +10,9 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr Placement kBoth{.in_place = true, .out_of_place = true};
-constexpr Placement kInPlace{.in_place = true, .out_of_place = false};
-constexpr Placement kOutOfPlace{.in_place = false, .out_of_place = true};
+constexpr BufferPlacement kBoth{.in_place = true, .out_of_place = true};
+constexpr BufferPlacement kInPlace{.in_place = true, .out_of_place = false};
+constexpr BufferPlacement kOutOfPlace{.in_place = false, .out_of_place = true};
 
 CollectiveSpec AllReduce(int ranks, int chunks = 1) {
   return {.kind = CollectiveKind::kAllReduce, .ranks = ranks, .chunks = chunks};
@@ -65,7 +65,7 @@ TEST(ProgramBuilder, RefusesStaleReferences) {
 }
 
 TEST(ProgramBuilder, FindsThatOutputOverwritesInputInPlaceOnly) {
-  for (const Placement& placement : {kInPlace, kOutOfPlace}) {
+  for (const BufferPlacement& placement : {kInPlace, kOutOfPlace}) {
     ProgramBuilder builder("alias", AllReduce(2), placement);
     const ChunkRef own = builder.Chunk(0, Buffer::kInput, 0);
     builder.Chunk(1, Buffer::kInput, 0).Copy(0, Buffer::kOutput, 0);

@@ -163,7 +163,7 @@ class Generator {
 
   std::mt19937_64& random_;
   CollectiveSpec spec_;
-  Placement placement_;
+  BufferPlacement placement_;
   std::vector<Model> models_;
 };
 

@@ -26,7 +26,8 @@ inline Deadline InAWhile() { return In(std::chrono::seconds(60)); }
 // A kind of transport that keeps the contract: with those slots and three channels.
 struct Kind {
   std::string name;
-  std::function<Result<std::unique_ptr<Transport>>(Store&, int rank, int size, Deadline)> join;
+  std::function<Result<std::unique_ptr<Transport>>(RendezvousStore&, int rank, int size, Deadline)>
+      join;
 };
 
 // What every transport promises; a test binary instantiates it with the kinds that it has.

@@ -13,12 +13,12 @@ namespace {
 
 std::vector<Kind> Kinds() {
   return {{"shm",
-           [](Store& store, int rank, int size, Deadline deadline) {
+           [](RendezvousStore& store, int rank, int size, Deadline deadline) {
              return JoinShm(store, "g", rank, size,
                             {.channels = 3, .slots = kSlots, .slot_bytes = kSlotBytes}, deadline);
            }},
-          {"tcp", [](Store& store, int rank, int size, Deadline /*deadline*/) {
-             static const Membership members = {.key = JobKey::Draw()};
+          {"tcp", [](RendezvousStore& store, int rank, int size, Deadline /*deadline*/) {
+             static const GroupCredentials members = {.key = JobKey::Draw()};
              return JoinTcp(store, "g", rank, size,
                             {.slots = kSlots, .slot_bytes = kSlotBytes, .members = members});
            }}};

@@ -43,16 +43,18 @@ class Forwarding {
   }
 
   // How many shortest ways there are, valleys included.
-  std::size_t CountWays(NodeId from, NodeId to) { return CountWays(from, to, Distances(to)); }
+  std::size_t CountSubflows(NodeId from, NodeId to) {
+    return CountSubflows(from, to, Distances(to));
+  }
 
  private:
-  std::size_t CountWays(NodeId at, NodeId to, const std::map<NodeId, int>& distance) const {
+  std::size_t CountSubflows(NodeId at, NodeId to, const std::map<NodeId, int>& distance) const {
     if (at == to) return 1;
     std::size_t ways = 0;
     for (const DirectedLink hop : topology_.Outgoing(at)) {
       const auto next = distance.find(topology_.To(hop));
       if (next == distance.end() || next->second != distance.at(at) - 1) continue;
-      ways += CountWays(next->first, to, distance);
+      ways += CountSubflows(next->first, to, distance);
     }
     return ways;
   }
@@ -163,7 +165,7 @@ TEST(PathPredictor, AgreesWithForwardingOnRandomFabrics) {
         if (!from || !to || i == j) continue;
         const auto between = paths.Between(from->leaf, to->leaf);
         // Switches that forward by distance alone would also use valleys of the same length.
-        if (between.empty() || forwarding.CountWays(from->leaf, to->leaf) != between.size()) {
+        if (between.empty() || forwarding.CountSubflows(from->leaf, to->leaf) != between.size()) {
           continue;
         }
         FlowTuple tuple = TupleBetween(topology, source, destination);

@@ -24,7 +24,7 @@ using ::testing::IsEmpty;
 class MessageServerTest : public ::testing::Test {
  protected:
   MessageServerTest()
-      : server_({.most = 4, .most_of_user = 3},
+      : server_({.most = 4, .max_per_user = 3},
                 {.on_readable = [this](auto& caller) { return Read(caller); },
                  .on_gone = [this](const auto& caller) { gone_.push_back(caller.number); },
                  .on_refused = [this] { ++refused_; }}) {

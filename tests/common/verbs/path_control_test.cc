@@ -38,13 +38,13 @@ TEST(SourcePort, HasALabelForEveryPortThatRoceHas) {
 
 TEST(PathControl, TakesTheBestWayThatWorked) {
   const PathTrial mlx5 = {.driver = "mlx5_core", .drain_error = EINVAL};
-  EXPECT_EQ(JudgePathControl(mlx5).live, LiveWay::kSetUdpPort);
+  EXPECT_EQ(JudgePathControl(mlx5).live, PortChangeMethod::kSetUdpPort);
   const PathTrial old_mlx5 = {
       .driver = "mlx5_core", .set_udp_port_error = EOPNOTSUPP, .drain_error = EINVAL};
-  EXPECT_EQ(JudgePathControl(old_mlx5).live, LiveWay::kNone);
+  EXPECT_EQ(JudgePathControl(old_mlx5).live, PortChangeMethod::kNone);
   EXPECT_TRUE(JudgePathControl(old_mlx5).at_connect);
   const PathTrial rxe = {.driver = "rdma_rxe", .set_udp_port_error = EOPNOTSUPP};
-  EXPECT_EQ(JudgePathControl(rxe).live, LiveWay::kDrain);
+  EXPECT_EQ(JudgePathControl(rxe).live, PortChangeMethod::kDrain);
   std::set<std::string> descriptions;
   for (const PathTrial& trial : {mlx5, old_mlx5, rxe}) {
     descriptions.insert(DescribePathControl(JudgePathControl(trial)));
@@ -60,7 +60,7 @@ TEST(PathControl, IsUnsupportedWhereTheSourcePortIsNotOurs) {
   for (const PathTrial& trial : {iwarp, unknown, nameless, broken}) {
     const PathControl control = JudgePathControl(trial);
     EXPECT_FALSE(control.at_connect);
-    EXPECT_EQ(control.live, LiveWay::kNone);
+    EXPECT_EQ(control.live, PortChangeMethod::kNone);
     EXPECT_THAT(DescribePathControl(control), HasSubstr("path control unsupported: "));
   }
   EXPECT_THAT(JudgePathControl(iwarp).why_not, HasSubstr("iWARP"));

@@ -26,7 +26,7 @@ constexpr PeerId kPeer{7};
 constexpr PeerId kOther{8};
 constexpr std::uint64_t kInstance = 100;
 constexpr std::uint64_t kOurs = 55;
-constexpr std::uint64_t kMostEpochsAhead = 1 << 20;
+constexpr std::uint64_t kMaxEpochsAhead = 1 << 20;
 
 // Keeps what is sent; the test delivers.
 class FakeBus : public Bus {
@@ -211,13 +211,12 @@ TEST_F(Sessions, BelieveTheFirstLaterEpochToTheLetterAndAfterASecondNoneIsLater)
   EXPECT_EQ(Hello(kPeer, HelloOf("h0", 20)).epoch, 21U);
   EXPECT_EQ(disk_.epoch, 21U);
   EXPECT_EQ(state_.epoch, 21U);
-  EXPECT_EQ(Hello(kOther, HelloOf("h1", 30)).epoch, 10 + kMostEpochsAhead + 1);
-  EXPECT_EQ(Hello(PeerId(9), HelloOf("h2", 10 + kMostEpochsAhead)).epoch,
-            10 + kMostEpochsAhead + 1);
+  EXPECT_EQ(Hello(kOther, HelloOf("h1", 30)).epoch, 10 + kMaxEpochsAhead + 1);
+  EXPECT_EQ(Hello(PeerId(9), HelloOf("h2", 10 + kMaxEpochsAhead)).epoch, 10 + kMaxEpochsAhead + 1);
 }
 
 TEST_F(Sessions, RefuseAnEpochThatNoControllerCanHaveGiven) {
-  EXPECT_EQ(Hello(kPeer, HelloOf("h0", 10 + kMostEpochsAhead + 1)).reason,
+  EXPECT_EQ(Hello(kPeer, HelloOf("h0", 10 + kMaxEpochsAhead + 1)).reason,
             "an epoch so high that no controller can have given it");
   EXPECT_EQ(state_.epoch, 10U);
 }
@@ -353,7 +352,7 @@ TEST_F(Limited, BytesThatAreNoMessageCount) {
 TEST_F(Limited, AllowancesBeginAnewWithOtherLimits) {
   Hello(kPeer, "h0");
   for (int i = 0; i < 12; ++i) Deliver(kPeer, kInstance, wire::FlowReport{});
-  sessions_.RenewAllowances();
+  sessions_.ResetAllowances();
   Deliver(kPeer, kInstance, wire::FlowReport{});
   EXPECT_TRUE(IsConnected("h0"));
 }

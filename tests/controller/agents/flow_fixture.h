@@ -6,7 +6,7 @@
 
 #include "controller/paths/path_learner.h"
 #include "controller/placement/placement.h"
-#include "controller/planning/foresight.h"
+#include "controller/planning/start_predictor.h"
 #include "controller/settings/options.h"
 #include "tests/controller/links/link_fixture.h"
 
@@ -54,7 +54,7 @@ class FlowFixture : public LinkFixture {
   PathLearner learner_{state_.topology, state_.paths, state_.path_map, controller_options_.learner,
                        flow_metrics_};
   Placement placement_{state_, learner_, controller_options_};
-  Foresight foresight_{state_, learner_, controller_options_, flow_metrics_};
+  StartPredictor predictor_{state_, learner_, controller_options_, flow_metrics_};
 };
 
 }  // namespace espalier::controller

@@ -35,7 +35,7 @@ class Intake : public FlowFixture {
     return report;
   }
 
-  FlowIntake intake_{state_, placement_, foresight_, *health_, controller_options_, *loop_};
+  FlowIntake intake_{state_, placement_, predictor_, *health_, controller_options_, *loop_};
 };
 
 TEST_F(Intake, TheFirstFullReportIsTheAgentsState) {
@@ -65,7 +65,7 @@ TEST_F(Intake, OpensWithAllThatIsSaidOfAFlow) {
   EXPECT_EQ(flow.local_qpn, 11U);
   EXPECT_EQ(flow.remote_qpn, 12U);
   EXPECT_EQ(flow.own_port, 0xC123U);
-  EXPECT_EQ(flow.ways.size(), 2U);
+  EXPECT_EQ(flow.subflows.size(), 2U);
   EXPECT_FALSE(flow.movable);
   EXPECT_EQ(flow.reported, loop_->Now());
   EXPECT_EQ(flow.started, loop_->Now() - 2s);
@@ -186,10 +186,10 @@ TEST_F(Intake, FlowsOfAnAgentThatIsGoneStayForTheLease) {
   state_.agents.At(Agent("h0")).last_heard = loop_->Now();
   state_.agents.Disconnect(Agent("h0"));
   world_.RunFor(controller_options_.lease);
-  intake_.PassTime();
+  intake_.Tick();
   EXPECT_EQ(OpenOf("h0"), (Ids{1, 2}));
   world_.RunFor(1ns);
-  intake_.PassTime();
+  intake_.Tick();
   EXPECT_TRUE(OpenOf("h0").empty());
   EXPECT_EQ(LastOf("agent_flows_dropped"), "agent=h0 flows=2");
   EXPECT_EQ(OpenOf("h2"), Ids{1});  // its agent is connected
@@ -203,10 +203,10 @@ TEST_F(Intake, WhatNobodyHasFoundInTimeIsPlacedAnew) {
   ASSERT_EQ(FlowOf("h0", 1).status, FlowStatus::kAdopting);
   state_.agents.At(Agent("h0")).hold_until = loop_->Now() + 2s;
   world_.RunFor(2s - 1ns);
-  intake_.PassTime();
+  intake_.Tick();
   EXPECT_EQ(FlowOf("h0", 1).status, FlowStatus::kAdopting);
   world_.RunFor(1ns);
-  intake_.PassTime();
+  intake_.Tick();
   EXPECT_NE(FlowOf("h0", 1).status, FlowStatus::kAdopting);
 }
 

@@ -47,7 +47,7 @@ TEST_F(HostileAgent, CannotReplaceTheHistoryOfTheCluster) {
       Deliver(wire::ProbeReport{.order = 1, .done = true, .error = "no"});
       Deliver(wire::PathHealth{.flows = {{.flow = wire::LocalFlowId(1),
                                           .source_port = 50'000,
-                                          .verdict = wire::PathVerdict::kRedrawn}}});
+                                          .verdict = wire::PathVerdict::kLocallyRerouted}}});
       cluster_.DeliverBytes(cluster_.host(kLiar).peer, "no message");
     }
     for (int host = 0; host < cluster_.hosts(); ++host) {

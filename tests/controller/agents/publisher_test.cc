@@ -33,9 +33,9 @@ class Publishing : public testing::Test {
     flow.agent = id_;
     flow.local = wire::LocalFlowId(local);
     flow.status = FlowStatus::kRouted;
-    flow.ways.resize(1);
-    flow.ways[0].port = port;
-    flow.ways[0].port_path = fabric::PathIndex(1);
+    flow.subflows.resize(1);
+    flow.subflows[0].port = port;
+    flow.subflows[0].port_path = fabric::PathIndex(1);
     return state_.flows.Open(std::move(flow));
   }
   Flow& At(FlowSlot flow) { return state_.flows.At(flow); }
@@ -148,7 +148,7 @@ TEST_F(Publishing, NobodyWhoIsGoneIsToldAnything) {
 TEST_F(Publishing, AFlowThatLostItsPortsIsWithdrawnOnce) {
   const FlowSlot flow = Open(1, 0xC001);
   BringIntoStep();
-  At(flow).ways[0].port = 0;
+  At(flow).subflows[0].port = 0;
   Decide(flow);
   ASSERT_EQ(Push().size(), 1U);
   EXPECT_TRUE(pushes_[0].sets.empty());

@@ -65,7 +65,7 @@ TEST_F(Security, HealthOfAnothersFlowsIsNoNews) {
   wire::PathHealth health;
   for (std::uint64_t id = 1; id <= 3; ++id) {
     for (const wire::PathVerdict verdict :
-         {wire::PathVerdict::kDead, wire::PathVerdict::kRedrawn}) {
+         {wire::PathVerdict::kDead, wire::PathVerdict::kLocallyRerouted}) {
       health.flows.push_back(
           {.flow = wire::LocalFlowId(id), .source_port = 50'000, .verdict = verdict});
     }

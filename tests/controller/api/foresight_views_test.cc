@@ -1,10 +1,9 @@
-#include "controller/api/foresight_views.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 
+#include "controller/api/prediction_views.h"
 #include "tests/controller/api/operator_api_fixture.h"
 
 namespace espalier::controller {
@@ -82,18 +81,18 @@ TEST_F(ForesightViewsTest, TakesASchedule) {
 TEST_F(ForesightViewsTest, ErrorsNameTheLineAndWhatIsWrong) {
   Controller& controller = cluster_.controller();
   const std::string good = R"({"link": "leaf0--spine0", "up": true})";
-  const auto line = TakeLinkReports(controller, good + "\n\n" + R"({"link": "x", "up": 1})");
+  const auto line = HandleLinkReports(controller, good + "\n\n" + R"({"link": "x", "up": 1})");
   ASSERT_FALSE(line.has_value());
   EXPECT_EQ(line.error().code, ErrorCode::kInvalidArgument);
   EXPECT_NE(line.error().message.find('3'), std::string::npos) << line.error().message;
   EXPECT_NE(line.error().message.find("up"), std::string::npos) << line.error().message;
-  const auto unknown = TakeLinkReports(controller, R"({"link": "x", "up": true})");
+  const auto unknown = HandleLinkReports(controller, R"({"link": "x", "up": true})");
   ASSERT_FALSE(unknown.has_value());
   EXPECT_EQ(unknown.error().code, ErrorCode::kNotFound);
   EXPECT_NE(unknown.error().message.find('x'), std::string::npos);
-  EXPECT_TRUE(TakeLinkReports(controller, good).has_value());
-  EXPECT_TRUE(TakeLinkReports(controller, "").has_value());
-  const auto nic = TakeSchedule(controller, R"({"job": "B", "flows": [["h0", "h99"]]})");
+  EXPECT_TRUE(HandleLinkReports(controller, good).has_value());
+  EXPECT_TRUE(HandleLinkReports(controller, "").has_value());
+  const auto nic = DeclareSchedule(controller, R"({"job": "B", "flows": [["h0", "h99"]]})");
   ASSERT_FALSE(nic.has_value());
   EXPECT_NE(nic.error().message.find("h99"), std::string::npos) << nic.error().message;
 }

@@ -14,11 +14,11 @@ class JobViewTest : public LiveApiTest {
   std::uint32_t JobOf(int host, std::uint64_t flow) { return cluster_.FlowOf(host, flow).job; }
   bool Shows(std::uint32_t job) {
     const State& state = cluster_.state();
-    return ShowsJob(state, cluster_.controller().Now(), job, FlowCensus::Take(state));
+    return ShowsJob(state, cluster_.controller().Now(), job, FlowStatistics::Take(state));
   }
   std::string Live() {
     const State& state = cluster_.state();
-    return LiveJobs(state, cluster_.controller().Now(), FlowCensus::Take(state));
+    return LiveJobs(state, cluster_.controller().Now(), FlowStatistics::Take(state));
   }
   void Progress(int host, std::uint64_t flow, std::uint64_t remaining, std::uint64_t bps) {
     wire::FlowReport report;
@@ -84,7 +84,7 @@ TEST_F(JobViewTest, LiveJobsTellOnlyOfRatesThatDifferByAnEighth) {
   EXPECT_NE(Live(), before);
   const State& state = cluster_.state();
   const JsonValue exact =
-      Parse(JobView(state, cluster_.controller().Now(), JobOf(0, 5), FlowCensus::Take(state)));
+      Parse(JobView(state, cluster_.controller().Now(), JobOf(0, 5), FlowStatistics::Take(state)));
   EXPECT_EQ(exact.Find("achieved_bps")->text, "64000000000");
   EXPECT_EQ(exact.Find("flows_routed")->text, "1");
   EXPECT_EQ(exact.Find("max_link_flows")->text, "1");

@@ -13,7 +13,7 @@ namespace {
 class LinkViewTest : public OperatorApiFixture {
  protected:
   fabric::LinkId Id(const std::string& link) { return *cluster_.state().topology.FindLink(link); }
-  LinkTraffic Traffic() { return FlowCensus::Take(cluster_.state()).traffic(); }
+  LinkTraffic Traffic() { return FlowStatistics::Take(cluster_.state()).traffic(); }
   io::JsonValue Written(const std::string& link) {
     io::JsonWriter json;
     WriteLink(json, cluster_.state(), Id(link), Traffic());

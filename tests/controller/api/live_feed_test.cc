@@ -110,7 +110,7 @@ TEST_F(LiveApiTest, WhoeverComesAfterAPauseSeesThePresent) {
 
 TEST_F(LiveApiTest, LimitsStreamsAndForgetsThoseThatLeft) {
   std::vector<std::shared_ptr<io::HttpStream>> streams;
-  for (std::size_t i = 0; i < LiveFeed::kMostClients; ++i) streams.push_back(Connect());
+  for (std::size_t i = 0; i < LiveFeed::kMaxClients; ++i) streams.push_back(Connect());
   EXPECT_EQ(Call("GET", "/api/v1/stream").status, 429);
   streams.pop_back();
   EXPECT_NE(Connect(), nullptr);

@@ -20,7 +20,7 @@ class LiveJournalFeedTest : public LiveApiTest {};
 TEST_F(LiveJournalFeedTest, EachChangeIsWrittenDownOnceForAllWhoReadIt) {
   constexpr int kChanges = 10;
   std::vector<std::shared_ptr<io::HttpStream>> streams;
-  for (std::size_t i = 0; i < LiveFeed::kMostClients; ++i) streams.push_back(Connect());
+  for (std::size_t i = 0; i < LiveFeed::kMaxClients; ++i) streams.push_back(Connect());
   for (const auto& stream : streams) EXPECT_EQ(Take(*stream).name, "snapshot");
   std::vector<std::vector<const std::string*>> taken(streams.size());
   std::vector<std::shared_ptr<const std::string>> alive;  // so that no address is used again
@@ -41,7 +41,7 @@ TEST_F(LiveJournalFeedTest, EachChangeIsWrittenDownOnceForAllWhoReadIt) {
   EXPECT_EQ(Count("espalier_controller_feed_updates_total"), changes);
   EXPECT_EQ(Count("espalier_controller_feed_snapshots_total"), 1);
   EXPECT_EQ(Count("espalier_controller_feed_pieces_total"),
-            static_cast<int>(LiveFeed::kMostClients) * (changes + 1));
+            static_cast<int>(LiveFeed::kMaxClients) * (changes + 1));
 }
 
 TEST_F(LiveJournalFeedTest, ASlowClientCatchesUpOrIsGivenTheWholeState) {
@@ -65,7 +65,7 @@ TEST_F(LiveJournalFeedTest, ASlowClientCatchesUpOrIsGivenTheWholeState) {
     open.merge(Names(update.data, "flows", "flow"));
   }
   EXPECT_TRUE(open.empty());
-  for (std::uint64_t id = 20; id < 20 + LiveJournal::kMostUpdates; ++id) change(id);
+  for (std::uint64_t id = 20; id < 20 + LiveJournal::kMaxUpdates; ++id) change(id);
   cluster_.Open(0, {{.id = 99, .to = 2, .job = "A"}});
   Refresh();
   const Event whole = Take(*far_behind);
@@ -153,7 +153,7 @@ TEST_F(LiveJournalTest, ChangesFollowOneAnotherAndOnlySoManyAreKept) {
     at = piece.change;
   }
   EXPECT_GE(pieces, kChanges);
-  for (std::size_t i = 0; i <= LiveJournal::kMostUpdates; ++i) Change();
+  for (std::size_t i = 0; i <= LiveJournal::kMaxUpdates; ++i) Change();
   const LiveJournal::Piece whole = journal_.Take(first);
   ASSERT_NE(whole.text, nullptr);
   EXPECT_TRUE(whole.text->starts_with("event: snapshot\n")) << "too far behind";

@@ -33,15 +33,15 @@ TEST_F(Shown, AFlowIsAsItsAgentReportedItAndAsItWasDecided) {
   flow.destination_leaf = Node("leaf1");
   flow.max_rate_bps = 9;
   flow.status = FlowStatus::kLearning;
-  flow.ways.resize(3);
+  flow.subflows.resize(3);
   const FlowSlot slot = state_.flows.Open(std::move(flow));
   Flow& open = state_.flows.At(slot);
   for (std::uint32_t i = 0; i < 2; ++i) {  // the third has no path
     state_.flow_paths.Add(slot, i);
-    state_.flow_paths.Place(open.ways[i], 1);
-    open.ways[i].port = kPort;
+    state_.flow_paths.Place(open.subflows[i], 1);
+    open.subflows[i].port = kPort;
   }
-  open.ways[0].port_path = fabric::PathIndex(1);
+  open.subflows[0].port_path = fabric::PathIndex(1);
   state_.flows.PushOf(slot).generation = 1;
   ShownFlow shown = Show(state_, slot);
   EXPECT_EQ(shown.agent, h0_);
@@ -49,12 +49,12 @@ TEST_F(Shown, AFlowIsAsItsAgentReportedItAndAsItWasDecided) {
   EXPECT_EQ(shown.status, FlowStatus::kLearning);
   EXPECT_EQ(shown.max_rate_bps, 9U);
   EXPECT_EQ(shown.first_port(), kPort);
-  ASSERT_EQ(shown.ways.size(), 3U);
-  EXPECT_FALSE(shown.ways[0].is_learning);
-  EXPECT_TRUE(shown.ways[1].is_learning);  // its port still leads elsewhere
-  EXPECT_EQ(shown.ways[1].path, fabric::PathIndex(1));
-  EXPECT_FALSE(shown.ways[2].is_learning);
-  EXPECT_EQ(shown.ways[2].path, std::nullopt);
+  ASSERT_EQ(shown.subflows.size(), 3U);
+  EXPECT_FALSE(shown.subflows[0].is_learning);
+  EXPECT_TRUE(shown.subflows[1].is_learning);  // its port still leads elsewhere
+  EXPECT_EQ(shown.subflows[1].path, fabric::PathIndex(1));
+  EXPECT_FALSE(shown.subflows[2].is_learning);
+  EXPECT_EQ(shown.subflows[2].path, std::nullopt);
   EXPECT_FALSE(shown.is_acknowledged);
   state_.agents.At(h0_).acked_generation = 1;
   EXPECT_TRUE(Show(state_, slot).is_acknowledged);
@@ -69,7 +69,7 @@ TEST_F(Shown, AnEdgeIsARoutedFlowOfWhichNothingIsReported) {
                               .destination_leaf = Node("leaf1"),
                               .path = fabric::PathIndex(1),
                               .load = 1,
-                              .origin = PlanOrigin::kFailure});
+                              .origin = DecisionOrigin::kFailure});
   const ShownFlow shown = Show(state_, name, *state_.edges.Find(name));
   EXPECT_EQ(shown.agent, h0_);
   EXPECT_EQ(shown.local, name.number);
@@ -80,14 +80,14 @@ TEST_F(Shown, AnEdgeIsARoutedFlowOfWhichNothingIsReported) {
   EXPECT_EQ(shown.first_port(), kPort);
   EXPECT_EQ(shown.status, FlowStatus::kRouted);
   EXPECT_EQ(shown.reason, wire::PathReason::kAssigned);
-  EXPECT_EQ(shown.origin, PlanOrigin::kFailure);
+  EXPECT_EQ(shown.origin, DecisionOrigin::kFailure);
   EXPECT_TRUE(shown.is_acknowledged);
   EXPECT_EQ(shown.max_rate_bps, 0U);
   EXPECT_FALSE(shown.activity.IsBusy());
   EXPECT_EQ(shown.activity.state, wire::FlowState::kActive);
-  ASSERT_EQ(shown.ways.size(), 1U);
-  EXPECT_EQ(shown.ways[0].path, fabric::PathIndex(1));
-  EXPECT_FALSE(shown.ways[0].is_learning);
+  ASSERT_EQ(shown.subflows.size(), 1U);
+  EXPECT_EQ(shown.subflows[0].path, fabric::PathIndex(1));
+  EXPECT_FALSE(shown.subflows[0].is_learning);
 }
 
 }  // namespace

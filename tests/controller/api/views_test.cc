@@ -60,7 +60,7 @@ TEST_F(ViewsTest, ExplainsAFlowWithinALeafWithoutPaths) {
 
 TEST_F(ViewsTest, TheLiveStatusIsTheStatusOfTheFlowsThatAreCounted) {
   const Controller& controller = cluster_.controller();
-  const FlowCensus census = FlowCensus::Take(controller.state());
+  const FlowStatistics census = FlowStatistics::Take(controller.state());
   const auto live = Parsed(LiveStatus(controller, census, {}));
   const auto status = Parsed(StatusView(controller));
   for (const char* key : {"flows", "agents_connected"}) {

@@ -50,7 +50,7 @@ TEST_F(ConfigurationTest, HasLimitsForAgentsAndDetection) {
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_EQ(config->options.agent_limits.messages_per_second, 5'000);
   EXPECT_EQ(config->options.agent_limits.entries_per_second, 1'200'000);
-  EXPECT_EQ(config->options.detection.most_links, 8U);
+  EXPECT_EQ(config->options.detection.max_links, 8U);
   EXPECT_EQ(config->options.detection.budget_window, 60s);
   const auto other = Read(
       "topology_file: \"t.json\" max_messages_per_second: 7 max_entries_per_second: 9\n"
@@ -59,8 +59,8 @@ TEST_F(ConfigurationTest, HasLimitsForAgentsAndDetection) {
   ASSERT_TRUE(other.has_value()) << other.error().message;
   EXPECT_EQ(other->options.agent_limits.messages_per_second, 7);
   EXPECT_EQ(other->options.agent_limits.entries_per_second, 9);
-  EXPECT_EQ(other->options.detection.most_links, 0U);
-  EXPECT_EQ(other->options.detection.most_of_tier, 0.1);
+  EXPECT_EQ(other->options.detection.max_links, 0U);
+  EXPECT_EQ(other->options.detection.max_tier_fraction, 0.1);
   EXPECT_EQ(other->options.detection.budget_window, 5s);
   EXPECT_EQ(other->options.max_reports_per_second, 3U);
   EXPECT_FALSE(NeedRestart(*config, *other).empty());
@@ -102,8 +102,8 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"max_bytes_per_second", text(config.limits.bytes_per_second)},
       {"max_entries_per_second", text(options.agent_limits.entries_per_second)},
       {"max_reports_per_second", text(options.max_reports_per_second)},
-      {"detection_max_links", text(options.detection.most_links)},
-      {"detection_max_tier_percent", text(options.detection.most_of_tier * 100)},
+      {"detection_max_links", text(options.detection.max_links)},
+      {"detection_max_tier_percent", text(options.detection.max_tier_fraction * 100)},
       {"detection_window_seconds", text(options.detection.budget_window / 1s)},
       {"algorithm", Quoted(PolicyValue(options, "algorithm"))},
       {"moves_per_start", text(options.moves_per_start)},

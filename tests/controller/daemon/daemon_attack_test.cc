@@ -46,7 +46,7 @@ class DaemonUnderAttack : public Daemon {
       for (std::uint64_t id = 1; id <= flows; ++id) {
         health.flows.push_back({.flow = wire::LocalFlowId(id),
                                 .source_port = static_cast<std::uint16_t>(50'000 + time),
-                                .verdict = wire::PathVerdict::kRedrawn});
+                                .verdict = wire::PathVerdict::kLocallyRerouted});
       }
     }
     return health;

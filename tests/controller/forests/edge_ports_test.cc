@@ -30,7 +30,7 @@ TEST_F(EdgePortsTest, PlansForRdmaArePortsOfRoce) {
   EXPECT_TRUE(cluster_.host(3).plans.at({"train", 3}).verbs);
   EXPECT_FALSE(cluster_.host(3).plans.at({"other", 3}).verbs);
   EXPECT_NE(cluster_.host(3).plans.at({"train", 3}).listen_port, wire::kRoceV2Port);
-  const JobPlan& plan = *JobOf().in_force;
+  const JobPlan& plan = *JobOf().active;
   for (const TreeEdge& edge : plan.forest->edges) {
     const auto key = cluster_.controller().jobs().KeyOf(plan, edge);
     EXPECT_EQ(key.destination_port, wire::kRoceV2Port);
@@ -41,14 +41,14 @@ TEST_F(EdgePortsTest, PlansForRdmaArePortsOfRoce) {
 TEST_F(EdgePortsTest, AFailedLinkBringsANewPlanOnPortsThatNoOldConnectionHas) {
   Start(Spec());
   const auto before = PortsInForce();
-  const std::uint64_t version = JobOf().in_force->version;
+  const std::uint64_t version = JobOf().active->version;
   ASSERT_TRUE(cluster_.ChangeLink("leaf1--spine2", IntentAction::kFail).has_value());
   cluster_.Advance(1s);
   ASSERT_EQ(StatusOf(), JobStatus::kReady) << JobOf().problem;
-  EXPECT_GT(JobOf().in_force->version, version);
+  EXPECT_GT(JobOf().active->version, version);
   ExpectPlannedSpines();
   for (const auto& port : PortsInForce()) EXPECT_FALSE(before.contains(port));
-  EXPECT_EQ(ReservedEdges(), JobOf().in_force->reserved.size());
+  EXPECT_EQ(ReservedEdges(), JobOf().active->reserved.size());
   for (const bool forward : {true, false}) {
     const auto link = *cluster_.state().topology.FindLink("leaf1--spine2");
     const fabric::DirectedLink direction{link, forward};
@@ -68,11 +68,11 @@ TEST_F(EdgePortsTest, WhileALinkIsDeadPortsAreTakenWhoseWayBackIsAlive) {
   ASSERT_EQ(StatusOf(), JobStatus::kReady) << JobOf().problem;
   ExpectPlannedSpines();
   int near = 0;
-  for (std::size_t i = 0; i < JobOf().in_force->ports.size(); ++i) {
-    const TreeEdge& edge = JobOf().in_force->forest->edges[i];
+  for (std::size_t i = 0; i < JobOf().active->ports.size(); ++i) {
+    const TreeEdge& edge = JobOf().active->forest->edges[i];
     if (!edge.crossing || (edge.from / 2 != 1 && edge.to / 2 != 1)) continue;
     ++near;
-    EXPECT_NE(cluster_.SpineBack(edge.to, edge.from, JobOf().in_force->ports[i]), 2);
+    EXPECT_NE(cluster_.SpineBack(edge.to, edge.from, JobOf().active->ports[i]), 2);
   }
   EXPECT_GT(near, 0);
 }
@@ -83,7 +83,7 @@ class EdgePortsOfAnswers : public EdgePortsTest {
   // Spines that ways there take, and ways back.
   std::pair<std::set<int>, std::set<int>> Spines() {
     std::pair<std::set<int>, std::set<int>> spines;
-    const JobPlan& plan = *JobOf().in_force;
+    const JobPlan& plan = *JobOf().active;
     for (std::size_t i = 0; i < plan.ports.size(); ++i) {
       if (plan.ports[i] == 0) continue;
       const int from = HostOf(plan.edge(i).from);
@@ -113,8 +113,8 @@ class EdgePortsOfAnswers : public EdgePortsTest {
 TEST_F(EdgePortsOfAnswers, ALinkThatOnlyTheWayBackTakesBringsAnUrgentPlanWithOtherPorts) {
   StartOnOneSpine();
   const auto before = PortsInForce();
-  const auto forest = JobOf().in_force->forest;
-  const std::uint64_t version = JobOf().in_force->version;
+  const auto forest = JobOf().active->forest;
+  const std::uint64_t version = JobOf().active->version;
   const auto [there, back] = Spines();
   const int spine = there.contains(*back.begin()) ? *back.rbegin() : *back.begin();
   ASSERT_FALSE(there.contains(spine));
@@ -122,26 +122,26 @@ TEST_F(EdgePortsOfAnswers, ALinkThatOnlyTheWayBackTakesBringsAnUrgentPlanWithOth
   const std::string name = "spine" + std::to_string(spine);
   ASSERT_TRUE(cluster_.ChangeLink("leaf3--" + name, IntentAction::kFail).has_value());
   cluster_.Advance(2s);
-  ASSERT_EQ(JobOf().in_force->version, version);
+  ASSERT_EQ(JobOf().active->version, version);
   ASSERT_TRUE(cluster_.ChangeLink("leaf1--" + name, IntentAction::kFail).has_value());
   cluster_.Advance(2s);
   ASSERT_EQ(StatusOf(), JobStatus::kReady) << JobOf().problem;
-  EXPECT_GT(JobOf().in_force->version, version);
+  EXPECT_GT(JobOf().active->version, version);
   EXPECT_TRUE(cluster_.host(0).plans.at({"train", 0}).urgent);
-  EXPECT_TRUE(*JobOf().in_force->forest == *forest);
+  EXPECT_TRUE(*JobOf().active->forest == *forest);
   for (const auto& port : PortsInForce()) EXPECT_FALSE(before.contains(port));
   EXPECT_FALSE(Spines().second.contains(spine));
   // Nothing more comes of it, nor of its end.
-  const std::uint64_t after = JobOf().in_force->version;
+  const std::uint64_t after = JobOf().active->version;
   ASSERT_TRUE(cluster_.ChangeLink("leaf1--" + name, IntentAction::kRestore).has_value());
   cluster_.Advance(5s);
-  EXPECT_EQ(JobOf().in_force->version, after);
+  EXPECT_EQ(JobOf().active->version, after);
 }
 
 // A link that no way takes, there or back: the answers of the probes say so.
 TEST_F(EdgePortsOfAnswers, ALinkThatNoWayTakesChangesNothing) {
   StartOnOneSpine();
-  const std::uint64_t version = JobOf().in_force->version;
+  const std::uint64_t version = JobOf().active->version;
   const auto [there, back] = Spines();
   int spine = 0;
   while (there.contains(spine) || back.contains(spine)) ++spine;
@@ -151,7 +151,7 @@ TEST_F(EdgePortsOfAnswers, ALinkThatNoWayTakesChangesNothing) {
     const std::string link = leaf + std::to_string(spine);
     ASSERT_TRUE(cluster_.ChangeLink(link, IntentAction::kFail).has_value());
     cluster_.Advance(2s);
-    EXPECT_EQ(JobOf().in_force->version, version) << link;
+    EXPECT_EQ(JobOf().active->version, version) << link;
   }
 }
 
@@ -167,8 +167,8 @@ class VerifiedEdgePorts : public EdgePortsTest {
 
 TEST_F(VerifiedEdgePorts, APortThatLeadsElsewhereIsReplaced) {
   Start(Spec());
-  const std::uint64_t version = JobOf().in_force->version;
-  const auto& edges = JobOf().in_force->forest->edges;
+  const std::uint64_t version = JobOf().active->version;
+  const auto& edges = JobOf().active->forest->edges;
   const auto edge = *std::find_if(edges.begin(), edges.end(),
                                   [](const TreeEdge& each) { return each.crossing.has_value(); });
   cluster_.hash = [hash = cluster_.hash, edge](int from, int to, std::uint16_t port) {
@@ -176,7 +176,7 @@ TEST_F(VerifiedEdgePorts, APortThatLeadsElsewhereIsReplaced) {
     return (hash(from, to, port) + (changed ? 1 : 0)) % 4;
   };
   cluster_.Advance(60s);
-  EXPECT_GT(JobOf().in_force->version, version);
+  EXPECT_GT(JobOf().active->version, version);
   EXPECT_EQ(StatusOf(), JobStatus::kReady);
   ExpectPlannedSpines();
 }

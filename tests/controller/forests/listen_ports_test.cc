@@ -33,7 +33,7 @@ TEST_F(ListenPortsTest, ListenPortsStayWithTheirJobsOverARestart) {
   EXPECT_EQ(port_on_h0("first", 0), wire::kRoceV2Port);
   EXPECT_EQ(port_on_h0("second", 1), wire::kRoceV2Port + 1);
   EXPECT_EQ(port_on_h0("a", 0), wire::kRoceV2Port + 2);
-  EXPECT_EQ(JobOf("second").in_force->listens, JobOf("second").listens);
+  EXPECT_EQ(JobOf("second").active->listen_ports, JobOf("second").listen_ports);
 }
 
 // An older version stored no ports.
@@ -65,10 +65,10 @@ TEST(ListenPorts, AreTheLowestThatNoOtherJobHasOnTheSameHost) {
   TreeJobTable jobs;
   for (const char* const name : {"a", "b"}) jobs.emplace(name, TreeJob{.key = JobKey::Draw()});
   jobs.at("a").ranks = {node("h0"), node("h1")};
-  jobs.at("a").listens = {kFirst, kFirst};
+  jobs.at("a").listen_ports = {kFirst, kFirst};
   jobs.at("b").ranks = {node("h0"), node("h2")};
-  jobs.at("b").in_force.emplace().listens = {kFirst + 2, kFirst};
-  jobs.at("b").next.emplace().listens = {kFirst + 1, kFirst};
+  jobs.at("b").active.emplace().listen_ports = {kFirst + 2, kFirst};
+  jobs.at("b").next.emplace().listen_ports = {kFirst + 1, kFirst};
   const auto choose = [&](const char* name) {
     return ChooseListenPorts(topology, jobs, {.name = name, .ranks = {"h0", "h1", "h2"}});
   };

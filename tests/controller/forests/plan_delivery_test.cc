@@ -27,7 +27,7 @@ TEST_F(PlanDeliveryTest, GivesEveryRankItsPlanWithPortsThatTakeTheForestsPaths) 
   EXPECT_TRUE(plan.offload);
   const auto program = program::DecodeProgram(plan.program);
   ASSERT_TRUE(program.has_value());
-  EXPECT_TRUE(*program == JobOf().in_force->forest->program);
+  EXPECT_TRUE(*program == JobOf().active->forest->program);
 }
 
 TEST_F(PlanDeliveryTest, AnAgentThatComesBackGetsItsPlansAndNoOthers) {

@@ -12,7 +12,7 @@ class PlanReservationsTest : public RunningJobs {};
 
 TEST_F(PlanReservationsTest, EdgesReserveTheRateThatTheyRunAt) {
   Start(Spec());
-  EXPECT_EQ(ReservedEdges(), JobOf().in_force->reserved.size());
+  EXPECT_EQ(ReservedEdges(), JobOf().active->reserved.size());
   EXPECT_EQ(cluster_.state().flows.size(), 0U);
   // All links are in use all of the time while the job runs: the load of one flow on each.
   for (std::size_t i = 0; i < cluster_.state().topology.links().size(); ++i) {
@@ -30,7 +30,7 @@ TEST_F(PlanReservationsTest, EdgesReserveTheRateThatTheyRunAt) {
 
 TEST_F(PlanReservationsTest, AnEdgeIsThatOfItsPlan) {
   Start(Spec());
-  const JobPlan& plan = *JobOf().in_force;
+  const JobPlan& plan = *JobOf().active;
   std::size_t next = 0;
   for (std::size_t i = 0; i < plan.forest->edges.size(); ++i) {
     const TreeEdge& edge = plan.forest->edges[i];
@@ -45,7 +45,7 @@ TEST_F(PlanReservationsTest, AnEdgeIsThatOfItsPlan) {
     EXPECT_EQ(reserved.source_leaf, edge.crossing->source_leaf);
     EXPECT_EQ(reserved.destination_leaf, edge.crossing->destination_leaf);
     EXPECT_EQ(reserved.path, edge.crossing->path);
-    EXPECT_EQ(reserved.origin, PlanOrigin::kReactive);
+    EXPECT_EQ(reserved.origin, DecisionOrigin::kReactive);
   }
   EXPECT_EQ(next, plan.reserved.size());
 }

@@ -22,7 +22,7 @@ TEST_F(ResidualCapacityTest, OtherFlowsKeepAwayFromTreesAndTreesFromThem) {
   Start(spec);
   const auto on_spine = [&](int wanted) {
     std::int64_t chunks = 0;
-    for (const TreeEdge& edge : JobOf("pair").in_force->forest->edges) {
+    for (const TreeEdge& edge : JobOf("pair").active->forest->edges) {
       const bool same_way = edge.from == 0;
       if (same_way && edge.crossing->path.value() == wanted) chunks += edge.chunks;
     }
@@ -54,10 +54,10 @@ TEST(ResidualCapacity, IsAsIfTheJobWereOneMoreFlowOnEachLink) {
               .destination = *state.topology.FindNode("h1")};
   flow.source_leaf = *state.topology.FindNode("leaf0");
   flow.destination_leaf = *state.topology.FindNode("leaf1");
-  flow.ways.resize(1);
+  flow.subflows.resize(1);
   const FlowSlot slot = state.flows.Open(std::move(flow));
   state.flow_paths.Add(slot, 0);
-  state.flow_paths.Place(state.flows.At(slot).ways[0], 1);
+  state.flow_paths.Place(state.flows.At(slot).subflows[0], 1);
   const auto left = ResidualCapacity(state, plans, nullptr);
   const auto on = [&](const char* link, bool forward) {
     return left[fabric::DirectedLink{*state.topology.FindLink(link), forward}.Index()].value;

@@ -52,11 +52,11 @@ class RunningJobs : public testing::Test {
   void ExpectPlannedSpines(const std::string& name = "train") {
     const TreeJob& job = JobOf(name);
     int crossing = 0;
-    for (std::size_t i = 0; i < job.in_force->ports.size(); ++i) {
-      const TreeEdge& edge = job.in_force->forest->edges[i];
+    for (std::size_t i = 0; i < job.active->ports.size(); ++i) {
+      const TreeEdge& edge = job.active->forest->edges[i];
       const auto& plan =
           cluster_.host(edge.from).plans.at({name, static_cast<std::uint32_t>(edge.from)});
-      EXPECT_EQ(plan.version, job.in_force->version);
+      EXPECT_EQ(plan.version, job.active->version);
       if (!edge.crossing) continue;
       ++crossing;
       std::uint16_t port = 0;
@@ -69,7 +69,7 @@ class RunningJobs : public testing::Test {
           }
         }
       }
-      EXPECT_EQ(port, job.in_force->ports[i]);
+      EXPECT_EQ(port, job.active->ports[i]);
       EXPECT_EQ(cluster_.SpineOf(edge.from, edge.to, port), edge.crossing->path.value())
           << edge.from << " to " << edge.to << " channel " << edge.channel << " port " << port;
     }
@@ -77,7 +77,7 @@ class RunningJobs : public testing::Test {
   }
   std::set<std::pair<fabric::PortKey, std::uint16_t>> PortsInForce() {
     std::set<std::pair<fabric::PortKey, std::uint16_t>> ports;
-    const JobPlan& plan = *JobOf().in_force;
+    const JobPlan& plan = *JobOf().active;
     for (std::size_t i = 0; i < plan.ports.size(); ++i) {
       const auto key = cluster_.controller().jobs().KeyOf(plan, plan.forest->edges[i]);
       if (plan.ports[i] != 0) ports.emplace(key, plan.ports[i]);

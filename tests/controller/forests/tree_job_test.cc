@@ -36,7 +36,9 @@ class JobPlans : public testing::Test {
   void SetState(const char* link, LinkState state) {
     state_.topology.SetLinkState(*state_.topology.FindLink(link), state);
   }
-  JobPlan Make() const { return MakeJobPlan(state_, job_, forest_, {7, 8}, PlanOrigin::kManual); }
+  JobPlan Make() const {
+    return MakeJobPlan(state_, job_, forest_, {7, 8}, DecisionOrigin::kManual);
+  }
 
   State state_{*fabric::Topology::Build(
       *fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 1}))};
@@ -48,7 +50,7 @@ TEST_F(JobPlans, BeginWithoutPortsAndNotInForce) {
   const JobPlan plan = Make();
   EXPECT_EQ(plan.version, 0U);
   EXPECT_EQ(plan.ports, std::vector<std::uint16_t>{0});
-  EXPECT_EQ(plan.origin, PlanOrigin::kManual);
+  EXPECT_EQ(plan.origin, DecisionOrigin::kManual);
   EXPECT_EQ(plan.DestinationPort(plan.edge(0)), 8U);  // where rank 1 listens
   EXPECT_TRUE(plan.answers.empty());
 }

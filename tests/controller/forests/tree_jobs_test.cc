@@ -16,30 +16,30 @@ class TreeJobsTest : public RunningJobs {};
 
 TEST_F(TreeJobsTest, ADrainedLinkIsLeftAndARestoredOneIsTakenByRecompute) {
   Start(Spec());
-  const auto forest = JobOf().in_force->forest;
+  const auto forest = JobOf().active->forest;
   ASSERT_TRUE(cluster_.ChangeLink("leaf1--spine2", IntentAction::kDrain).has_value());
   cluster_.Advance(1s);
-  EXPECT_FALSE(*JobOf().in_force->forest == *forest);
-  const std::uint64_t version = JobOf().in_force->version;
+  EXPECT_FALSE(*JobOf().active->forest == *forest);
+  const std::uint64_t version = JobOf().active->version;
   ASSERT_TRUE(cluster_.ChangeLink("leaf1--spine2", IntentAction::kUndrain).has_value());
   cluster_.Advance(1s);
-  EXPECT_EQ(JobOf().in_force->version, version);
+  EXPECT_EQ(JobOf().active->version, version);
   const auto recomputed = cluster_.Recompute();
   ASSERT_TRUE(recomputed.has_value());
   EXPECT_EQ(recomputed->forests, 1U);
   cluster_.Advance(1s);
-  EXPECT_TRUE(*JobOf().in_force->forest == *forest);
+  EXPECT_TRUE(*JobOf().active->forest == *forest);
   ExpectPlannedSpines();
 }
 
 TEST_F(TreeJobsTest, ASecondRecomputeChangesNothing) {
   Start(Spec());
-  const std::uint64_t version = JobOf().in_force->version;
+  const std::uint64_t version = JobOf().active->version;
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(cluster_.Recompute().has_value());
     cluster_.Advance(1s);
   }
-  EXPECT_EQ(JobOf().in_force->version, version);
+  EXPECT_EQ(JobOf().active->version, version);
   EXPECT_EQ(StatusOf(), JobStatus::kReady);
 }
 
@@ -53,7 +53,7 @@ TEST_F(TreeJobsTest, IsNotStuckWhereTwoLeavesShareNoSpine) {
     ASSERT_EQ(StatusOf(), JobStatus::kReady) << link << ": " << JobOf().problem;
   }
   ExpectPlannedSpines();
-  for (const TreeEdge& edge : JobOf().in_force->forest->edges) {
+  for (const TreeEdge& edge : JobOf().active->forest->edges) {
     EXPECT_FALSE(edge.from / 2 + edge.to / 2 == 1) << edge.from << " to " << edge.to;
   }
   // A new one can be started, too.
@@ -66,7 +66,7 @@ TEST_F(TreeJobsTest, KeepsItsPlanWhereThereIsNoForestAndGoesOnWhenThereIs) {
   cluster_.Advance(1s);
   EXPECT_EQ(StatusOf(), JobStatus::kStuck);
   EXPECT_NE(JobOf().problem, "");
-  EXPECT_TRUE(JobOf().in_force.has_value());
+  EXPECT_TRUE(JobOf().active.has_value());
   ASSERT_TRUE(cluster_.ChangeNode("leaf1", IntentAction::kRestore).has_value());
   cluster_.Advance(1s);
   EXPECT_EQ(StatusOf(), JobStatus::kReady);
@@ -74,12 +74,12 @@ TEST_F(TreeJobsTest, KeepsItsPlanWhereThereIsNoForestAndGoesOnWhenThereIs) {
 
 TEST_F(TreeJobsTest, SurvivesARestartOfTheController) {
   Start(Spec());
-  const std::uint64_t version = JobOf().in_force->version;
+  const std::uint64_t version = JobOf().active->version;
   cluster_.RestartController();
   cluster_.ConnectAll();
   cluster_.Advance(3s);
   ASSERT_EQ(StatusOf(), JobStatus::kReady);
-  EXPECT_GT(JobOf().in_force->version, version);
+  EXPECT_GT(JobOf().active->version, version);
   ExpectPlannedSpines();
 }
 
@@ -205,7 +205,7 @@ TEST(TreeJobsAside, AForestThatAChangeOvertookIsDropped) {
   cluster.Settle();
   ASSERT_TRUE(started.has_value() && *started);
   const TreeJob& job = cluster.controller().jobs().all().at("train");
-  ASSERT_TRUE(job.in_force.has_value());
+  ASSERT_TRUE(job.active.has_value());
 
   ASSERT_TRUE(cluster.ChangeLink("leaf0--spine0", IntentAction::kFail).has_value());
   ASSERT_TRUE(cluster.ChangeLink("leaf1--spine1", IntentAction::kFail).has_value());

@@ -204,8 +204,8 @@ class Storm {
     }
   }
   void StartJob() {
-    constexpr std::size_t kMostJobs = 3;
-    if (jobs_.size() >= kMostJobs) return;
+    constexpr std::size_t kMaxJobs = 3;
+    if (jobs_.size() >= kMaxJobs) return;
     std::vector<int> hosts;
     for (int i = 0; i < cluster_.hosts(); ++i) hosts.push_back(i);
     std::shuffle(hosts.begin(), hosts.end(), random_);

@@ -24,7 +24,7 @@ TEST(JobText, IsReadAsItWasWritten) {
                                 .collective = forest::Collective::kAllreduce,
                                 .bytes = 7,
                                 .offload = true},
-                       .listens = {4'791, 65'535}};
+                       .listen_ports = {4'791, 65'535}};
   EXPECT_EQ(FormatIntentValue(job), "allreduce 7 offload 4791 65535\nh 0\nh1\n");
   EXPECT_EQ(Parse(&Intents::jobs, FormatIntentValue(job)), IntentValue(job));
   EXPECT_EQ(Parse(&Intents::jobs, "allreduce 7 offload\nh 0\nh1\n"),
@@ -44,7 +44,7 @@ TEST(JobText, NamesTheUser) {
                                 .collective = forest::Collective::kAllreduce,
                                 .verbs = true,
                                 .user = "alice"},
-                       .listens = {4'791, 4'792}};
+                       .listen_ports = {4'791, 4'792}};
   EXPECT_EQ(FormatIntentValue(job), "allreduce 0 inline verbs user=alice 4791 4792\nh0\nh1\n");
   EXPECT_EQ(Parse(&Intents::jobs, FormatIntentValue(job)), IntentValue(job));
   for (const char* text :

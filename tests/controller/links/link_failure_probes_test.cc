@@ -30,7 +30,8 @@ class LinkFailureProbesTest : public testing::Test {
   // drawn another port.
   void Blame(int host) { Blame(host, PathOf(cluster_.FlowOf(host, 1))); }
   void Blame(int host, std::size_t path) {
-    wire::FlowHealth health{.flow = wire::LocalFlowId(1), .verdict = wire::PathVerdict::kRedrawn};
+    wire::FlowHealth health{.flow = wire::LocalFlowId(1),
+                            .verdict = wire::PathVerdict::kLocallyRerouted};
     health.path_id = static_cast<std::uint32_t>(path);
     health.source_port = 0xFFF0;
     cluster_.Deliver(cluster_.host(host).peer, cluster_.host(host).instance,
@@ -38,7 +39,7 @@ class LinkFailureProbesTest : public testing::Test {
     cluster_.Settle();
   }
   std::size_t PathOf(const Flow& flow) {
-    return cluster_.state().flow_paths.PathOf(flow.ways.front())->Index();
+    return cluster_.state().flow_paths.PathOf(flow.subflows.front())->Index();
   }
   // The link from the spine to the leaf of a host's flow, or from the host's leaf to the spine.
   fabric::LinkId LinkOf(int host, bool far) {
@@ -95,12 +96,12 @@ TEST_F(LinkFailureProbesTest, AnswersThatCameAnotherWaySayNothing) {
     return state.agents.FindByName(state.topology.node(nic).host);
   });
   const fabric::LinkId far = LinkOf(0, true);
-  const auto accuser = *state.agents.FindByName("h0");
-  const auto questions = probes.Ask(accuser, std::vector{far}, TimePoint{});
+  const auto reporter = *state.agents.FindByName("h0");
+  const auto questions = probes.Ask(reporter, std::vector{far}, TimePoint{});
   ASSERT_EQ(questions.size(), 2U);
   // Both hosts' probes are answered by all switches of a path, of the one that was asked about or
   // another.
-  const auto answer = [&](const LinkFailureProbes::Question& question, bool over_suspect) {
+  const auto answer = [&](const LinkFailureProbes::AddressedProbe& question, bool over_suspect) {
     const Flow& flow = cluster_.FlowOf(0, 1);  // of the same leaves
     wire::ProbeReport report{.order = question.order.order, .done = true};
     for (const fabric::Path& path : state.PathsOf(flow)) {
@@ -161,12 +162,12 @@ TEST_F(LinkFailureProbesTest, WhatNobodyAnswersIsAskedAgainButNotForEver) {
   const std::vector<fabric::LinkId> links = {LinkOf(0, true)};
   const TimePoint start{};
   EXPECT_EQ(probes.Ask(*state.agents.FindByName("h0"), links, start).size(), 2U);
-  EXPECT_EQ(probes.AskAgain(start + 900ms).size(), 0U);
+  EXPECT_EQ(probes.RetryProbes(start + 900ms).size(), 0U);
   for (int second = 1; second <= 3; ++second) {
-    EXPECT_EQ(probes.AskAgain(start + second * 1s).size(), 2U) << second;
+    EXPECT_EQ(probes.RetryProbes(start + second * 1s).size(), 2U) << second;
   }
-  EXPECT_EQ(probes.AskAgain(start + 4s).size(), 0U);
-  EXPECT_EQ(probes.AskAgain(start + 5s).size(), 0U);
+  EXPECT_EQ(probes.RetryProbes(start + 4s).size(), 0U);
+  EXPECT_EQ(probes.RetryProbes(start + 5s).size(), 0U);
 }
 
 TEST_F(LinkFailureProbesTest, ALinkIsAskedAboutOnceASecond) {

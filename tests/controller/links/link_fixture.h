@@ -34,7 +34,7 @@ class LinkFixture : public testing::Test {
     health_.reset();
     health_ = std::make_unique<LinkHealth>(
         state_, options_, [this] { return wall_; }, *loop_, *store_,
-        LinkHealth::Wiring{
+        LinkHealth::Callbacks{
             .find_prober = [this](fabric::NodeId nic) { return ProberOf(nic); },
             .send = [this](AgentId agent,
                            wire::ProbeOrder order) { sent_.emplace_back(agent, std::move(order)); },
@@ -53,7 +53,7 @@ class LinkFixture : public testing::Test {
   void Settle() { world_.RunFor(std::chrono::milliseconds(1)); }
   void Pass(Duration duration) {
     world_.RunFor(duration);
-    health_->PassTime();
+    health_->Tick();
     Settle();
   }
   void FeedSays(const std::string& link, bool up) {

@@ -29,7 +29,7 @@ class Health : public LinkFixture {
     Flow flow;
     flow.source_leaf = Node("leaf0");
     flow.destination_leaf = Node("leaf1");
-    flow.ways.resize(1);
+    flow.subflows.resize(1);
     return flow;
   }
 };
@@ -137,9 +137,9 @@ TEST_F(Health, PathsThatThereAreNotAccuseNothing) {
   Flow flow = FlowToH1();
   for (const char* const host : {"h0", "h2"}) {
     health_->HandlePathFailure(Agent(host), flow, 4);
-    flow.ways.clear();
+    flow.subflows.clear();
     health_->HandlePathFailure(Agent(host), flow, 2);
-    flow.ways.resize(1);
+    flow.subflows.resize(1);
   }
   health_->Update();
   EXPECT_EQ(changes_, 0);
@@ -147,7 +147,7 @@ TEST_F(Health, PathsThatThereAreNotAccuseNothing) {
 
 class Budget : public Health {
  protected:
-  Budget() : Health({.most_links = 1, .most_of_tier = 1}) {}
+  Budget() : Health({.max_links = 1, .max_tier_fraction = 1}) {}
 };
 
 TEST_F(Budget, LinksBeyondItStayInUseAndAwaitTheOperator) {

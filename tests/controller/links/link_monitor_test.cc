@@ -21,18 +21,18 @@ std::vector<LinkId> Path(LinkId up, LinkId down) { return {up, down}; }
 TEST(LinkMonitor, OneHostsSilenceIsNoDeath) {
   LinkMonitor monitor;
   for (int i = 0; i < 10; ++i) {
-    monitor.TakeAccusation(AgentId(7), Path(kUp0, kDown), kStart + i * 100ms);
+    monitor.ReportPathFailure(AgentId(7), Path(kUp0, kDown), kStart + i * 100ms);
     EXPECT_TRUE(monitor.Update(kStart + i * 100ms).empty());
   }
-  EXPECT_TRUE(monitor.HasAccusations());
+  EXPECT_TRUE(monitor.HasPathFailures());
   EXPECT_TRUE(monitor.Update(kStart + 7s).empty());
-  EXPECT_FALSE(monitor.HasAccusations());
+  EXPECT_FALSE(monitor.HasPathFailures());
 }
 
 TEST(LinkMonitor, ARememberedLinkIsDownUntilAWordOrAProof) {
   for (const bool is_proof : {true, false}) {
     LinkMonitor monitor;
-    monitor.TakeProof(kDown, kStart);  // of what nobody doubts
+    monitor.ConfirmAlive(kDown, kStart);  // of what nobody doubts
     EXPECT_TRUE(monitor.Update(kStart).empty());
     monitor.Remember(kDown, kStart);
     EXPECT_TRUE(monitor.IsDown(kDown));
@@ -40,9 +40,9 @@ TEST(LinkMonitor, ARememberedLinkIsDownUntilAWordOrAProof) {
     EXPECT_EQ(monitor.Remembered(), std::vector<LinkId>{kDown});
     const TimePoint then = kStart + 24h;
     if (is_proof) {
-      monitor.TakeProof(kDown, then);
+      monitor.ConfirmAlive(kDown, then);
     } else {
-      monitor.TakeReport(kDown, /*up=*/true, then);
+      monitor.HandleFeedState(kDown, /*up=*/true, then);
     }
     EXPECT_TRUE(monitor.Remembered().empty());
     EXPECT_TRUE(monitor.Update(then + 1s).empty()) << "it must stay up first";
@@ -55,17 +55,17 @@ TEST(LinkMonitor, ARememberedLinkIsDownUntilAWordOrAProof) {
 TEST(LinkMonitor, AFeedThatRepeatsItselfIsNoMemory) {
   LinkMonitor monitor;
   monitor.Remember(kDown, kStart);
-  monitor.TakeReport(kDown, /*up=*/false, kStart + 1s);
+  monitor.HandleFeedState(kDown, /*up=*/false, kStart + 1s);
   EXPECT_TRUE(monitor.Remembered().empty());
-  monitor.TakeProof(kDown, kStart + 2s);
+  monitor.ConfirmAlive(kDown, kStart + 2s);
   EXPECT_TRUE(monitor.Update(kStart + 1h).empty());
   EXPECT_TRUE(monitor.IsDown(kDown));
 }
 
 TEST(LinkMonitor, TheLinkThatAllBlameIsDown) {
   LinkMonitor monitor;
-  monitor.TakeAccusation(AgentId(1), Path(kUp0, kDown), kStart);
-  monitor.TakeAccusation(AgentId(2), Path(kUp1, kDown), kStart + 20ms);
+  monitor.ReportPathFailure(AgentId(1), Path(kUp0, kDown), kStart);
+  monitor.ReportPathFailure(AgentId(2), Path(kUp1, kDown), kStart + 20ms);
   const auto changes = monitor.Update(kStart + 20ms);
   ASSERT_EQ(changes.size(), 1U);
   EXPECT_EQ(changes[0].link, kDown);
@@ -79,9 +79,9 @@ TEST(LinkMonitor, TheLinkThatAllBlameIsDown) {
 TEST(LinkMonitor, TrafficThatGetsThroughClearsALink) {
   LinkMonitor monitor;
   // Two hosts of one leaf cannot tell their uplink from the far link; a third host's traffic can.
-  monitor.TakeAccusation(AgentId(1), Path(kUp0, kDown), kStart);
-  monitor.TakeAccusation(AgentId(2), Path(kUp0, kDown), kStart);
-  monitor.TakeWitness(Path(kUp0, kOther), kStart + 100ms);
+  monitor.ReportPathFailure(AgentId(1), Path(kUp0, kDown), kStart);
+  monitor.ReportPathFailure(AgentId(2), Path(kUp0, kDown), kStart);
+  monitor.ReportDelivery(Path(kUp0, kOther), kStart + 100ms);
   const auto changes = monitor.Update(kStart + 100ms);
   ASSERT_EQ(changes.size(), 1U);
   EXPECT_EQ(changes[0].link, kDown);
@@ -90,9 +90,9 @@ TEST(LinkMonitor, TrafficThatGetsThroughClearsALink) {
 TEST(LinkMonitor, OfLinksBlamedAlikeItIsTheOneFurtherOnUnlessThatWasSeenToWork) {
   for (const bool far_link_works : {false, true}) {
     LinkMonitor monitor;
-    monitor.TakeAccusation(AgentId(1), Path(kUp0, kDown), kStart);
-    monitor.TakeAccusation(AgentId(2), Path(kUp0, kDown), kStart);
-    if (far_link_works) monitor.TakeWitness(Path(kUp1, kDown), kStart + 100ms);
+    monitor.ReportPathFailure(AgentId(1), Path(kUp0, kDown), kStart);
+    monitor.ReportPathFailure(AgentId(2), Path(kUp0, kDown), kStart);
+    if (far_link_works) monitor.ReportDelivery(Path(kUp1, kDown), kStart + 100ms);
     const auto changes = monitor.Update(kStart + 100ms);
     ASSERT_EQ(changes.size(), 1U);
     EXPECT_EQ(changes[0].link, far_link_works ? kUp0 : kDown);
@@ -101,9 +101,9 @@ TEST(LinkMonitor, OfLinksBlamedAlikeItIsTheOneFurtherOnUnlessThatWasSeenToWork) 
 
 TEST(LinkMonitor, ARateMeasuredBeforeTheDeathClearsNothing) {
   LinkMonitor monitor;
-  monitor.TakeAccusation(AgentId(1), Path(kUp0, kDown), kStart);
-  monitor.TakeAccusation(AgentId(2), Path(kUp1, kDown), kStart);
-  monitor.TakeWitness(Path(kUp0, kDown), kStart - 40ms);
+  monitor.ReportPathFailure(AgentId(1), Path(kUp0, kDown), kStart);
+  monitor.ReportPathFailure(AgentId(2), Path(kUp1, kDown), kStart);
+  monitor.ReportDelivery(Path(kUp0, kDown), kStart - 40ms);
   EXPECT_EQ(monitor.Update(kStart + 10ms).size(), 1U);
 }
 
@@ -111,8 +111,8 @@ TEST(LinkMonitor, IsTriedAgainAfterAWhileThatDoubles) {
   LinkMonitor monitor;
   TimePoint now = kStart;
   for (const Duration hold : {30s, 60s, 120s}) {
-    monitor.TakeAccusation(AgentId(1), Path(kUp0, kDown), now);
-    monitor.TakeAccusation(AgentId(2), Path(kUp1, kDown), now);
+    monitor.ReportPathFailure(AgentId(1), Path(kUp0, kDown), now);
+    monitor.ReportPathFailure(AgentId(2), Path(kUp1, kDown), now);
     ASSERT_EQ(monitor.Update(now).size(), 1U);
     EXPECT_TRUE(monitor.Update(now + hold - 1ms).empty());
     now += hold;
@@ -125,11 +125,11 @@ TEST(LinkMonitor, IsTriedAgainAfterAWhileThatDoubles) {
 
 TEST(LinkMonitor, AFeedIsBelievedAtOnceAndItsRestoreAfterAWhile) {
   LinkMonitor monitor;
-  monitor.TakeReport(kDown, false, kStart);
+  monitor.HandleFeedState(kDown, false, kStart);
   ASSERT_EQ(monitor.Update(kStart).size(), 1U);
-  monitor.TakeReport(kDown, false, kStart + 1s);  // again: nothing new
+  monitor.HandleFeedState(kDown, false, kStart + 1s);  // again: nothing new
   EXPECT_TRUE(monitor.Update(kStart + 1h).empty());
-  monitor.TakeReport(kDown, true, kStart + 1h);
+  monitor.HandleFeedState(kDown, true, kStart + 1h);
   EXPECT_TRUE(monitor.Update(kStart + 1h + 1s).empty());
   EXPECT_EQ(monitor.Update(kStart + 1h + 2s).size(), 1U);
   EXPECT_FALSE(monitor.IsDown(kDown));
@@ -140,7 +140,7 @@ TEST(LinkMonitor, AFlappingLinkStaysDownLonger) {
   TimePoint now = kStart;
   int changes = 0;
   for (int i = 0; i < 600; ++i) {  // every second down, then up: for ten minutes
-    monitor.TakeReport(kDown, i % 2 == 1, now);
+    monitor.HandleFeedState(kDown, i % 2 == 1, now);
     changes += static_cast<int>(monitor.Update(now).size());
     now += 1s;
   }
@@ -149,9 +149,9 @@ TEST(LinkMonitor, AFlappingLinkStaysDownLonger) {
   EXPECT_EQ(monitor.Update(now).size(), 1U);
   changes = 0;
   for (int i = 0; i < 100; ++i) {  // down for a second, up for twenty
-    monitor.TakeReport(kDown, false, now);
+    monitor.HandleFeedState(kDown, false, now);
     changes += static_cast<int>(monitor.Update(now).size());
-    monitor.TakeReport(kDown, true, now + 1s);
+    monitor.HandleFeedState(kDown, true, now + 1s);
     for (int second = 1; second <= 21; ++second) {
       changes += static_cast<int>(monitor.Update(now + second * 1s).size());
     }
@@ -169,14 +169,14 @@ TEST(LinkMonitor, ForgetsAllInTheEndWhateverWasSaid) {
     const auto time = now + Duration(static_cast<std::int64_t>(random() % 2'000'000'000) - 10'000);
     switch (random() % 4) {
       case 0:
-        monitor.TakeReport(link(), random() % 2 == 0, time);
+        monitor.HandleFeedState(link(), random() % 2 == 0, time);
         break;
       case 1:
-        monitor.TakeAccusation(AgentId(static_cast<std::int32_t>(random() % 50)),
-                               Path(link(), link()), time);
+        monitor.ReportPathFailure(AgentId(static_cast<std::int32_t>(random() % 50)),
+                                  Path(link(), link()), time);
         break;
       case 2:
-        monitor.TakeWitness(Path(link(), link()), time);
+        monitor.ReportDelivery(Path(link(), link()), time);
         break;
       default:
         for (const auto& change : monitor.Update(time)) {
@@ -185,11 +185,11 @@ TEST(LinkMonitor, ForgetsAllInTheEndWhateverWasSaid) {
     }
     now += 10ms;
   }
-  for (int link = 0; link < 20; ++link) monitor.TakeReport(LinkId(link), true, now);
+  for (int link = 0; link < 20; ++link) monitor.HandleFeedState(LinkId(link), true, now);
   monitor.Update(now + 10min);
   monitor.Update(now + 30min);
   for (int link = 0; link < 20; ++link) EXPECT_FALSE(monitor.IsDown(LinkId(link)));
-  EXPECT_FALSE(monitor.HasAccusations());
+  EXPECT_FALSE(monitor.HasPathFailures());
 }
 
 }  // namespace

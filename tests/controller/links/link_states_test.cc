@@ -111,15 +111,15 @@ TEST_F(States, ApplyNamesTheWaysThatLostTheirPath) {
     return state_.flow_paths.Reserve(Node("leaf0"), Node("leaf1"), path, 1);
   };
   reserve(3);
-  const LivePaths::Way lost = reserve(0);
+  const SubflowId lost = reserve(0);
   state_.intents.failed_links = {{kLink, {}}};
   states_->Apply();
-  EXPECT_EQ(std::vector(states_->stranded().begin(), states_->stranded().end()), std::vector{lost});
+  EXPECT_EQ(std::vector(states_->affected().begin(), states_->affected().end()), std::vector{lost});
   state_.flow_paths.CheckInvariants();  // nothing has moved
   state_.flow_paths.Unreserve(lost);
   state_.intents = {};
   states_->Apply();
-  EXPECT_TRUE(states_->stranded().empty());
+  EXPECT_TRUE(states_->affected().empty());
 }
 
 }  // namespace

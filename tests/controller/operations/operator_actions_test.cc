@@ -243,7 +243,7 @@ TEST(Policies, HoldInsteadOfTheConfigurationUntilTheyAreReset) {
   EXPECT_EQ(options.moves_per_start, 0U);
   EXPECT_EQ(options.algorithm, Algorithm::kGreedy);
   // What is read again from the file holds where operators have said nothing.
-  cluster.controller().TakeConfiguration({.moves_per_start = 9, .plan_ahead = false}, "");
+  cluster.controller().ApplyConfiguration({.moves_per_start = 9, .plan_ahead = false}, "");
   EXPECT_EQ(options.moves_per_start, 0U);
   EXPECT_FALSE(options.plan_ahead);
   ASSERT_TRUE(cluster.RollBack(1));

@@ -35,7 +35,7 @@ class Learning : public testing::Test {
  protected:
   // The port that was put into the map for a path by the model alone.
   std::uint16_t PredictedPort(PathIndex path) {
-    EXPECT_TRUE(learner_.Want(key_, path));
+    EXPECT_TRUE(learner_.RequestPort(key_, path));
     for (const fabric::PortEntry& entry : map_.Ports(key_)) {
       if (entry.path == path && entry.trust == PortTrust::kPredicted) return entry.port;
     }
@@ -70,7 +70,7 @@ class Learning : public testing::Test {
     Take(learner_.HandleReport(report, [](fabric::NodeId) { return true; }));
   }
   void Take(const PathLearner::Findings& findings) {
-    for (const PathLearner::GivenUp& port : findings.given_up) {
+    for (const PathLearner::QuarantinedPort& port : findings.quarantined) {
       EXPECT_EQ(port.key, key_);
       given_up_.push_back(port.port);
     }
@@ -106,7 +106,7 @@ TEST_F(Learning, GivesUpAPredictedPortThatAloneStaysSilent) {
   Run();
   EXPECT_THAT(given_up_, ElementsAre(port));
   EXPECT_EQ(orders_, 3) << "alone, and twice along with others";
-  EXPECT_TRUE(learner_.HasGivenUp(key_, port));
+  EXPECT_TRUE(learner_.IsQuarantined(key_, port));
   EXPECT_EQ(map_.Find(key_, port), std::nullopt);
   const auto is_seen = [](const auto& entry) {
     return entry.path == kPath && entry.trust == PortTrust::kVerified;
@@ -116,7 +116,7 @@ TEST_F(Learning, GivesUpAPredictedPortThatAloneStaysSilent) {
   for (int i = 0; i < 40; ++i) {
     const auto ports = map_.Ports(key_);
     for (const fabric::PortEntry& entry : ports) map_.DropPrediction(key_, entry.port);
-    learner_.Want(key_, kPath);
+    learner_.RequestPort(key_, kPath);
   }
   EXPECT_EQ(map_.Find(key_, port), std::nullopt);
 }
@@ -182,7 +182,7 @@ TEST_F(Learning, APredictionForAnEarlierFabricIsNoMoreThanThat) {
   Run();
   EXPECT_THAT(given_up_, ElementsAre(port));
   learner_.HandleLinkChange(std::span(&link, 1));
-  EXPECT_FALSE(learner_.HasGivenUp(key_, port)) << "the fabric is another again";
+  EXPECT_FALSE(learner_.IsQuarantined(key_, port)) << "the fabric is another again";
 }
 
 TEST_F(Learning, GivesUpASilentPortOfAModelThatIsWrong) {

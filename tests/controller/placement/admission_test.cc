@@ -65,7 +65,7 @@ TEST_F(AdmissionTest, KeepsThePathsThatAreAsItWasTold) {
   cluster_.Advance(3s);
   const Flow& flow = cluster_.FlowOf(0, 1);
   EXPECT_EQ(flow.status, FlowStatus::kRouted);
-  EXPECT_EQ(flow.ways[1].port, set.paths[1].source_port);
+  EXPECT_EQ(flow.subflows[1].port, set.paths[1].source_port);
   EXPECT_THAT(Spines(0), UnorderedElementsAre(0, 1));
 }
 
@@ -85,8 +85,8 @@ TEST(AdmissionOfCluster, AdoptsAFlowThatKeptItsPortWhileItsAgentRestarted) {
   cluster.Advance(3s);
   const Flow& flow = cluster.FlowOf(0, 1);
   EXPECT_EQ(flow.status, FlowStatus::kRouted);
-  ASSERT_EQ(flow.ways.size(), 1U);
-  EXPECT_EQ(flow.ways[0].port, 50'000);
+  ASSERT_EQ(flow.subflows.size(), 1U);
+  EXPECT_EQ(flow.subflows[0].port, 50'000);
 }
 
 TEST(AdmissionOfCluster, PlacesFlowsThatNoProbeCouldAdopt) {

@@ -21,18 +21,18 @@ class Moves : public testing::Test {
     flow.job = state_.flows.JobIndex("train", flow.agent);
     flow.source_leaf = *state_.topology.FindNode("leaf0");
     flow.destination_leaf = *state_.topology.FindNode("leaf1");
-    flow.ways.resize(2);
+    flow.subflows.resize(2);
     const FlowSlot slot = state_.flows.Open(std::move(flow));
     for (std::uint32_t i = 0; i < 2; ++i) state_.flow_paths.Add(slot, i);
     return slot;
   }
   void Close() {
-    for (FlowWay& way : state_.flows.At(slot_).ways) state_.flow_paths.Remove(way);
+    for (Subflow& subflow : state_.flows.At(slot_).subflows) state_.flow_paths.Remove(subflow);
     state_.flows.Close(slot_);
   }
   void Place(std::int32_t first, std::int32_t second) {
-    state_.flow_paths.Place(state_.flows.At(slot_).ways[0], first);
-    state_.flow_paths.Place(state_.flows.At(slot_).ways[1], second);
+    state_.flow_paths.Place(state_.flows.At(slot_).subflows[0], first);
+    state_.flow_paths.Place(state_.flows.At(slot_).subflows[1], second);
   }
   // All bytes of it that are under way.
   void InFlight(std::uint64_t bytes) {

@@ -42,7 +42,7 @@ TEST_F(LoadSummaryTest, DescribesFlowsThatCrossTheFabricByLeavesAndNics) {
   for (const Commodity& flow : elephants.commodities) {
     EXPECT_EQ(flow.source, 0U);
     EXPECT_EQ(flow.destination, 1U);
-    EXPECT_EQ(flow.ways, 2U);
+    EXPECT_EQ(flow.subflows, 2U);
     const auto from = fabric::DirectedLink::FromIndex(flow.source_link);
     EXPECT_EQ(state.topology.To(from), *state.topology.FindNode("leaf0"));
     const auto to = fabric::DirectedLink::FromIndex(flow.destination_link);

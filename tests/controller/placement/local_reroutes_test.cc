@@ -17,13 +17,13 @@ using namespace std::chrono_literals;
 
 constexpr const char* kMoved = "espalier_controller_flows_moved_total";
 
-class LocalReroutesTest : public Redrawn {};
+class LocalReroutesTest : public LocalReroute {};
 
 TEST_F(LocalReroutesTest, OthersMakeRoomForAFlowThatLeftItsPath) {
   ASSERT_EQ(MaxLoad(), (Load{1, 1}));
   const int left = SpineOf(0);
   const int met = SpineOf(1);
-  const std::uint16_t port = Redraw(0, met);
+  const std::uint16_t port = RerouteLocally(0, met);
   EXPECT_EQ(MaxLoad(), (Load{2, 1}));
   cluster_.Advance(5s);
   EXPECT_EQ(MaxLoad(), (Load{1, 1}));
@@ -39,8 +39,8 @@ TEST_F(LocalReroutesTest, OneMakesRoomWhereTwoOfThemMeet) {
   std::set<int> spines = {0, 1, 2, 3};
   spines.erase(SpineOf(2));
   spines.erase(SpineOf(3));
-  Redraw(0, *spines.begin());
-  Redraw(1, *spines.begin());
+  RerouteLocally(0, *spines.begin());
+  RerouteLocally(1, *spines.begin());
   EXPECT_EQ(MaxLoad(), (Load{2, 1}));
   cluster_.Advance(5s);
   EXPECT_EQ(MaxLoad(), (Load{1, 1}));
@@ -49,7 +49,7 @@ TEST_F(LocalReroutesTest, OneMakesRoomWhereTwoOfThemMeet) {
 
 TEST_F(LocalReroutesTest, RoomIsMadeSoonOnlyWhereALinkIsKnownToBeDead) {
   const int left = SpineOf(0);
-  Redraw(0, SpineOf(1));
+  RerouteLocally(0, SpineOf(1));
   cluster_.Advance(2s);
   for (int host = 1; host < 4; ++host) EXPECT_NE(SpineOf(host), left);  // it may be dead
   EXPECT_EQ(cluster_.CounterValue(kMoved), 0);
@@ -66,7 +66,7 @@ TEST_F(LocalReroutesTest, NobodyMakesRoomWhereNoneIsNeeded) {
   for (int host = 0; host < 3; ++host) others.insert(SpineOf(host));
   int free = 0;
   while (others.contains(free)) ++free;
-  Redraw(0, free);
+  RerouteLocally(0, free);
   cluster_.Advance(1s);
   EXPECT_EQ(SpineOf(0), free);
   EXPECT_EQ(cluster_.CounterValue(kMoved), 0);
@@ -75,7 +75,7 @@ TEST_F(LocalReroutesTest, NobodyMakesRoomWhereNoneIsNeeded) {
 TEST_F(LocalReroutesTest, ItDoesNotGetThePortBackThatItLeft) {
   const std::uint16_t left = PortOf(0);
   const int spine = SpineOf(0);
-  Redraw(0, SpineOf(1));
+  RerouteLocally(0, SpineOf(1));
   cluster_.Advance(1s);
   for (int other = 0; other < 4; ++other) {
     if (other == spine) continue;
@@ -98,11 +98,12 @@ TEST(LocalReroutesOfCluster, FollowsAnAgentThatLeftADeadPathByItself) {
   cluster.Deliver(cluster.host(0).peer, cluster.host(0).instance,
                   wire::PathHealth{.flows = {{.flow = wire::LocalFlowId(1),
                                               .source_port = port,
-                                              .verdict = wire::PathVerdict::kRedrawn}}});
+                                              .verdict = wire::PathVerdict::kLocallyRerouted}}});
   cluster.Settle();
   EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kRouted);
-  EXPECT_EQ(cluster.FlowOf(0, 1).ways[0].port, port);
-  EXPECT_EQ(cluster.state().flow_paths.PathOf(cluster.FlowOf(0, 1).ways[0]), fabric::PathIndex(3));
+  EXPECT_EQ(cluster.FlowOf(0, 1).subflows[0].port, port);
+  EXPECT_EQ(cluster.state().flow_paths.PathOf(cluster.FlowOf(0, 1).subflows[0]),
+            fabric::PathIndex(3));
   EXPECT_EQ(cluster.state().flow_paths.live().MaxLoad(), (Load{1, 1}));
 }
 
@@ -117,14 +118,14 @@ TEST_F(LocalReroutesOfSplitFlows, FollowsAnAgentThatLeftOneOfThePaths) {
                    wire::PathHealth{.flows = {{.flow = wire::LocalFlowId(1),
                                                .path_id = set.paths[1].path_id,
                                                .source_port = port,
-                                               .verdict = wire::PathVerdict::kRedrawn}}});
+                                               .verdict = wire::PathVerdict::kLocallyRerouted}}});
   cluster_.Settle();
   const Flow& flow = cluster_.FlowOf(0, 1);
   EXPECT_EQ(flow.status, FlowStatus::kRouted);
-  EXPECT_EQ(flow.ways[0].port, set.paths[0].source_port);
-  EXPECT_EQ(flow.ways[1].port, port);
-  EXPECT_EQ(cluster_.state().flow_paths.PathOf(flow.ways[1]),
-            cluster_.state().flow_paths.PathOf(flow.ways[0]));
+  EXPECT_EQ(flow.subflows[0].port, set.paths[0].source_port);
+  EXPECT_EQ(flow.subflows[1].port, port);
+  EXPECT_EQ(cluster_.state().flow_paths.PathOf(flow.subflows[1]),
+            cluster_.state().flow_paths.PathOf(flow.subflows[0]));
 }
 
 }  // namespace

@@ -74,17 +74,17 @@ class Split : public testing::Test {
 };
 
 // Two leaves with four hosts each and four spines: each flow alone on its path.
-class Redrawn : public testing::Test {
+class LocalReroute : public testing::Test {
  protected:
-  Redrawn() {
+  LocalReroute() {
     cluster_.ConnectAll();
     for (int host = 0; host < 4; ++host) cluster_.Open(host, {{.id = 1, .to = host + 4}});
     cluster_.Settle();
   }
   int SpineOf(int host) const { return cluster_.AppliedSpine(host, 1, host + 4); }
-  std::uint16_t PortOf(int host) { return cluster_.FlowOf(host, 1).ways[0].port; }
+  std::uint16_t PortOf(int host) { return cluster_.FlowOf(host, 1).subflows[0].port; }
   // The host's agent leaves its path for one over this spine.
-  std::uint16_t Redraw(int host, int spine) {
+  std::uint16_t RerouteLocally(int host, int spine) {
     std::uint16_t port = 60'000;
     while (cluster_.SpineOf(host, host + 4, port) != spine || port == PortOf(host)) ++port;
     cluster_.host(host).ports[1] = port;
@@ -94,7 +94,7 @@ class Redrawn : public testing::Test {
                      wire::PathHealth{.flows = {{.flow = wire::LocalFlowId(1),
                                                  .path_id = set.paths[0].path_id,
                                                  .source_port = port,
-                                                 .verdict = wire::PathVerdict::kRedrawn}}});
+                                                 .verdict = wire::PathVerdict::kLocallyRerouted}}});
     cluster_.Settle();
     return port;
   }

@@ -24,13 +24,15 @@ class Planner : public testing::Test {
     flow.agent = state_.agents.Intern("h0");
     flow.source_leaf = *state_.topology.FindNode("leaf0");
     flow.destination_leaf = *state_.topology.FindNode("leaf1");
-    flow.ways.resize(1);
+    flow.subflows.resize(1);
     slot_ = state_.flows.Open(std::move(flow));
     state_.flows.SetStatus(slot_, FlowStatus::kRouted);
     state_.flow_paths.Add(slot_, 0);
     Move(0);
   }
-  void Move(std::int32_t path) { state_.flow_paths.Place(state_.flows.At(slot_).ways[0], path); }
+  void Move(std::int32_t path) {
+    state_.flow_paths.Place(state_.flows.At(slot_).subflows[0], path);
+  }
   bool HasPlans() const {
     return failures_.loaded() > 0 && failures_.fresh() == failures_.loaded();
   }
@@ -43,13 +45,13 @@ class Planner : public testing::Test {
       *fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 1}))};
   FlowSlot slot_{0};
   PathLearner learner_{state_.topology, state_.paths, state_.path_map, {}, metrics_};
-  Foresight foresight_{state_, learner_, options_, metrics_};
+  StartPredictor predictor_{state_, learner_, options_, metrics_};
   FailurePlans failures_{state_, learner_, metrics_};
   bool has_time_ = true;
   bool is_held_ = false;
   int turns_ = 0;
   BackgroundPlanner planner_{state_,
-                             foresight_,
+                             predictor_,
                              failures_,
                              options_,
                              *loop_,

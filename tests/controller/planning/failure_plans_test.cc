@@ -33,9 +33,9 @@ std::vector<LinkOrSwitch> AllElements(const State& state) {
   return all;
 }
 
-std::string NameOf(const State& state, LinkOrSwitch element) {
-  return element.IsLink() ? state.topology.link(element.link()).id
-                          : state.topology.node(element.node()).id;
+std::string NameOf(const State& state, LinkOrSwitch domain) {
+  return domain.IsLink() ? state.topology.link(domain.link()).id
+                         : state.topology.node(domain.node()).id;
 }
 
 class FailurePlansTest : public testing::Test {
@@ -56,17 +56,16 @@ class FailurePlansTest : public testing::Test {
     std::set<int> hosts;
     for (const bool forward : {true, false}) {
       const auto index = static_cast<std::uint32_t>(fabric::DirectedLink{id, forward}.Index());
-      for (const LivePaths::Way way : cluster_->state().flow_paths.live().WaysOn(index)) {
+      for (const SubflowId subflow : cluster_->state().flow_paths.live().SubflowsOn(index)) {
         const State& state = cluster_->state();
-        const Flow& flow = state.flows.At(state.flow_paths.FlowOf(way));
+        const Flow& flow = state.flows.At(state.flow_paths.FlowOf(subflow));
         hosts.insert(std::stoi(state.agents.At(flow.agent).name.substr(1)));
       }
     }
     return hosts;
   }
   // All links of the node fail, of which only the state is told: they, and the ways on them.
-  std::pair<std::vector<fabric::LinkId>, std::vector<LivePaths::Way>> Strand(
-      const std::string& name) {
+  std::pair<std::vector<fabric::LinkId>, std::vector<SubflowId>> Strand(const std::string& name) {
     State& state = cluster_->state();
     const auto node = *state.topology.FindNode(name);
     std::vector<fabric::LinkId> failed;
@@ -78,8 +77,8 @@ class FailurePlansTest : public testing::Test {
       failed.push_back(link);
     }
     state.view.Refresh();
-    const auto stranded = state.flow_paths.HandleLinkChange();
-    return {failed, {stranded.begin(), stranded.end()}};
+    const auto affected = state.flow_paths.HandleLinkChange();
+    return {failed, {affected.begin(), affected.end()}};
   }
   std::size_t PushesOf(int host) { return cluster_->host(host).pushes.size(); }
 
@@ -112,7 +111,7 @@ TEST_F(FailurePlansTest, OnlyThoseOnALinkThatFailsAreToldAndMoveByThePlan) {
       if (!on_link.contains(host)) continue;
       EXPECT_NE(cluster_->AppliedSpine(host, 1, (host + 3) % 12), 2);
       EXPECT_EQ(cluster_->FlowOf(host, 1).origin,
-                plan_ahead ? PlanOrigin::kFailure : PlanOrigin::kReactive);
+                plan_ahead ? DecisionOrigin::kFailure : DecisionOrigin::kReactive);
       EXPECT_EQ(cluster_->host(host).sets.at(1).reason, wire::PathReason::kPathDead);
     }
     const auto moved = static_cast<std::int64_t>(on_link.size());
@@ -140,7 +139,7 @@ TEST_F(FailurePlansTest, ASecondFailureBeforeThePlansAreMadeAnewIsSurvived) {
   cluster_->Settle();
   for (int host = 0; host < 12; ++host) {
     const Flow& flow = cluster_->FlowOf(host, 1);
-    const auto path = cluster_->state().flow_paths.PathOf(flow.ways[0]);
+    const auto path = cluster_->state().flow_paths.PathOf(flow.subflows[0]);
     ASSERT_TRUE(path) << host;
     EXPECT_TRUE(fabric::IsUsable(cluster_->state().topology,
                                  cluster_->state().PathsOf(flow)[path->Index()]));
@@ -185,10 +184,10 @@ TEST_F(FailurePlansTest, AreTheSameHoweverFewWaysAreTakenAtATime) {
   EXPECT_GT(at_once.entries(), 0U);
   EXPECT_EQ(one_by_one.entries(), at_once.entries());
   EXPECT_EQ(one_by_one.fresh(), at_once.fresh());
-  for (const LinkOrSwitch element : AllElements(state)) {
+  for (const LinkOrSwitch domain : AllElements(state)) {
     for (std::uint32_t i = 0; i < state.flow_paths.owner_count(); ++i) {
-      const LivePaths::Way way(i);
-      EXPECT_EQ(one_by_one.EscapeFor(element, way), at_once.EscapeFor(element, way));
+      const SubflowId subflow(i);
+      EXPECT_EQ(one_by_one.BackupPathFor(domain, subflow), at_once.BackupPathFor(domain, subflow));
     }
   }
 }
@@ -200,10 +199,10 @@ std::map<LinkOrSwitch, std::size_t> LoadsOf(const State& state) {
     const fabric::LinkId id(static_cast<std::int32_t>(i));
     for (const bool forward : {true, false}) {
       const auto link = static_cast<std::uint32_t>(fabric::DirectedLink{id, forward}.Index());
-      const std::size_t ways = state.flow_paths.live().WaysOn(link).size();
-      loads[LinkOrSwitch::Link(id)] += ways;
-      loads[LinkOrSwitch::Switch(state.topology.link(id).a)] += ways;
-      loads[LinkOrSwitch::Switch(state.topology.link(id).b)] += ways;
+      const std::size_t subflows = state.flow_paths.live().SubflowsOn(link).size();
+      loads[LinkOrSwitch::Link(id)] += subflows;
+      loads[LinkOrSwitch::Switch(state.topology.link(id).a)] += subflows;
+      loads[LinkOrSwitch::Switch(state.topology.link(id).b)] += subflows;
     }
   }
   return loads;
@@ -253,8 +252,8 @@ TEST_F(FailurePlansTest, APortThatAnotherFlowHasTakenSinceIsNotTakenTwice) {
   std::set<std::uint16_t> ports;
   for (std::uint64_t id = 10; id < 26; ++id) {
     EXPECT_NE(cluster_->AppliedSpine(0, id, 3), 0) << id;
-    for (const FlowWay& way : cluster_->FlowOf(0, id).ways) {
-      EXPECT_TRUE(way.port == 0 || ports.insert(way.port).second) << way.port;
+    for (const Subflow& subflow : cluster_->FlowOf(0, id).subflows) {
+      EXPECT_TRUE(subflow.port == 0 || ports.insert(subflow.port).second) << subflow.port;
     }
   }
 }
@@ -270,31 +269,31 @@ TEST_F(FailurePlansTest, APortThatIsFoundToLeadElsewhereIsNotTaken) {
     }
     const FlowSlot slot = *state.flows.Find(*state.agents.FindByName("h0"), wire::LocalFlowId(1));
     const Flow& flow = state.flows.At(slot);
-    const auto way = *flow.ways[0].way;
+    const auto subflow = *flow.subflows[0].subflow;
     const std::string spine = state.Via(flow);
-    const auto element = LinkOrSwitch::Switch(*state.topology.FindNode(spine));
-    const auto planned = plans.EscapeFor(element, way);
+    const auto domain = LinkOrSwitch::Switch(*state.topology.FindNode(spine));
+    const auto planned = plans.BackupPathFor(domain, subflow);
     ASSERT_TRUE(planned && planned->leads_there && planned->port != 0);
     const fabric::PathIndex elsewhere((planned->path + 1) % 4);
     ASSERT_FALSE(state.path_map.Observe(flow.key, planned->port, elsewhere));
-    EXPECT_FALSE(plans.EscapeFor(element, way)->leads_there);
+    EXPECT_FALSE(plans.BackupPathFor(domain, subflow)->leads_there);
     if (made_anew) {
       // All plans are behind.
       state.flow_paths.Unreserve(
           state.flow_paths.Reserve(flow.source_leaf, flow.destination_leaf, 0, 1));
       while (plans.RefreshNext()) {
       }
-      EXPECT_NE(plans.EscapeFor(element, way)->port, planned->port);
-      EXPECT_TRUE(plans.EscapeFor(element, way)->leads_there);
+      EXPECT_NE(plans.BackupPathFor(domain, subflow)->port, planned->port);
+      EXPECT_TRUE(plans.BackupPathFor(domain, subflow)->leads_there);
     }
     const ControllerOptions options;
     Placement placement(state, learner, options);
-    placement.TakeFailurePlan(plans, element, Strand(spine).second, [](AgentId) {});
-    EXPECT_EQ(state.flow_paths.PathOf(flow.ways[0]), fabric::PathIndex(planned->path));
-    EXPECT_NE(flow.ways[0].port, planned->port);
-    if (flow.ways[0].port == 0) continue;  // none is known
-    EXPECT_EQ(state.path_map.Find(flow.key, flow.ways[0].port)->path,
-              state.flow_paths.PathOf(flow.ways[0]));
+    placement.TakeFailurePlan(plans, domain, Strand(spine).second, [](AgentId) {});
+    EXPECT_EQ(state.flow_paths.PathOf(flow.subflows[0]), fabric::PathIndex(planned->path));
+    EXPECT_NE(flow.subflows[0].port, planned->port);
+    if (flow.subflows[0].port == 0) continue;  // none is known
+    EXPECT_EQ(state.path_map.Find(flow.key, flow.subflows[0].port)->path,
+              state.flow_paths.PathOf(flow.subflows[0]));
   }
 }
 
@@ -317,17 +316,17 @@ TEST_F(FailurePlansTest, EachAgentIsDecidedBeforeTheNextIsLookedAt) {
     if (!leaves_spine(slot)) concerned[state.flows.At(slot).agent].push_back(slot);
   }
   ASSERT_GT(concerned.size(), 1U);
-  const auto [failed, stranded] = Strand("spine1");
+  const auto [failed, affected] = Strand("spine1");
   std::set<AgentId> told;
   const auto rerouted =
-      placement.TakeFailurePlan(plans, *plans.Find(failed), stranded, [&](AgentId agent) {
+      placement.TakeFailurePlan(plans, *plans.Find(failed), affected, [&](AgentId agent) {
         EXPECT_TRUE(told.insert(agent).second);
         for (const auto& [other, slots] : concerned) {
           for (const FlowSlot slot : slots) EXPECT_EQ(leaves_spine(slot), told.contains(other));
         }
       });
   EXPECT_EQ(told.size(), concerned.size());
-  EXPECT_EQ(rerouted.size(), stranded.size());  // each flow has one way
+  EXPECT_EQ(rerouted.size(), affected.size());  // each flow has one way
 }
 
 TEST_F(FailurePlansTest, AnActionTellsTheLoadsFromBeforeIt) {
@@ -403,12 +402,12 @@ TEST_F(FailurePlansTest, WhatWasDoneIsToldOnceTheAgentsHaveAcknowledged) {
       EXPECT_LT(cluster_->controller().Now() - start, 1ms);
     } else {
       // What is found out meanwhile is of the flows as they were, and plans are made later.
-      const auto ways = cluster_->CounterValue(kWays);
+      const auto subflows = cluster_->CounterValue(kWays);
       cluster_->End(*moved.begin(), 1);
       cluster_->Open(*moved.begin(), {{.id = 9, .to = (*moved.begin() + 6) % 12, .job = "next"}});
       cluster_->Advance(50ms);
       EXPECT_FALSE(told.has_value());
-      EXPECT_EQ(cluster_->CounterValue(kWays), ways);
+      EXPECT_EQ(cluster_->CounterValue(kWays), subflows);
       cluster_->Advance(100ms);
     }
     ASSERT_TRUE(told.has_value() && told->has_value());
@@ -450,9 +449,9 @@ TEST_F(FailurePlansTest, WorkIsBoundedHoweverOftenFlowsChange) {
     cluster_->Open(i % 12, {{.id = 10, .to = (i + 3) % 12}});
     cluster_->Advance(1ms);
   }
-  const auto ways = cluster_->CounterValue(kWays) - before;
-  EXPECT_GT(ways, 1'000);
-  EXPECT_LE(ways, 100 * (kMilliseconds / 2 + 1));  // 100 each 2 ms
+  const auto subflows = cluster_->CounterValue(kWays) - before;
+  EXPECT_GT(subflows, 1'000);
+  EXPECT_LE(subflows, 100 * (kMilliseconds / 2 + 1));  // 100 each 2 ms
   cluster_->Advance(1s);
   EXPECT_EQ(plans.fresh(), plans.loaded());
 }

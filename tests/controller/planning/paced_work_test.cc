@@ -39,13 +39,13 @@ TEST_F(Paced, AStepComesNoSoonerThanIsAskedAndOnce) {
 }
 
 TEST_F(Paced, RestsSoManyTimesAsLongAsTheLastStepTook) {
-  work_.Took(10ms);
+  work_.RecordDuration(10ms);
   Request(1ms);
   world_.RunFor(kRests * 10ms - 1ns);
   EXPECT_EQ(steps_, 0);
   world_.RunFor(1ns);
   EXPECT_EQ(steps_, 1);
-  work_.Took(0ms);
+  work_.RecordDuration(0ms);
   Request(1ms);
   world_.RunFor(1ms);
   EXPECT_EQ(steps_, 2);

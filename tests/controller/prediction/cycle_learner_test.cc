@@ -83,7 +83,7 @@ Tally Play(Player& player, CycleLearner& learner, int iterations) {
   Tally tally;
   for (int i = 0; i < iterations; ++i) {
     player.Iterate([&](Key key, TimePoint time) {
-      learner.PassTime(time);
+      learner.Tick(time);
       const auto upcoming = learner.Upcoming();
       std::vector<std::uint64_t> before;
       for (const auto& next : upcoming) before.push_back(learner.StartsOf(next.set));
@@ -109,7 +109,7 @@ TEST(CycleLearner, ExpectsAllAfterOneIterationAndTheTimeAfterTwo) {
   Player player(RingsAndPipeline());
   CycleLearner learner;
   Play(player, learner, 1);
-  learner.PassTime(player.now());
+  learner.Tick(player.now());
   EXPECT_EQ(learner.set_count(), 3U);
   ASSERT_EQ(learner.Upcoming().size(), 3U);
   EXPECT_FALSE(learner.Upcoming()[0].expected);
@@ -208,16 +208,16 @@ TEST(CycleLearner, ASetIsUnderWayFromItsFirstStartToItsLastUnlessThatStaysAway) 
       learner.HandleStart(key, kBytes, begin + round * 1s);
   }
   const CycleLearner::SetId set = learner.Upcoming().front().set;
-  EXPECT_FALSE(learner.IsUnderWay(set));
+  EXPECT_FALSE(learner.HasPartlyStarted(set));
   learner.HandleStart(Key(1), kBytes, begin + 3s);
-  EXPECT_TRUE(learner.IsUnderWay(set));
+  EXPECT_TRUE(learner.HasPartlyStarted(set));
   learner.HandleStart(Key(2), kBytes, begin + 3s + 1ms);
-  EXPECT_TRUE(learner.IsUnderWay(set));
-  learner.PassTime(begin + 3s + 600ms);
-  EXPECT_FALSE(learner.IsUnderWay(set));
+  EXPECT_TRUE(learner.HasPartlyStarted(set));
+  learner.Tick(begin + 3s + 600ms);
+  EXPECT_FALSE(learner.HasPartlyStarted(set));
   for (const Key key : {Key(1), Key(2), Key(3)}) learner.HandleStart(key, kBytes, begin + 4s);
-  EXPECT_FALSE(learner.IsUnderWay(set));
-  EXPECT_FALSE(learner.IsUnderWay(CycleLearner::SetId(set.value() + 100)));
+  EXPECT_FALSE(learner.HasPartlyStarted(set));
+  EXPECT_FALSE(learner.HasPartlyStarted(CycleLearner::SetId(set.value() + 100)));
 }
 
 TEST(CycleLearner, AJobThatChangesPhaseIsLearnedAnewAndForgotten) {
@@ -298,7 +298,7 @@ TEST(CycleLearner, OfWildSizesTheMedianIsKept) {
     learner.HandleStart(Key(9), bytes, now);
     now += 1s;
   }
-  learner.PassTime(now);
+  learner.Tick(now);
   EXPECT_EQ(learner.MembersOf(learner.Upcoming()[0].set)[0].bytes, kBytes);
 }
 

@@ -28,11 +28,11 @@ void ExpectValid(Fabric& fabric, const Commodities& flows, const Assignment& ass
   ASSERT_EQ(assignment.first.size(), flows.size() + 1);
   std::vector<std::int64_t> loads(fabric.view.capacities().size());
   for (std::size_t i = 0; i < flows.size(); ++i) {
-    const auto ways = assignment.PathsOf(i);
-    ASSERT_EQ(ways.size(), flows[i].ways);
+    const auto subflows = assignment.PathsOf(i);
+    ASSERT_EQ(subflows.size(), flows[i].subflows);
     const bool takes_path =
         flows[i].source != flows[i].destination && HasUsablePath(fabric.view, flows[i]);
-    for (const std::int32_t path : ways) {
+    for (const std::int32_t path : subflows) {
       ASSERT_EQ(path != kNoPath, takes_path) << "flow " << i;
       if (path == kNoPath) continue;
       const auto candidates = fabric.paths.Between(fabric.view.LeafNode(flows[i].source),
@@ -40,7 +40,7 @@ void ExpectValid(Fabric& fabric, const Commodities& flows, const Assignment& ass
       ASSERT_LT(static_cast<std::size_t>(path), candidates.size());
       ASSERT_TRUE(fabric::IsUsable(fabric.topology, candidates[static_cast<std::size_t>(path)]));
       for (const auto hop : candidates[static_cast<std::size_t>(path)].hops) {
-        loads[hop.Index()] += kLoadUnit / flows[i].ways;
+        loads[hop.Index()] += kLoadUnit / flows[i].subflows;
       }
     }
   }
@@ -53,22 +53,22 @@ void ExpectValid(Fabric& fabric, const Commodities& flows, const Assignment& ass
 Load BruteForce(Fabric& fabric, const Commodities& flows) {
   std::vector<std::int64_t> loads(fabric.view.capacities().size());
   Load best{std::numeric_limits<std::int32_t>::max(), 1};
-  const auto place = [&](const auto& self, std::size_t i, std::uint32_t way) -> void {
+  const auto place = [&](const auto& self, std::size_t i, std::uint32_t subflow) -> void {
     if (ComputeMaxLoad(fabric.view, loads) >= best) return;
     if (i == flows.size()) {
       best = ComputeMaxLoad(fabric.view, loads);
       return;
     }
-    const bool is_last = way + 1 == flows[i].ways;
+    const bool is_last = subflow + 1 == flows[i].subflows;
     const CandidatePaths& paths = fabric.view.Candidates(flows[i].source, flows[i].destination);
     bool any = false;
     for (std::size_t path = 0; path < paths.size(); ++path) {
       if (flows[i].source == flows[i].destination) break;
       if (!fabric.view.IsUsable(paths.Hops(path))) continue;
       any = true;
-      for (const auto link : paths.Hops(path)) loads[link] += kLoadUnit / flows[i].ways;
-      self(self, is_last ? i + 1 : i, is_last ? 0 : way + 1);
-      for (const auto link : paths.Hops(path)) loads[link] -= kLoadUnit / flows[i].ways;
+      for (const auto link : paths.Hops(path)) loads[link] += kLoadUnit / flows[i].subflows;
+      self(self, is_last ? i + 1 : i, is_last ? 0 : subflow + 1);
+      for (const auto link : paths.Hops(path)) loads[link] -= kLoadUnit / flows[i].subflows;
     }
     if (!any) self(self, i + 1, 0);
   };
@@ -116,7 +116,7 @@ TEST(AssignerOptimal, TellsWhatIsLocalAndWhatIsUnroutable) {
   const Commodities flows = {{.source = 0, .destination = 0},
                              {.source = 0, .destination = 1},
                              {.source = 3, .destination = 1},
-                             {.source = 2, .destination = 3, .ways = 1}};
+                             {.source = 2, .destination = 3, .subflows = 1}};
   for (const bool optimal : {true, false}) {
     const Assignment result = optimal ? assigner.Optimal(flows) : assigner.Greedy(flows);
     ExpectValid(*fabric, flows, result);
@@ -169,13 +169,13 @@ TEST(AssignerOptimal, SplitsToWithinOneShareOfTheFraction) {
       ++degrees[6 + flow.destination];
     }
     const std::int64_t degree = *std::ranges::max_element(degrees);
-    for (const std::uint32_t ways : {2U, 3U, 4U, 8U, 16U}) {
-      for (Commodity& flow : flows) flow.ways = ways;
+    for (const std::uint32_t subflows : {2U, 3U, 4U, 8U, 16U}) {
+      for (Commodity& flow : flows) flow.subflows = subflows;
       const Assignment result = assigner.Optimal(flows);
       ExpectValid(*fabric, flows, result);
       EXPECT_LE(result.max_load, single);
       const double fraction = static_cast<double>(degree) / 7;
-      EXPECT_LE(result.max_load.Value(), fraction + 1.0 / ways);
+      EXPECT_LE(result.max_load.Value(), fraction + 1.0 / subflows);
       if (degree == 8) {
         EXPECT_LT(result.max_load, single);
       }
@@ -189,7 +189,7 @@ TEST(AssignerOptimal, TakesFlowsOfDifferentWays) {
   Assigner assigner(fabric->view);
   for (int round = 0; round < 20; ++round) {
     Commodities flows = RandomFlows(random, 5, 4);
-    for (Commodity& flow : flows) flow.ways = 1 + static_cast<std::uint32_t>(random() % 4);
+    for (Commodity& flow : flows) flow.subflows = 1 + static_cast<std::uint32_t>(random() % 4);
     const Assignment result = assigner.Optimal(flows);
     SCOPED_TRACE(round);
     ExpectValid(*fabric, flows, result);
@@ -214,7 +214,7 @@ TEST(AssignerOptimal, IsCloseToBruteForceOnSmallIrregularFabrics) {
     }
     Fabric fabric(std::move(spec));
     Commodities flows = RandomFlows(random, 3, 2);
-    if (round % 4 == 1) flows[0].ways = 2;
+    if (round % 4 == 1) flows[0].subflows = 2;
     Assigner assigner(fabric.view);
     const Assignment result = assigner.Optimal(flows);
     const Load best = BruteForce(fabric, flows);

@@ -19,18 +19,18 @@ namespace {
 
 // As many ways as 32 bits can number, without the memory that they would take.
 TEST(WayNumbersDeathTest, EndWithWhat32BitsCanNumber) {
-  WayNumbers last(kMaxAllWays - 20);
+  SubflowNumbers last(kMaxTotalSubflows - 20);
   EXPECT_EQ(last.Take(16), 0xFFFF'FFFFU - 20);
   EXPECT_EQ(last.Take(4), 0xFFFF'FFFFU - 4);
-  EXPECT_EQ(last.taken(), kMaxAllWays);
+  EXPECT_EQ(last.taken(), kMaxTotalSubflows);
   EXPECT_DEATH(last.Take(1), "ways of all commodities=4294967296, at most 4294967295");
 }
 
 TEST(WayNumbersDeathTest, AreOfAtLeastOneAndAtMostSixteenWays) {
   Fabric fabric(*fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 1}));
   Assigner assigner(fabric.view);
-  for (const std::uint32_t ways : {0U, kMaxWays + 1}) {
-    const Commodities flows = {{.source = 0, .destination = 1, .ways = ways}};
+  for (const std::uint32_t subflows : {0U, kMaxSubflows + 1}) {
+    const Commodities flows = {{.source = 0, .destination = 1, .subflows = subflows}};
     EXPECT_DEATH(assigner.Optimal(flows), "ways=");
     EXPECT_DEATH(assigner.Greedy(flows), "ways=");
   }
@@ -64,7 +64,7 @@ TEST(AssignmentOfWays, NumbersTheWaysOfEachCommodityInTurn) {
   Assignment assignment;
   assignment.paths = {5, 5, 5, 5, 5, 5, 5, 5};
   assignment.max_load = {3, 2};
-  const Commodities flows = {{.ways = 2}, {.ways = 1}, {.ways = 4}};
+  const Commodities flows = {{.subflows = 2}, {.subflows = 1}, {.subflows = 4}};
   assignment.Clear(flows);
   EXPECT_EQ(assignment.first, (std::vector<std::uint32_t>{0, 2, 3, 7}));
   EXPECT_EQ(assignment.paths, std::vector<std::int32_t>(7, kNoPath));
@@ -79,9 +79,9 @@ TEST(AssignmentOfWays, NumbersTheWaysOfEachCommodityInTurn) {
 // Ways of one commodity on one path add up; a way without a path is on no link.
 TEST(AssignmentOfWays, LoadsAreTheSharesOfAllWays) {
   auto fabric = Fabric::LeafSpine(2, 2);
-  const Commodities flows = {{.source = 0, .destination = 1, .ways = 3},
-                             {.source = 0, .destination = 1, .ways = 1},
-                             {.source = 1, .destination = 1, .ways = 1}};
+  const Commodities flows = {{.source = 0, .destination = 1, .subflows = 3},
+                             {.source = 0, .destination = 1, .subflows = 1},
+                             {.source = 1, .destination = 1, .subflows = 1}};
   Assignment assignment;
   assignment.Clear(flows);
   assignment.paths = {0, 0, 1, kNoPath, kNoPath};

@@ -28,8 +28,8 @@ TEST(EquitablePaths, SpreadEachLeafEvenlyOverItsLiveSpines) {
     if (is_damaged) fabric->FailSpine(static_cast<int>(seed % 2));
     const std::int64_t live = spines - (is_damaged ? 1 : 0);
     const auto number = static_cast<std::uint32_t>(seed);
-    const std::uint32_t ways = 1 + number % 3;
-    const Commodities flows = RandomFlows(random, 5, 1 + number % 9, ways);
+    const std::uint32_t subflows = 1 + number % 3;
+    const Commodities flows = RandomFlows(random, 5, 1 + number % 9, subflows);
     Assignment assignment;
     ASSERT_TRUE(Assign(*fabric, flows, assignment));
     EXPECT_EQ(assignment.max_load, assignment.lower_bound);
@@ -39,11 +39,11 @@ TEST(EquitablePaths, SpreadEachLeafEvenlyOverItsLiveSpines) {
     std::vector<std::int64_t> received(5);
     for (const Commodity& flow : flows) {
       if (flow.source == flow.destination) continue;
-      sent[flow.source] += ways;
-      received[flow.destination] += ways;
+      sent[flow.source] += subflows;
+      received[flow.destination] += subflows;
     }
     fabric->view.ForEachLeafLink([&](std::uint32_t leaf, std::uint32_t link, bool leaves_it) {
-      const std::int64_t on_link = loads[link] / (kLoadUnit / ways);
+      const std::int64_t on_link = loads[link] / (kLoadUnit / subflows);
       if (fabric->view.capacities()[link] == 0) {
         EXPECT_EQ(on_link, 0);
         return;
@@ -60,7 +60,8 @@ TEST(EquitablePaths, ApplyOnlyWhereAllLeavesInUseSeeTheSame) {
   const Commodity across{.source = 0, .destination = 1};
   auto fabric = Fabric::LeafSpine(3, 3);
   EXPECT_FALSE(Assign(*fabric, {}, assignment));
-  EXPECT_FALSE(Assign(*fabric, {across, {.source = 1, .destination = 0, .ways = 2}}, assignment));
+  EXPECT_FALSE(
+      Assign(*fabric, {across, {.source = 1, .destination = 0, .subflows = 2}}, assignment));
   EXPECT_EQ(assignment.paths, std::vector<std::int32_t>(3, kNoPath)) << "nothing is changed";
   fabric->Fail("leaf2--spine0");
   EXPECT_TRUE(Assign(*fabric, {across}, assignment)) << "leaf 2 is not in use";

@@ -33,7 +33,7 @@ std::vector<std::int64_t> LoadsOf(Fabric& fabric, const Commodities& flows,
       if (path == kNoPath) continue;
       const fabric::Path& taken = all[static_cast<std::size_t>(path)];
       EXPECT_TRUE(fabric::IsUsable(fabric.topology, taken)) << "flow " << i;
-      for (const auto hop : taken.hops) loads[hop.Index()] += kLoadUnit / flows[i].ways;
+      for (const auto hop : taken.hops) loads[hop.Index()] += kLoadUnit / flows[i].subflows;
     }
   }
   return loads;
@@ -97,28 +97,28 @@ double FractionalBound(Fabric& fabric, const Commodities& flows) {
 
 Load BruteForce(Fabric& fabric, const Commodities& flows) {
   // The ways in a row; the paths of each.
-  std::vector<std::pair<std::int64_t, std::vector<std::vector<std::size_t>>>> ways;
+  std::vector<std::pair<std::int64_t, std::vector<std::vector<std::size_t>>>> subflows;
   for (const Commodity& flow : flows) {
     const auto paths = UsablePaths(fabric, flow);
     if (paths.empty()) continue;
-    ways.insert(ways.end(), flow.ways, {kLoadUnit / flow.ways, paths});
+    subflows.insert(subflows.end(), flow.subflows, {kLoadUnit / flow.subflows, paths});
   }
   std::vector<std::int64_t> loads(2 * fabric.topology.links().size());
   Load best{std::numeric_limits<std::int32_t>::max(), 1};
   const auto place = [&](const auto& self, std::size_t i, Load most) -> void {
     if (most >= best) return;
-    if (i == ways.size()) {
+    if (i == subflows.size()) {
       best = most;
       return;
     }
-    for (const auto& path : ways[i].second) {
+    for (const auto& path : subflows[i].second) {
       Load with = most;
       for (const std::size_t link : path) {
-        loads[link] += ways[i].first;
+        loads[link] += subflows[i].first;
         with = std::max(with, MakeLoad(fabric.view, loads[link], RateOf(fabric, link)));
       }
       self(self, i + 1, with);
-      for (const std::size_t link : path) loads[link] -= ways[i].first;
+      for (const std::size_t link : path) loads[link] -= subflows[i].first;
     }
   };
   place(place, 0, Load{});
@@ -128,10 +128,10 @@ Load BruteForce(Fabric& fabric, const Commodities& flows) {
 void ExpectValid(Fabric& fabric, const Commodities& flows, const Assignment& assignment) {
   ASSERT_EQ(assignment.first.size(), flows.size() + 1);
   for (std::size_t i = 0; i < flows.size(); ++i) {
-    const auto ways = assignment.PathsOf(i);
-    ASSERT_EQ(ways.size(), flows[i].ways);
+    const auto subflows = assignment.PathsOf(i);
+    ASSERT_EQ(subflows.size(), flows[i].subflows);
     const bool takes_path = !UsablePaths(fabric, flows[i]).empty();
-    for (const std::int32_t path : ways) ASSERT_EQ(path != kNoPath, takes_path) << "flow " << i;
+    for (const std::int32_t path : subflows) ASSERT_EQ(path != kNoPath, takes_path) << "flow " << i;
   }
   EXPECT_EQ(assignment.max_load, MaxOf(fabric, LoadsOf(fabric, flows, assignment)));
   EXPECT_LE(assignment.lower_bound, assignment.max_load);

@@ -14,7 +14,9 @@ namespace espalier::controller {
 namespace {
 
 // To the next whole number of ways; cbc prints eight digits.
-double RoundUp(double load, std::uint32_t ways) { return std::ceil(load * ways - 1e-5) / ways; }
+double RoundUp(double load, std::uint32_t subflows) {
+  return std::ceil(load * subflows - 1e-5) / subflows;
+}
 
 TEST(Optimality, IsWithinOneFlowOfTheProgramsBoundWithUpToATenthOfTheLinksFailed) {
   std::mt19937 random(11);
@@ -47,15 +49,15 @@ TEST(Optimality, SplitIsNeverWorseAndWithinOneShareOfTheProgramsBound) {
     Assigner assigner(fabric->view);
     const Load whole = assigner.Optimal(flows).max_load;
     const double fraction = FractionalBound(*fabric, flows);
-    for (const std::uint32_t ways : {2U, 4U, 8U, 16U}) {
-      for (Commodity& flow : flows) flow.ways = ways;
+    for (const std::uint32_t subflows : {2U, 4U, 8U, 16U}) {
+      for (Commodity& flow : flows) flow.subflows = subflows;
       const Assignment result = assigner.Optimal(flows);
-      SCOPED_TRACE(testing::Message() << "round " << round << ", " << ways << " ways");
+      SCOPED_TRACE(testing::Message() << "round " << round << ", " << subflows << " ways");
       ExpectValid(*fabric, flows, result);
       EXPECT_LE(result.max_load, whole);
-      EXPECT_GE(result.max_load.Value(), RoundUp(fraction, ways) - 1e-9);
-      EXPECT_LE(result.lower_bound.Value(), RoundUp(fraction, ways) + 1e-9);
-      EXPECT_LE(result.max_load.Value(), fraction + 1.0 / ways + 1e-5);
+      EXPECT_GE(result.max_load.Value(), RoundUp(fraction, subflows) - 1e-9);
+      EXPECT_LE(result.lower_bound.Value(), RoundUp(fraction, subflows) + 1e-9);
+      EXPECT_LE(result.max_load.Value(), fraction + 1.0 / subflows + 1e-5);
     }
   }
 }
@@ -74,7 +76,7 @@ TEST(Optimality, BoundHoldsOnFabricsOfUnequalRatesAndOfThreeTiers) {
     Fabric fabric(std::move(spec));
     Commodities flows = RandomFlows(random, fabric.view.leaf_count(), 3);
     if (round % 3 == 0) {
-      for (Commodity& flow : flows) flow.ways = 2;
+      for (Commodity& flow : flows) flow.subflows = 2;
     }
     Assigner assigner(fabric.view);
     const Assignment result = assigner.Optimal(flows);

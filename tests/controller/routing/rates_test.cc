@@ -61,12 +61,12 @@ TEST_F(Rates, NicsBoundFlowsAndTheUnitLocalOnesWithoutNics) {
 }
 
 TEST_F(Rates, AFlowIsAsFastAsItsSlowestWay) {
-  const Commodity split{.source = 0, .destination = 1, .ways = 2};
+  const Commodity split{.source = 0, .destination = 1, .subflows = 2};
   const Commodity whole{.source = 0, .destination = 2};
   ExpectNear(Predict({split}, {0, 1}), {2});
   // Half a flow and a whole one: a third and two thirds of the link.
   ExpectNear(Predict({split, whole}, {0, 1, 1}), {2.0 / 3, 2.0 / 3});
-  EXPECT_GT(predictor_.way_rates()[0], predictor_.way_rates()[1]);
+  EXPECT_GT(predictor_.subflow_rates()[0], predictor_.subflow_rates()[1]);
   ExpectNear(Predict({split}, {0, kNoPath}), {0});
 }
 

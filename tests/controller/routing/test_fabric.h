@@ -62,7 +62,7 @@ struct Fabric {
 
 // `per_leaf` flows from each leaf and to each leaf, some within a leaf.
 inline Commodities RandomFlows(std::mt19937& random, std::uint32_t leaves, std::uint32_t per_leaf,
-                               std::uint32_t ways = 1, std::uint32_t jobs = 1) {
+                               std::uint32_t subflows = 1, std::uint32_t jobs = 1) {
   std::vector<std::uint32_t> ends(leaves * per_leaf);
   for (std::size_t i = 0; i < ends.size(); ++i) ends[i] = static_cast<std::uint32_t>(i) / per_leaf;
   std::shuffle(ends.begin(), ends.end(), random);
@@ -71,7 +71,7 @@ inline Commodities RandomFlows(std::mt19937& random, std::uint32_t leaves, std::
     flows.push_back({.source = static_cast<std::uint32_t>(i) / per_leaf,
                      .destination = ends[i],
                      .job = static_cast<std::uint32_t>(random() % jobs),
-                     .ways = ways});
+                     .subflows = subflows});
   }
   return flows;
 }

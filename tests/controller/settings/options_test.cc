@@ -9,7 +9,7 @@ namespace {
 TEST(ChainOptions, LetStartsMoveNewFlowsFreelyAndSoManyLiveOnes) {
   const auto chains = ChainOptions({.moved_bytes_per_start = 77}, 3);
   EXPECT_EQ(chains.max_moves, 64U);
-  EXPECT_EQ(chains.max_live_moves, 3U);
+  EXPECT_EQ(chains.max_in_progress_moves, 3U);
   EXPECT_EQ(chains.max_moved_bytes, 77);
 }
 

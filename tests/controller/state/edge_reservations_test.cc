@@ -82,7 +82,7 @@ TEST_F(Edges, KeepTheNamesOfTheirJobs) {
   const EdgeName edge = edges_.Open(AgentId(0), Edge("mine", 0, 1));
   const std::uint32_t job = edges_.Find(edge)->job;
   const auto invent = [&](int from) {
-    for (std::size_t i = 0; i <= JobNames::kMostIdle; ++i) {
+    for (std::size_t i = 0; i <= JobNames::kMaxIdle; ++i) {
       flows_.JobIndex(std::to_string(from) + "-" + std::to_string(i), AgentId(0));
     }
     flows_.TakeForgottenJobs();
@@ -101,15 +101,15 @@ TEST_F(Edges, DoNotMoveForOthers) {
     flow.local = wire::LocalFlowId(id);
     flow.source_leaf = Node("leaf0");
     flow.destination_leaf = Node("leaf1");
-    flow.ways.resize(1);
+    flow.subflows.resize(1);
     const FlowSlot slot = flows_.Open(std::move(flow));
     flow_paths_.Add(slot, 0);
-    const std::vector<FlowPaths::Way> ways{*flows_.At(slot).ways[0].way};
-    flow_paths_.StartAll(ways, {.max_moves = 64});
-    EXPECT_EQ(flow_paths_.PathOf(flows_.At(slot).ways[0]), fabric::PathIndex(1));
+    const std::vector<SubflowId> subflows{*flows_.At(slot).subflows[0].subflow};
+    flow_paths_.PlaceArrivals(subflows, {.max_moves = 64});
+    EXPECT_EQ(flow_paths_.PathOf(flows_.At(slot).subflows[0]), fabric::PathIndex(1));
   }
   flow_paths_.Rebalance({.max_moves = 64});
-  EXPECT_EQ(flow_paths_.live().PathOf(edges_.Find(edge)->way), 0);
+  EXPECT_EQ(flow_paths_.live().PathOf(edges_.Find(edge)->subflow), 0);
   edges_.CheckInvariants();
 }
 

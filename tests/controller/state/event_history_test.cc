@@ -98,24 +98,24 @@ TEST(EventHistory, WhatOperatorsDoIsNeverDropped) {
 
 TEST(EventHistory, TellsWhatWasDroppedOnceInAWhile) {
   EventHistory history(kSmall);
-  history.TellDropped(kStart);
+  history.RecordDropped(kStart);
   EXPECT_EQ(history.last_sequence(), 0U);
   const auto flood = [&](TimePoint now) {
     for (int i = 0; i < 5; ++i) history.RecordOf("h0", now, "up", "");
   };
   flood(kStart);
-  history.TellDropped(kStart);
+  history.RecordDropped(kStart);
   EXPECT_EQ(Read(history).back(), "events_dropped of=h0 kind=up count=3");
   EXPECT_EQ(history.Since(history.last_sequence() - 1, 1)[0].source, "h0");
   const std::uint64_t told = history.last_sequence();
-  history.TellDropped(kStart + 20s);
+  history.RecordDropped(kStart + 20s);
   EXPECT_EQ(history.last_sequence(), told);  // nothing since
 
   flood(kStart + 9s);
   const std::uint64_t before = history.last_sequence();
-  history.TellDropped(kStart + 10s - 1ns);
+  history.RecordDropped(kStart + 10s - 1ns);
   EXPECT_EQ(history.last_sequence(), before);
-  history.TellDropped(kStart + 10s);
+  history.RecordDropped(kStart + 10s);
   EXPECT_EQ(Read(history).back(), "events_dropped of=h0 kind=up count=3");
 }
 

@@ -16,37 +16,39 @@
 namespace espalier::controller {
 namespace {
 
-using Way = FlowPaths::Way;
+using SubflowId = SubflowId;
 
-constexpr LivePaths::Options kChains{.max_moves = 64};
+constexpr OnlineAssigner::Options kChains{.max_moves = 64};
 constexpr std::uint16_t kPort = 0xC000;
 
 // A fabric of four leaves of two hosts and three spines, and flows of one agent.
 class Places {
  public:
-  FlowSlot Open(int from, int to, std::size_t ways) {
+  FlowSlot Open(int from, int to, std::size_t subflows) {
     Flow flow;
     flow.local = wire::LocalFlowId(next_++);
     flow.key.source = Node("h" + std::to_string(from));
     flow.key.destination = Node("h" + std::to_string(to));
     flow.source_leaf = Node("leaf" + std::to_string(from / 2));
     flow.destination_leaf = Node("leaf" + std::to_string(to / 2));
-    flow.ways.resize(ways);
+    flow.subflows.resize(subflows);
     const FlowSlot slot = flows_.Open(std::move(flow));
     flow_paths_.Register(slot);
-    for (std::uint32_t i = 0; i < ways; ++i) flow_paths_.Add(slot, i);
+    for (std::uint32_t i = 0; i < subflows; ++i) flow_paths_.Add(slot, i);
     return slot;
   }
   void Close(FlowSlot slot) {
     Flow& flow = flows_.At(slot);
-    for (FlowWay& way : flow.ways) {
-      flow_paths_.Remove(way);
-      if (way.port != 0) flow_paths_.ReleasePort(flow.key, way.port);
+    for (Subflow& subflow : flow.subflows) {
+      flow_paths_.Remove(subflow);
+      if (subflow.port != 0) flow_paths_.ReleasePort(flow.key, subflow.port);
     }
     flow_paths_.Unregister(slot);
     flows_.Close(slot);
   }
-  const FlowWay& WayOf(FlowSlot slot, std::size_t index = 0) { return flows_.At(slot).ways[index]; }
+  const Subflow& WayOf(FlowSlot slot, std::size_t index = 0) {
+    return flows_.At(slot).subflows[index];
+  }
   fabric::NodeId Node(const std::string& name) const { return *topology_.FindNode(name); }
 
   fabric::Topology topology_ = *fabric::Topology::Build(
@@ -68,20 +70,20 @@ TEST(FlowPaths, AWayHasAPlaceFromAddToRemoveAndAPathInBetween) {
   paths.Place(places.WayOf(slot), 2);
   EXPECT_EQ(paths.PathOf(places.WayOf(slot)), fabric::PathIndex(2));
   EXPECT_EQ(paths.PathOf(places.WayOf(slot, 1)), std::nullopt);
-  paths.Remove(places.flows_.At(slot).ways[0]);
-  EXPECT_EQ(places.WayOf(slot).way, std::nullopt);
+  paths.Remove(places.flows_.At(slot).subflows[0]);
+  EXPECT_EQ(places.WayOf(slot).subflow, std::nullopt);
   EXPECT_EQ(paths.PathOf(places.WayOf(slot)), std::nullopt);
-  paths.Remove(places.flows_.At(slot).ways[0]);  // it has no place: nothing
+  paths.Remove(places.flows_.At(slot).subflows[0]);  // it has no place: nothing
   paths.CheckInvariants();
 }
 
 TEST(FlowPaths, KnowsWhoseAWayIs) {
   Places places;
   const FlowSlot slot = places.Open(0, 2, 2);
-  const Way second = *places.WayOf(slot, 1).way;
+  const SubflowId second = *places.WayOf(slot, 1).subflow;
   EXPECT_EQ(places.flow_paths_.FlowOf(second), slot);
   EXPECT_EQ(places.flow_paths_.OwnerOf(second).index, 1U);
-  const Way reserved =
+  const SubflowId reserved =
       places.flow_paths_.Reserve(places.Node("leaf0"), places.Node("leaf1"), 0, kLoadUnit);
   EXPECT_EQ(places.flow_paths_.OwnerOf(reserved).slot, std::nullopt);
   EXPECT_EQ(places.flow_paths_.owner_count(), 3U);
@@ -125,7 +127,7 @@ TEST(FlowPaths, HeldFlowsStayWhereTheyAre) {
     for (const FlowSlot slot : {first, second}) {
       places.flows_.At(slot).movable = movable;
       paths.Place(places.WayOf(slot), 0);
-      paths.SetLive(places.flows_.At(slot));
+      paths.SetInProgress(places.flows_.At(slot));
       paths.Hold(places.flows_.At(slot), true);
     }
     EXPECT_TRUE(paths.Rebalance(kChains).empty());
@@ -166,14 +168,14 @@ TEST(FlowPaths, NoTwoFlowsOfAKeyShareAPort) {
 TEST(FlowPathsDeathTest, ChecksThatPortsOfWaysAreTaken) {
   Places places;
   const FlowSlot slot = places.Open(0, 2, 1);
-  places.flows_.At(slot).ways[0].port = kPort;
+  places.flows_.At(slot).subflows[0].port = kPort;
   EXPECT_DEATH(places.flow_paths_.CheckInvariants(), "port 49152 is free");
 }
 TEST(FlowPathsDeathTest, ChecksThatWaysAreTheirOwners) {
   Places places;
   const FlowSlot slot = places.Open(0, 2, 1);
   places.flow_paths_.Place(places.WayOf(slot), 0);
-  places.flows_.At(slot).ways[0].way.reset();
+  places.flows_.At(slot).subflows[0].subflow.reset();
   EXPECT_DEATH(places.flow_paths_.CheckInvariants(), "is not its owner's");
 }
 
@@ -184,7 +186,7 @@ class Storm {
 
   void Step() {
     const std::uint64_t changes = flow_paths().changes();
-    const std::map<Way, std::int32_t> before = model_;
+    const std::map<SubflowId, std::int32_t> before = model_;
     switch (Draw(9)) {
       case 0:
       case 1:
@@ -196,7 +198,7 @@ class Storm {
         PlaceOne();
         break;
       case 4:
-        StartAll();
+        PlaceArrivals();
         break;
       case 5:
         Follow(flow_paths().Rebalance(kChains));
@@ -218,13 +220,14 @@ class Storm {
     flow_paths().CheckInvariants();
     std::uint64_t fingerprint = 0;
     std::vector<std::int64_t> loads(2 * places_.topology_.links().size());
-    const auto add = [&](Way way, fabric::NodeId from, fabric::NodeId to, std::size_t ways,
-                         std::int64_t load) {
-      const auto found = model_.find(way);
-      ASSERT_EQ(flow_paths().live().PathOf(way), found == model_.end() ? kNoPath : found->second);
+    const auto add = [&](SubflowId subflow, fabric::NodeId from, fabric::NodeId to,
+                         std::size_t subflows, std::int64_t load) {
+      const auto found = model_.find(subflow);
+      ASSERT_EQ(flow_paths().live().PathOf(subflow),
+                found == model_.end() ? kNoPath : found->second);
       if (found == model_.end()) return;
       fingerprint += PathFingerprint(*places_.view_.LeafOf(from), *places_.view_.LeafOf(to),
-                                     found->second, ways);
+                                     found->second, subflows);
       const auto between = places_.paths_.Between(from, to);
       for (const auto hop : between[static_cast<std::size_t>(found->second)].hops) {
         loads[hop.Index()] += load;
@@ -232,12 +235,12 @@ class Storm {
     };
     for (const FlowSlot slot : open_) {
       const Flow& flow = places_.flows_.At(slot);
-      for (const FlowWay& way : flow.ways) {
-        add(*way.way, flow.source_leaf, flow.destination_leaf, flow.ways.size(),
-            kLoadUnit / static_cast<std::int64_t>(flow.ways.size()));
+      for (const Subflow& subflow : flow.subflows) {
+        add(*subflow.subflow, flow.source_leaf, flow.destination_leaf, flow.subflows.size(),
+            kLoadUnit / static_cast<std::int64_t>(flow.subflows.size()));
       }
     }
-    for (const Reservation& one : reserved_) add(one.way, one.from, one.to, 1, one.load);
+    for (const Reservation& one : reserved_) add(one.subflow, one.from, one.to, 1, one.load);
     EXPECT_EQ(flow_paths().fingerprint(), fingerprint);
     EXPECT_EQ(flow_paths().live().Loads(), loads);
     EXPECT_EQ(places_.flows_.All().size(), open_.size());
@@ -245,7 +248,7 @@ class Storm {
 
  private:
   struct Reservation {
-    Way way;
+    SubflowId subflow;
     fabric::NodeId from;
     fabric::NodeId to;
     std::int64_t load;
@@ -257,9 +260,9 @@ class Storm {
 
   void Follow(std::span<const FlowPaths::Move> moves) {
     for (const FlowPaths::Move& move : moves) {
-      const auto found = model_.find(move.way);
+      const auto found = model_.find(move.subflow);
       EXPECT_EQ(move.from, found == model_.end() ? kNoPath : found->second);
-      model_[move.way] = move.to;
+      model_[move.subflow] = move.to;
     }
   }
   void Open() {
@@ -268,41 +271,41 @@ class Storm {
     if (from / 2 == to / 2) return;
     open_.push_back(places_.Open(from, to, 1 + Draw(3)));
     places_.flows_.At(open_.back()).movable = Draw(4) > 0;
-    if (Draw(2) == 0) flow_paths().SetLive(places_.flows_.At(open_.back()));
+    if (Draw(2) == 0) flow_paths().SetInProgress(places_.flows_.At(open_.back()));
   }
   void Close() {
     if (open_.empty()) return;
     const FlowSlot slot = AnyFlow();
-    for (const FlowWay& way : places_.flows_.At(slot).ways) model_.erase(*way.way);
+    for (const Subflow& subflow : places_.flows_.At(slot).subflows) model_.erase(*subflow.subflow);
     places_.Close(slot);
     std::erase(open_, slot);
   }
   void PlaceOne() {
     if (open_.empty()) return;
     const Flow& flow = places_.flows_.At(AnyFlow());
-    const FlowWay& way = flow.ways[Draw(flow.ways.size())];
+    const Subflow& subflow = flow.subflows[Draw(flow.subflows.size())];
     const auto path = static_cast<std::int32_t>(Draw(4)) - 1;
-    flow_paths().Place(way, path);
-    Set(*way.way, path);
+    flow_paths().Place(subflow, path);
+    Set(*subflow.subflow, path);
   }
-  void Set(Way way, std::int32_t path) {
-    model_.erase(way);
-    if (path != kNoPath) model_[way] = path;
+  void Set(SubflowId subflow, std::int32_t path) {
+    model_.erase(subflow);
+    if (path != kNoPath) model_[subflow] = path;
   }
-  void StartAll() {
-    std::vector<Way> ways;
+  void PlaceArrivals() {
+    std::vector<SubflowId> subflows;
     for (const FlowSlot slot : open_) {
-      for (const FlowWay& way : places_.flows_.At(slot).ways) {
-        if (!model_.contains(*way.way)) ways.push_back(*way.way);
+      for (const Subflow& subflow : places_.flows_.At(slot).subflows) {
+        if (!model_.contains(*subflow.subflow)) subflows.push_back(*subflow.subflow);
       }
     }
-    Follow(flow_paths().StartAll(ways, kChains));
+    Follow(flow_paths().PlaceArrivals(subflows, kChains));
   }
   void ReserveOrNot() {
     if (!reserved_.empty() && Draw(2) == 0) {
       const std::size_t which = Draw(reserved_.size());
-      flow_paths().Unreserve(reserved_[which].way);
-      model_.erase(reserved_[which].way);
+      flow_paths().Unreserve(reserved_[which].subflow);
+      model_.erase(reserved_[which].subflow);
       reserved_.erase(reserved_.begin() + static_cast<std::ptrdiff_t>(which));
       return;
     }
@@ -311,7 +314,7 @@ class Storm {
     const auto path = static_cast<std::int32_t>(Draw(3));
     const auto load = static_cast<std::int64_t>(1 + Draw(kLoadUnit));
     reserved_.push_back({flow_paths().Reserve(from, to, path, load), from, to, load});
-    model_[reserved_.back().way] = path;
+    model_[reserved_.back().subflow] = path;
   }
   // Nothing moves by itself: those on lost links are named.
   void ChangeLink() {
@@ -320,12 +323,13 @@ class Storm {
     const bool is_up = places_.topology_.link(link).state == fabric::LinkState::kUp;
     places_.topology_.SetLinkState(link, is_up ? fabric::LinkState::kDown : fabric::LinkState::kUp);
     places_.view_.Refresh();
-    for (const Way way : flow_paths().HandleLinkChange()) EXPECT_TRUE(model_.contains(way));
+    for (const SubflowId subflow : flow_paths().HandleLinkChange())
+      EXPECT_TRUE(model_.contains(subflow));
   }
   void TryStarts() {
     const std::uint64_t changes = flow_paths().changes();
-    const std::vector<ExpectedStart> starts = {{0, 1, 2}, {2, 3, 1}, {0, 3, 1}};
-    const StartPlan plan = flow_paths().TryStarts(starts, {}, kChains);
+    const std::vector<PredictedStart> starts = {{0, 1, 2}, {2, 3, 1}, {0, 3, 1}};
+    const StartAssignment plan = flow_paths().TryStarts(starts, {}, kChains);
     EXPECT_EQ(plan.paths.size(), 4U);
     EXPECT_EQ(flow_paths().changes(), changes);
     if (Draw(2) > 0) return;
@@ -335,19 +339,19 @@ class Storm {
   void ChangePort() {
     if (open_.empty()) return;
     Flow& flow = places_.flows_.At(AnyFlow());
-    FlowWay& way = flow.ways[Draw(flow.ways.size())];
+    Subflow& subflow = flow.subflows[Draw(flow.subflows.size())];
     const auto port = static_cast<std::uint16_t>(kPort + Draw(4));
     const bool was_free = !flow_paths().ports().IsTaken(flow.key, port);
-    const bool taken = flow_paths().ExchangePort(flow.key, way.port, port);
-    EXPECT_TRUE(taken == was_free || port == way.port);
-    if (taken) way.port = port;
+    const bool taken = flow_paths().ExchangePort(flow.key, subflow.port, port);
+    EXPECT_TRUE(taken == was_free || port == subflow.port);
+    if (taken) subflow.port = port;
   }
 
   std::mt19937_64 random_;
   Places places_;
   std::vector<FlowSlot> open_;
   std::vector<Reservation> reserved_;
-  std::map<Way, std::int32_t> model_;
+  std::map<SubflowId, std::int32_t> model_;
 };
 
 TEST(FlowPaths, AreWhereAModelHasThemThroughStorms) {

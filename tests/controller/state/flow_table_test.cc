@@ -60,11 +60,11 @@ TEST(FlowTable, NamesTheFlowsWhoseTimeToBeLookedAtHasCome) {
     return std::vector<FlowSlot>(due.begin(), due.end());
   };
   EXPECT_EQ(due_at(now), (std::vector{one, two}));
-  table.LookFrom(one, now + std::chrono::seconds(1));
+  table.IgnoreReportsBefore(one, now + std::chrono::seconds(1));
   EXPECT_EQ(due_at(now), std::vector{two});
   EXPECT_EQ(table.ActivityOf(one).remaining_bytes, 10U);  // it is taken all the same
   EXPECT_EQ(due_at(now + std::chrono::seconds(1)), (std::vector{one, two}));
-  table.LookFrom(one, TimePoint::max());
+  table.IgnoreReportsBefore(one, TimePoint::max());
   table.Close(one);
   ASSERT_EQ(table.Open(FlowOf(kAgent, 1)), one);  // another flow
   EXPECT_EQ(due_at(now), (std::vector{one, two}));
@@ -83,11 +83,11 @@ TEST(JobNames, KeepTheirNumbersWhileFlowsAreOpenAndTheLatestIdleOnesAfter) {
     EXPECT_EQ(names.At(job), name);
     names.End(job);
     const auto forgotten = names.TakeForgotten();
-    EXPECT_EQ(forgotten.size(), i < static_cast<int>(JobNames::kMostIdle) ? 0U : 1U) << i;
+    EXPECT_EQ(forgotten.size(), i < static_cast<int>(JobNames::kMaxIdle) ? 0U : 1U) << i;
     for (const std::uint32_t other : forgotten) EXPECT_EQ(names.At(other), "");
   }
-  EXPECT_LE(names.size(), JobNames::kMostIdle + 5);
-  for (int i = 1'000 - static_cast<int>(JobNames::kMostIdle); i < 1'000; ++i) {
+  EXPECT_LE(names.size(), JobNames::kMaxIdle + 5);
+  for (int i = 1'000 - static_cast<int>(JobNames::kMaxIdle); i < 1'000; ++i) {
     const std::string name = "j" + std::to_string(i);
     EXPECT_EQ(names.Intern(name, 2), numbers[name]) << name;
   }
@@ -97,7 +97,7 @@ TEST(JobNames, KeepTheirNumbersWhileFlowsAreOpenAndTheLatestIdleOnesAfter) {
 
 TEST(JobNames, ANumberIsNotUsedAgainBeforeWhoKeepsSomethingByItHasHeard) {
   JobNames names;
-  for (std::size_t i = 0; i <= JobNames::kMostIdle; ++i) names.Intern("j" + std::to_string(i), 0);
+  for (std::size_t i = 0; i <= JobNames::kMaxIdle; ++i) names.Intern("j" + std::to_string(i), 0);
   const std::uint32_t anew = names.Intern("other", 1);
   EXPECT_EQ(anew, names.size() - 1);
   EXPECT_EQ(names.TakeForgotten(), std::vector<std::uint32_t>{1});

@@ -43,7 +43,7 @@ TEST(JobNames, ForgetsTheLongestIdleOfTheSameHostBeyond64) {
   JobNames jobs;
   const std::uint32_t others = jobs.Intern("another host's", kHost + 1);
   const std::uint32_t first = jobs.Intern(Name(0), kHost);
-  for (std::size_t i = 1; i < JobNames::kMostIdle; ++i) jobs.Intern(Name(i), kHost);
+  for (std::size_t i = 1; i < JobNames::kMaxIdle; ++i) jobs.Intern(Name(i), kHost);
   EXPECT_TRUE(jobs.TakeForgotten().empty());
   jobs.Intern(Name(64), kHost);
   EXPECT_EQ(jobs.TakeForgotten(), std::vector{first});
@@ -60,7 +60,7 @@ TEST(JobNames, AJobWithOpenFlowsIsNotForgotten) {
   EXPECT_EQ(jobs.Intern("busy", kHost), busy);
   jobs.End(busy);  // now it is the latest that went idle
   jobs.TakeForgotten();
-  for (std::size_t i = 200; i < 200 + JobNames::kMostIdle - 1; ++i) jobs.Intern(Name(i), kHost);
+  for (std::size_t i = 200; i < 200 + JobNames::kMaxIdle - 1; ++i) jobs.Intern(Name(i), kHost);
   EXPECT_EQ(jobs.Intern("busy", kHost), busy);
   jobs.Intern("one more", kHost);
   EXPECT_EQ(jobs.TakeForgotten().back(), busy);
@@ -71,7 +71,7 @@ TEST(JobNames, ANumberIsUsedAgainOnlyAfterItWasTakenAsForgotten) {
   JobNames jobs;
   const std::uint32_t first = jobs.Intern(Name(0), kHost);
   const auto name = jobs.Shared(first);
-  for (std::size_t i = 1; i <= JobNames::kMostIdle; ++i) jobs.Intern(Name(i), kHost);
+  for (std::size_t i = 1; i <= JobNames::kMaxIdle; ++i) jobs.Intern(Name(i), kHost);
   EXPECT_EQ(jobs.At(first), Name(0));  // until it is taken
   EXPECT_NE(jobs.Intern(Name(0), kHost + 1), first);
   ASSERT_EQ(jobs.TakeForgotten(), std::vector{first});
@@ -91,7 +91,7 @@ TEST(JobNames, KeepsWhatAModelKeeps) {
     std::map<std::string, int> open;
     std::map<std::size_t, std::vector<std::string>> idle;
     const auto forget_if_many = [&](std::size_t host) {
-      if (idle[host].size() <= JobNames::kMostIdle) return;
+      if (idle[host].size() <= JobNames::kMaxIdle) return;
       numbers.erase(idle[host].front());
       idle[host].erase(idle[host].begin());
     };

@@ -108,7 +108,7 @@ TEST_F(Rounds, WhatOneRoundSendsIsNotCountedInTheNext) {
 TEST_F(Rounds, KeepsTheLatest64AndCountsAll) {
   for (int i = 0; i < 100; ++i) Busy(kStart + i * 1s, std::chrono::milliseconds(i + 1));
   const auto finished = rounds_.Finished(kJob, kStart + 99s + 100ms);  // the last is not over
-  ASSERT_EQ(finished.size(), JobRounds::kMostKept);
+  ASSERT_EQ(finished.size(), JobRounds::kMaxKept);
   EXPECT_EQ(finished.front().duration, 36ms);
   EXPECT_EQ(finished.back().duration, 99ms);
   EXPECT_EQ(rounds_.Count(kJob, kStart + 200s), 100U);

@@ -21,13 +21,13 @@ class StateOfFlows : public testing::Test {
     flow.local = wire::LocalFlowId(17);
     flow.source_leaf = *state_.topology.FindNode("leaf0");
     flow.destination_leaf = *state_.topology.FindNode("leaf1");
-    flow.ways.resize(2);
+    flow.subflows.resize(2);
     slot_ = state_.flows.Open(std::move(flow));
     for (std::uint32_t i = 0; i < 2; ++i) state_.flow_paths.Add(slot_, i);
   }
   Flow& flow() { return state_.flows.At(slot_); }
-  void Place(std::size_t way, std::int32_t path) {
-    state_.flow_paths.Place(flow().ways[way], path);
+  void Place(std::size_t subflow, std::int32_t path) {
+    state_.flow_paths.Place(flow().subflows[subflow], path);
   }
   std::int64_t CountOn(const std::string& link, bool forward) const {
     return state_
@@ -55,8 +55,8 @@ TEST_F(StateOfFlows, KnowsWhichHaveAllTheirPaths) {
   EXPECT_FALSE(state_.HasPaths(flow()));
   Place(1, 1);
   EXPECT_TRUE(state_.HasPaths(flow()));
-  for (FlowWay& way : flow().ways) state_.flow_paths.Remove(way);
-  flow().ways.clear();
+  for (Subflow& subflow : flow().subflows) state_.flow_paths.Remove(subflow);
+  flow().subflows.clear();
   EXPECT_FALSE(state_.HasPaths(flow()));
 }
 

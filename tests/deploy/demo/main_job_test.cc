@@ -76,7 +76,7 @@ class MainJobOverIpv6Test : public MainJobTest {
   void SetUp() override { StartFabric(/*ipv6=*/true); }
 };
 
-void Print(const JudgedRun& run, const Experiment& experiment) {
+void Print(const MeasuredRun& run, const Experiment& experiment) {
   fmt::print("{:<9} slowest flow {:.2f} s (ideal {:.2f} s), worst link {:g} flows\n",
              run.figures.scheme, run.figures.slowest_flow_seconds,
              experiment.ideal.slowest_flow_seconds, run.figures.max_link_flows);
@@ -87,14 +87,14 @@ TEST_F(MainJobTest, SteersCollidingFlowsApart) {
     ASSERT_TRUE(make.has_value());
     const Experiment& experiment = *make;
     daemons_.reset();
-    const auto ecmp = RunJudged(*lab_, experiment, kSeed, nullptr);
+    const auto ecmp = RunMeasured(*lab_, experiment, kSeed, nullptr);
     ASSERT_TRUE(ecmp.has_value()) << ecmp.error().message;
     Print(*ecmp, experiment);
     EXPECT_TRUE(ecmp->completed);
     EXPECT_GE(ecmp->figures.max_link_flows, 2);  // these ports collide in this fabric
 
     StartDaemons();
-    const auto steered = RunJudged(*lab_, experiment, kSeed, &*daemons_);
+    const auto steered = RunMeasured(*lab_, experiment, kSeed, &*daemons_);
     ASSERT_TRUE(steered.has_value()) << steered.error().message;
     Print(*steered, experiment);
     EXPECT_TRUE(steered->completed);
@@ -114,7 +114,7 @@ TEST_F(MainJobOverIpv6Test, SteersCollidingFlowsApart) {
   StartDaemons();
   const auto permutation = MakePermutation(lab_->plan());
   ASSERT_TRUE(permutation.has_value());
-  const auto steered = RunJudged(*lab_, *permutation, kSeed, &*daemons_);
+  const auto steered = RunMeasured(*lab_, *permutation, kSeed, &*daemons_);
   ASSERT_TRUE(steered.has_value()) << steered.error().message;
   Print(*steered, *permutation);
   EXPECT_TRUE(steered->completed);

@@ -8,7 +8,7 @@
 #include <regex>
 
 #include "common/os/command.h"
-#include "deploy/lab/judges.h"
+#include "deploy/lab/ground_truth.h"
 #include "deploy/lab/run_traffic.h"
 #include "tests/deploy/demo/live_lab.h"
 
@@ -63,7 +63,7 @@ class SplitTest : public LiveLabTest {
   }
 
   // The part of a flow's bytes that each spine counted.
-  std::map<std::string, double> SharesOf(const traffic::FlowPlan& plan,
+  std::map<std::string, double> SharesOf(const traffic::WorkloadFlow& plan,
                                          const std::vector<lab::FlowCount>& counts) const {
     std::map<std::string, double> shares;
     double sum = 0;

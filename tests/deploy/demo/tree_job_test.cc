@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "deploy/lab/judges.h"
+#include "deploy/lab/ground_truth.h"
 #include "deploy/lab/link_faults.h"
 #include "tests/temporary_folder.h"
 
@@ -76,7 +76,7 @@ class TreeJobTest : public testing::Test {
     EXPECT_TRUE(run->completed);
     EXPECT_EQ(run->wrong_sums, 0);
     const auto counts = lab::Difference(*before, *after);
-    const Judgement judgement = Judge(*plan, kBytes, kCalls, counts);
+    const CounterComparison judgement = CompareWithCounters(*plan, kBytes, kCalls, counts);
     EXPECT_GT(judgement.edges, 0);
     EXPECT_EQ(judgement.silent_edges, 0);
     EXPECT_EQ(judgement.stray_connections, 0);

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "deploy/lab/judges.h"
+#include "deploy/lab/ground_truth.h"
 #include "deploy/lab/lab.h"
 #include "deploy/lab/link_faults.h"
 #include "deploy/lab/run_traffic.h"

@@ -11,7 +11,7 @@
 
 enum { kRocePort = 4791, kDatagrams = 100, kPatienceMs = 60000 };
 
-static int Complain(const char* what) {
+static int ReportError(const char* what) {
   perror(what);
   return 1;
 }
@@ -35,16 +35,16 @@ static uint16_t AwaitPort(espalier_agent* agent, const espalier_flow* flow) {
 
 static int Send(uint16_t port, const struct espalier_flow_desc* flow) {
   const int datagrams = socket(AF_INET, SOCK_DGRAM, 0);
-  if (datagrams < 0) return Complain("socket");
+  if (datagrams < 0) return ReportError("socket");
   struct sockaddr_in from = {.sin_family = AF_INET, .sin_port = htons(port)};
   struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(kRocePort)};
   memcpy(&from.sin_addr, flow->source + 12, 4);
   memcpy(&to.sin_addr, flow->destination + 12, 4);
-  if (bind(datagrams, (struct sockaddr*)&from, sizeof from) != 0) return Complain("bind");
+  if (bind(datagrams, (struct sockaddr*)&from, sizeof from) != 0) return ReportError("bind");
   for (int i = 0; i < kDatagrams; ++i) {
     const char payload[1000] = {0};
     if (sendto(datagrams, payload, sizeof payload, 0, (struct sockaddr*)&to, sizeof to) < 0) {
-      return Complain("sendto");
+      return ReportError("sendto");
     }
   }
   close(datagrams);
@@ -65,8 +65,8 @@ int main(int argc, char** argv) {
   }
   espalier_agent* agent = NULL;
   espalier_flow* flow = NULL;
-  if (espalier_agent_connect(NULL, &agent) != 0) return Complain("no agent");
-  if (espalier_flow_open(agent, &description, &flow) != 0) return Complain("no flow");
+  if (espalier_agent_connect(NULL, &agent) != 0) return ReportError("no agent");
+  if (espalier_flow_open(agent, &description, &flow) != 0) return ReportError("no flow");
   const uint16_t port = AwaitPort(agent, flow);
   if (port == 0) {
     fprintf(stderr, "no path set came\n");

@@ -148,7 +148,7 @@ TEST(AllreduceProgram, IsNeverBelowReduceScatterAndAllgather) {
 
 TEST(AllreduceProof, TellsWhatAFixedNumberOfTreesLoses) {
   const Topology topology = BuildTopology(MakeReferenceTopology("a100_2"));
-  const auto made = MakePlan(
+  const auto made = MakeTreeSchedule(
       topology, {.collective = Collective::kAllreduce, .trees_per_weight = 1, .height_steps = 0});
   ASSERT_TRUE(made.has_value());
   const auto unused = [](const std::string&) -> Result<std::string> {

@@ -38,15 +38,15 @@ void Fail(Topology& topology, std::string_view link) {
   ASSERT_TRUE(topology.SetLinkState(*topology.FindLink(link), LinkState::kDown)) << link;
 }
 
-Result<MadePlan> Make(const Topology& topology, Collective collective, bool ecmp_only,
-                      std::vector<BitsPerSecond> available = {}) {
-  PlanOptions options{.collective = collective, .ecmp_only = ecmp_only};
+Result<VerifiedSchedule> Make(const Topology& topology, Collective collective, bool ecmp_only,
+                              std::vector<BitsPerSecond> available = {}) {
+  ScheduleOptions options{.collective = collective, .ecmp_only = ecmp_only};
   options.problem.available = std::move(available);
   options.max_trees_per_weight = 8;
   if (collective == Collective::kBroadcast || collective == Collective::kReduce) {
     options.root = topology.FindNode("h0");
   }
-  return MakePlan(topology, options);
+  return MakeTreeSchedule(topology, options);
 }
 
 // The nodes of a route, in the direction of the data.
@@ -92,7 +92,7 @@ bool IsEcmp(const Topology& topology, fabric::PathTable& paths,
 }
 
 // Every route is one of ECMP's, and no rank has two NICs.
-void CheckRoutes(const Topology& topology, const Plan& plan) {
+void CheckRoutes(const Topology& topology, const TreeSchedule& plan) {
   fabric::PathTable paths(topology);
   std::map<NodeId, std::set<NodeId>> nics;
   for (const Phase& phase : plan.phases) {
@@ -158,9 +158,9 @@ TEST(EcmpForest, RanksThatNothingJoinsAreRefused) {
 // Two ranks in leaves that share no spine, and nobody between.
 TEST(EcmpForest, AWayThatSwitchesWouldNotTakeIsNoWay) {
   const Topology topology = MakeDetour(1);
-  PlanOptions options{.collective = Collective::kAllgather, .ecmp_only = true};
+  ScheduleOptions options{.collective = Collective::kAllgather, .ecmp_only = true};
   options.problem.ranks = {*topology.FindNode("h0"), *topology.FindNode("h1")};
-  const auto made = MakePlan(topology, options);
+  const auto made = MakeTreeSchedule(topology, options);
   ASSERT_FALSE(made.has_value());
   EXPECT_EQ(made.error().code, ErrorCode::kFailedPrecondition);
   EXPECT_NE(made.error().message.find("leads from h0 to h1"), std::string::npos)
@@ -179,9 +179,9 @@ TEST(EcmpForest, EarlierTreesAreNotKept) {
   const Topology topology = MakeLeafSpine(2, 2, 1);
   const auto made = Make(topology, Collective::kAllgather, false);
   ASSERT_TRUE(made.has_value());
-  PlanOptions options{.ecmp_only = true};
-  options.previous = PreviousPlan{&made->plan, &topology};
-  EXPECT_EQ(MakePlan(topology, options).error().code, ErrorCode::kInvalidArgument);
+  ScheduleOptions options{.ecmp_only = true};
+  options.previous = PreviousSchedule{&made->plan, &topology};
+  EXPECT_EQ(MakeTreeSchedule(topology, options).error().code, ErrorCode::kInvalidArgument);
 }
 
 struct RandomFabric {

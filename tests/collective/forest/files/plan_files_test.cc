@@ -18,8 +18,8 @@ using fabric::Topology;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-MadePlan MakeOrDie(const Topology& topology, const PlanOptions& options = {}) {
-  Result<MadePlan> made = MakePlan(topology, options);
+VerifiedSchedule MakeOrDie(const Topology& topology, const ScheduleOptions& options = {}) {
+  Result<VerifiedSchedule> made = MakeTreeSchedule(topology, options);
   EXPECT_TRUE(made.has_value()) << made.error().message;
   return std::move(*made);
 }
@@ -36,7 +36,7 @@ TEST_P(ReferencePlan, EqualsTheTable) {
   const auto in_table_units = [&](const Rational& per_gbps) {
     return *Rational::Product(per_gbps, Rational(gigabytes ? 8 : 1, 1));
   };
-  const Plan free = MakeOrDie(topology, {.height_steps = 10'000}).plan;
+  const TreeSchedule free = MakeOrDie(topology, {.height_steps = 10'000}).plan;
   EXPECT_EQ(static_cast<int>(free.ranks.size()), row.ranks);
   EXPECT_EQ(in_table_units(free.bound_inverse_rate).ToString(), row.inverse_rate);
   EXPECT_EQ(in_table_units(free.inverse_rate).ToString(), row.inverse_rate);
@@ -44,9 +44,10 @@ TEST_P(ReferencePlan, EqualsTheTable) {
   EXPECT_EQ(in_table_units(*Rational::Quotient(Rational(1, 1), free.tree_gbps)).ToString(),
             row.scale);
   for (std::size_t k = 1; k <= row.fixed_scales.size(); ++k) {
-    const Plan fixed = MakeOrDie(topology, {.trees_per_weight = static_cast<std::int64_t>(k),
-                                            .height_steps = 10'000})
-                           .plan;
+    const TreeSchedule fixed =
+        MakeOrDie(topology,
+                  {.trees_per_weight = static_cast<std::int64_t>(k), .height_steps = 10'000})
+            .plan;
     EXPECT_EQ(in_table_units(*Rational::Quotient(Rational(1, 1), fixed.tree_gbps)).ToString(),
               row.fixed_scales[k - 1])
         << "k=" << k;
@@ -56,11 +57,11 @@ TEST_P(ReferencePlan, EqualsTheTable) {
 INSTANTIATE_TEST_SUITE_P(Table, ReferencePlan, testing::ValuesIn(ReferenceRows()),
                          [](const auto& row) { return std::string(row.param.name); });
 
-TEST(MakePlan, RefusesWhatMemoryCannotHoldBeforeItBegins) {
+TEST(MakeTreeSchedule, RefusesWhatMemoryCannotHoldBeforeItBegins) {
   const Topology topology = BuildTopology(MakeReferenceTopology("a100_4"));
   int reports = 0;
   const Control control{.cancelled = {}, .progress = [&](std::string_view, double) { ++reports; }};
-  const auto made = MakePlan(topology, {.memory_limit_bytes = 100'000}, control);
+  const auto made = MakeTreeSchedule(topology, {.memory_limit_bytes = 100'000}, control);
   ASSERT_FALSE(made.has_value());
   EXPECT_EQ(made.error().code, ErrorCode::kResourceExhausted);
   EXPECT_THAT(made.error().message, HasSubstr("a forest over 32 ranks needs about "));
@@ -71,14 +72,14 @@ TEST(ForestFiles, KeepFreshFormatsByteForByte) {
   for (const char* name : {"a100_2", "mi250_8p8", "figB1", "uring8", "clos4x4s3_40"}) {
     const Topology topology = BuildTopology(MakeReferenceTopology(name));
     for (const Collective collective : {Collective::kReduceScatter, Collective::kAllreduce}) {
-      const Plan plan =
+      const TreeSchedule plan =
           MakeOrDie(topology, {.collective = collective, .height_steps = 10'000}).plan;
       const std::string json = *FormatForestJson(topology, plan, {});
-      const Result<Plan> from_json = ParseForestJson(json, "f", topology);
+      const Result<TreeSchedule> from_json = ParseForestJson(json, "f", topology);
       ASSERT_TRUE(from_json.has_value()) << from_json.error().message;
       EXPECT_EQ(*FormatForestJson(topology, *from_json, {}), json) << name;
       const std::string bytes = EncodeForest(topology, plan);
-      const Result<Plan> from_bytes = DecodeForest(bytes, "f", topology);
+      const Result<TreeSchedule> from_bytes = DecodeForest(bytes, "f", topology);
       ASSERT_TRUE(from_bytes.has_value()) << from_bytes.error().message;
       EXPECT_EQ(EncodeForest(topology, *from_bytes), bytes) << name;
       EXPECT_EQ(*FormatForestJson(topology, *from_bytes, {}), json) << name;
@@ -88,7 +89,7 @@ TEST(ForestFiles, KeepFreshFormatsByteForByte) {
 
 TEST(ForestFiles, RefuseJsonThatIsTooLarge) {
   const Topology topology = BuildTopology(MakeReferenceTopology("a100_128"));
-  const MadePlan made = MakeOrDie(topology);
+  const VerifiedSchedule made = MakeOrDie(topology);
   const auto json = FormatForestJson(topology, made.plan, {});
   ASSERT_FALSE(json.has_value());
   EXPECT_THAT(json.error().message, HasSubstr("--format binary"));
@@ -136,7 +137,7 @@ TEST(ForestJson, NamesThePlaceOfWhatIsWrong) {
     const std::size_t at = edit.from == "}}" ? text.rfind(edit.from) : text.find(edit.from);
     ASSERT_NE(at, std::string::npos) << edit.from;
     text.replace(at, edit.from.size(), edit.to);
-    const Result<Plan> read = ParseForestJson(text, "f", topology);
+    const Result<TreeSchedule> read = ParseForestJson(text, "f", topology);
     ASSERT_FALSE(read.has_value()) << edit.to;
     EXPECT_EQ(read.error().code, ErrorCode::kInvalidArgument);
     EXPECT_THAT(read.error().message, StartsWith("f:1:")) << edit.to;

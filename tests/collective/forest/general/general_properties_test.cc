@@ -126,10 +126,10 @@ TEST(RandomGraphs, OfUpToFortyRanksPassTheVerifier) {
     SCOPED_TRACE(testing::Message() << "seed " << kSeed + 1 << " round " << round);
     const fabric::Topology topology =
         BuildTopology(MakeRandomGraph({.max_ranks = 40, .max_switches = 15}, random));
-    PlanOptions options;
+    ScheduleOptions options;
     options.use_structure = false;
     options.height_steps = 0;
-    const Result<MadePlan> plan = MakePlan(topology, options);
+    const Result<VerifiedSchedule> plan = MakeTreeSchedule(topology, options);
     if (!plan) {
       ASSERT_EQ(plan.error().code, ErrorCode::kFailedPrecondition) << plan.error().message;
       continue;

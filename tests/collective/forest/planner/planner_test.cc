@@ -25,8 +25,8 @@ Topology BuildOrDie(Result<fabric::TopologySpec> spec) {
   return *topology;
 }
 
-MadePlan PlanOrDie(const Topology& topology, const PlanOptions& options = {}) {
-  auto made = MakePlan(topology, options);
+VerifiedSchedule PlanOrDie(const Topology& topology, const ScheduleOptions& options = {}) {
+  auto made = MakeTreeSchedule(topology, options);
   EXPECT_TRUE(made.has_value()) << made.error().message;
   return std::move(*made);
 }
@@ -65,9 +65,9 @@ std::vector<Case> Cases() {
   };
 }
 
-TEST(MakePlan, AttainsTheBoundWithLowTrees) {
+TEST(MakeTreeSchedule, AttainsTheBoundWithLowTrees) {
   for (const Case& c : Cases()) {
-    const MadePlan made = PlanOrDie(c.topology);
+    const VerifiedSchedule made = PlanOrDie(c.topology);
     EXPECT_EQ(made.plan.AlgorithmGbps(made.plan.inverse_rate), c.algbw_gbps) << c.name;
     EXPECT_EQ(made.plan.FractionOfBound(), Rational(1, 1)) << c.name;
     EXPECT_LE(made.findings.heights.max, c.max_height) << c.name;
@@ -76,9 +76,10 @@ TEST(MakePlan, AttainsTheBoundWithLowTrees) {
   }
 }
 
-TEST(MakePlan, AttainsTheBoundInTheGeneralWayToo) {
+TEST(MakeTreeSchedule, AttainsTheBoundInTheGeneralWayToo) {
   for (const Case& c : Cases()) {
-    const MadePlan made = PlanOrDie(c.topology, {.use_structure = false, .height_steps = 100'000});
+    const VerifiedSchedule made =
+        PlanOrDie(c.topology, {.use_structure = false, .height_steps = 100'000});
     EXPECT_EQ(made.plan.AlgorithmGbps(made.plan.inverse_rate), c.algbw_gbps) << c.name;
     EXPECT_EQ(made.plan.forests[0].method, Method::kGeneral) << c.name;
   }
@@ -86,7 +87,7 @@ TEST(MakePlan, AttainsTheBoundInTheGeneralWayToo) {
 
 // Twice the height of the sound machine and four more: 2 edges for boxes with a switch and for
 // fabrics of leaves and spines, 8 for meshes of GPUs (10 where there are two boxes only).
-TEST(MakePlan, KeepsTreesLowOnDamagedFabrics) {
+TEST(MakeTreeSchedule, KeepsTreesLowOnDamagedFabrics) {
   struct Fabric {
     std::string name;
     std::vector<std::string> damages;
@@ -105,7 +106,7 @@ TEST(MakePlan, KeepsTreesLowOnDamagedFabrics) {
     for (const std::string& damage : fabric.damages) {
       const std::string name = fabric.name + "+" + damage;
       const Topology topology = BuildTopology(MakeReferenceTopology(name));
-      const MadePlan made = PlanOrDie(topology, {.height_steps = 500'000});
+      const VerifiedSchedule made = PlanOrDie(topology, {.height_steps = 500'000});
       EXPECT_EQ(made.plan.FractionOfBound(), Rational(1, 1)) << name;
       EXPECT_LE(made.findings.heights.max, fabric.max_height) << name;
       EXPECT_EQ(made.plan.forests[0].unroutable_edges, 0) << name;
@@ -114,38 +115,38 @@ TEST(MakePlan, KeepsTreesLowOnDamagedFabrics) {
 }
 
 // Where ways between boxes are so tight that the first order of filling them finds none.
-TEST(MakePlan, FillsTightWaysBetweenManyBoxes) {
+TEST(MakeTreeSchedule, FillsTightWaysBetweenManyBoxes) {
   for (const std::string name : {"a100_128+deadnics", "clos32x32s32+deadspine"}) {
-    const MadePlan made = PlanOrDie(BuildTopology(MakeReferenceTopology(name)));
+    const VerifiedSchedule made = PlanOrDie(BuildTopology(MakeReferenceTopology(name)));
     EXPECT_EQ(made.plan.forests[0].method, Method::kHierarchical) << name;
     EXPECT_LE(made.findings.heights.max, 3) << name;
     EXPECT_EQ(made.plan.FractionOfBound(), Rational(1, 1)) << name;
   }
 }
 
-TEST(MakePlan, ServesEveryCollective) {
+TEST(MakeTreeSchedule, ServesEveryCollective) {
   const Topology topology = BuildOrDie(fabric::BuildA100({2}));
-  PlanOptions options;
+  ScheduleOptions options;
   options.collective = Collective::kAllreduce;
-  const MadePlan allreduce = PlanOrDie(topology, options);
+  const VerifiedSchedule allreduce = PlanOrDie(topology, options);
   EXPECT_EQ(allreduce.plan.phases.size(), 2U);
   EXPECT_EQ(allreduce.plan.AlgorithmGbps(allreduce.plan.inverse_rate), Rational(4'160, 3));
   options.root = topology.FindNode("box1/gpu3");
-  EXPECT_FALSE(MakePlan(topology, options).has_value());  // allreduce has no root
+  EXPECT_FALSE(MakeTreeSchedule(topology, options).has_value());  // allreduce has no root
   for (const Collective collective : {Collective::kBroadcast, Collective::kReduce}) {
     options.collective = collective;
-    const MadePlan made = PlanOrDie(topology, options);
+    const VerifiedSchedule made = PlanOrDie(topology, options);
     for (const TreeClass& tree : made.plan.forests[0].classes) {
       EXPECT_EQ(made.plan.ranks[tree.root], *options.root);
     }
   }
   options.root.reset();
-  EXPECT_FALSE(MakePlan(topology, options).has_value());
+  EXPECT_FALSE(MakeTreeSchedule(topology, options).has_value());
 }
 
 // What is left on these links differs by direction, so that the number of trees that is best for
 // the way up is not the best for the way down; a plan has one number.
-TEST(MakePlan, TakesOneNumberOfTreesForBothDirections) {
+TEST(MakeTreeSchedule, TakesOneNumberOfTreesForBothDirections) {
   fabric::TopologySpec spec;
   for (int i = 0; i < 4; ++i) spec.nodes.push_back({.id = "n" + std::to_string(i)});
   const auto join = [&](int a, int b) {
@@ -154,7 +155,7 @@ TEST(MakePlan, TakesOneNumberOfTreesForBothDirections) {
   };
   join(0, 1), join(3, 0), join(2, 1), join(3, 2);
   const Topology topology = BuildOrDie(spec);
-  PlanOptions options{.collective = Collective::kAllreduce};
+  ScheduleOptions options{.collective = Collective::kAllreduce};
   for (const std::int64_t mbps : {2'000, 6'000, 1'500, 4'500, 3'000, 2'250, 50'000, 37'500}) {
     options.problem.available.push_back(BitsPerSecond{mbps * 1'000'000});
   }
@@ -163,11 +164,11 @@ TEST(MakePlan, TakesOneNumberOfTreesForBothDirections) {
   for (int limit = 1; limit <= 6; ++limit) {
     options.max_trees_per_weight = 0;
     options.trees_per_weight = limit;
-    const auto fixed = MakePlan(topology, options);
+    const auto fixed = MakeTreeSchedule(topology, options);
     if (fixed) best = best ? std::min(*best, fixed->plan.inverse_rate) : fixed->plan.inverse_rate;
     options.trees_per_weight = 0;
     options.max_trees_per_weight = limit;
-    const auto limited = MakePlan(topology, options);
+    const auto limited = MakeTreeSchedule(topology, options);
     ASSERT_EQ(limited.has_value(), best.has_value()) << limit;
     if (!limited) continue;
     EXPECT_EQ(limited->plan.inverse_rate, *best) << limit;
@@ -176,20 +177,20 @@ TEST(MakePlan, TakesOneNumberOfTreesForBothDirections) {
   EXPECT_GT(differ, 0);
 }
 
-TEST(MakePlan, IsTheSameForAnyNumberOfThreads) {
+TEST(MakeTreeSchedule, IsTheSameForAnyNumberOfThreads) {
   for (const std::string name : {"a100_4", "a100_4+deadnic", "mi250_4", "clos4x4s4+deadspine",
                                  "torus4x4", "a100_2", "ring8"}) {
     SCOPED_TRACE(name);
     const Topology topology = BuildOrDie(MakeReferenceTopology(name));
     const auto plan_with = [&](int threads) {
-      auto made = MakePlan(topology, {.height_steps = 100'000}, {.threads = threads});
+      auto made = MakeTreeSchedule(topology, {.height_steps = 100'000}, {.threads = threads});
       EXPECT_TRUE(made.has_value()) << made.error().message;
       return std::move(*made);
     };
-    const MadePlan one = plan_with(1);
+    const VerifiedSchedule one = plan_with(1);
     const std::string bytes = EncodeForest(topology, one.plan);
     for (const int threads : {2, 3, 40}) {
-      const MadePlan several = plan_with(threads);
+      const VerifiedSchedule several = plan_with(threads);
       EXPECT_TRUE(EncodeForest(topology, several.plan) == bytes) << threads;
       EXPECT_EQ(several.findings.heights.mean, one.findings.heights.mean);
       EXPECT_EQ(several.findings.edges, one.findings.edges);
@@ -197,12 +198,13 @@ TEST(MakePlan, IsTheSameForAnyNumberOfThreads) {
   }
 }
 
-TEST(MakePlan, RefusesWhatCannotFit) {
-  const auto made = MakePlan(BuildOrDie(fabric::BuildA100({4})), {.memory_limit_bytes = 1'000});
+TEST(MakeTreeSchedule, RefusesWhatCannotFit) {
+  const auto made =
+      MakeTreeSchedule(BuildOrDie(fabric::BuildA100({4})), {.memory_limit_bytes = 1'000});
   ASSERT_FALSE(made.has_value());
   EXPECT_EQ(made.error().code, ErrorCode::kResourceExhausted);
   const auto cancelled =
-      MakePlan(BuildOrDie(fabric::BuildA100({4})), {}, {.cancelled = [] { return true; }});
+      MakeTreeSchedule(BuildOrDie(fabric::BuildA100({4})), {}, {.cancelled = [] { return true; }});
   ASSERT_FALSE(cancelled.has_value());
   EXPECT_EQ(cancelled.error().code, ErrorCode::kUnavailable);
 }
@@ -210,16 +212,16 @@ TEST(MakePlan, RefusesWhatCannotFit) {
 TEST(ForestFiles, KeepThePlanInBothFormats) {
   for (const Case& c : Cases()) {
     for (const Collective collective : {Collective::kAllgather, Collective::kAllreduce}) {
-      PlanOptions options;
+      ScheduleOptions options;
       options.collective = collective;
       options.height_steps = 100'000;
-      const MadePlan made = PlanOrDie(c.topology, options);
+      const VerifiedSchedule made = PlanOrDie(c.topology, options);
       const auto json = FormatForestJson(c.topology, made.plan, {});
       ASSERT_TRUE(json.has_value());
       for (const auto& read : {DecodeForest(EncodeForest(c.topology, made.plan), "f", c.topology),
                                ParseForestJson(*json, "f", c.topology)}) {
         ASSERT_TRUE(read.has_value()) << c.name << ": " << read.error().message;
-        const auto findings = VerifyPlan(c.topology, *read);
+        const auto findings = VerifySchedule(c.topology, *read);
         ASSERT_TRUE(findings.has_value()) << c.name << ": " << findings.error().message;
         EXPECT_EQ(findings->heights.max, made.findings.heights.max);
         EXPECT_EQ(read->cut, made.plan.cut);
@@ -241,7 +243,7 @@ TEST(ForestFiles, SurviveDamage) {
       std::string damaged = bytes;
       damaged[i] = static_cast<char>(damaged[i] ^ flip);
       const auto read = DecodeForest(damaged, "f", topology);
-      if (read) static_cast<void>(VerifyPlan(topology, *read).has_value());
+      if (read) static_cast<void>(VerifySchedule(topology, *read).has_value());
     }
   }
 }

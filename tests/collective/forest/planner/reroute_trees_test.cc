@@ -23,7 +23,7 @@ struct Damaged {
 std::optional<Damaged> MakeDamaged(const std::string& whole, const std::string& damage) {
   const fabric::Topology before = BuildTopology(MakeReferenceTopology(whole));
   const fabric::Topology after = BuildTopology(MakeReferenceTopology(whole + damage));
-  const auto made = MakePlan(before, {.height_steps = 100'000});
+  const auto made = MakeTreeSchedule(before, {.height_steps = 100'000});
   Damaged damaged{MakeReferenceProblem(whole + damage), {}, {}};
   const auto optimality = ComputeOptimality(damaged.problem);
   if (!optimality) return std::nullopt;

@@ -34,14 +34,15 @@ Topology Without(const Topology& topology, const std::string& node) {
   return damaged;
 }
 
-MadePlan PlanOrDie(const Topology& topology, const PlanOptions& options = {}) {
-  auto made = MakePlan(topology, options);
+VerifiedSchedule PlanOrDie(const Topology& topology, const ScheduleOptions& options = {}) {
+  auto made = MakeTreeSchedule(topology, options);
   EXPECT_TRUE(made.has_value()) << made.error().message;
   return std::move(*made);
 }
 
-PlanOptions After(const Plan& plan, const Topology& topology, PlanOptions options = {}) {
-  options.previous = PreviousPlan{&plan, &topology};
+ScheduleOptions After(const TreeSchedule& plan, const Topology& topology,
+                      ScheduleOptions options = {}) {
+  options.previous = PreviousSchedule{&plan, &topology};
   return options;
 }
 
@@ -66,11 +67,11 @@ TEST(Replanning, OfRandomGraphsIsAsFastAsPlanningAnew) {
   for (int round = 0; round < 40; ++round) {
     SCOPED_TRACE(testing::Message() << "seed " << kSeed << " round " << round);
     const Topology topology = MakeTwoWayGraph(random);
-    const PlanOptions options{.collective =
-                                  round % 3 == 0 ? Collective::kAllreduce : Collective::kAllgather};
-    const auto before = MakePlan(topology, options);
+    const ScheduleOptions options{.collective = round % 3 == 0 ? Collective::kAllreduce
+                                                               : Collective::kAllgather};
+    const auto before = MakeTreeSchedule(topology, options);
     if (!before) continue;  // not connected
-    const MadePlan same = PlanOrDie(topology, After(before->plan, topology, options));
+    const VerifiedSchedule same = PlanOrDie(topology, After(before->plan, topology, options));
     EXPECT_EQ(same.reuse.kept, same.reuse.all);
     EXPECT_EQ(same.plan.trees_per_weight, before->plan.trees_per_weight);
 
@@ -78,17 +79,17 @@ TEST(Replanning, OfRandomGraphsIsAsFastAsPlanningAnew) {
     damaged.SetLinkState(
         fabric::LinkId(static_cast<std::int32_t>(random() % topology.links().size())),
         LinkState::kDown);
-    const auto anew = MakePlan(damaged, options);
+    const auto anew = MakeTreeSchedule(damaged, options);
     if (!anew) continue;
     ++damaged_graphs;
-    const MadePlan replanned = PlanOrDie(damaged, After(before->plan, topology, options));
+    const VerifiedSchedule replanned = PlanOrDie(damaged, After(before->plan, topology, options));
     EXPECT_EQ(replanned.plan.inverse_rate, anew->plan.inverse_rate);
     EXPECT_EQ(replanned.plan.bound_inverse_rate, anew->plan.bound_inverse_rate);
     fresh += replanned.reuse.kept == 0;
     partly_kept += replanned.reuse.kept > 0 && replanned.reuse.kept < replanned.reuse.all;
 
     // And back: what was made for the damaged graph is of use for the repaired one.
-    const MadePlan repaired = PlanOrDie(topology, After(replanned.plan, damaged, options));
+    const VerifiedSchedule repaired = PlanOrDie(topology, After(replanned.plan, damaged, options));
     EXPECT_EQ(repaired.plan.inverse_rate, before->plan.inverse_rate);
   }
   EXPECT_GT(damaged_graphs, 15);
@@ -102,15 +103,15 @@ TEST(Replanning, OfOneWayLinksKeepsBothForestsOrNone) {
   for (int round = 0; round < 100; ++round) {
     SCOPED_TRACE(testing::Message() << "seed " << kSeed + 1 << " round " << round);
     const Topology topology = BuildTopology(MakeRandomGraph({.max_rate = 100}, random));
-    PlanOptions options{.collective = Collective::kAllreduce, .height_steps = 1'000};
-    const auto before = MakePlan(topology, options);
+    ScheduleOptions options{.collective = Collective::kAllreduce, .height_steps = 1'000};
+    const auto before = MakeTreeSchedule(topology, options);
     if (!before || before->plan.ranks.size() < 3) continue;
     // One rank weighs less; the links are as they were.
     options.problem.weights.assign(before->plan.ranks.size(), 2);
     options.problem.weights.back() = 1;
-    const auto anew = MakePlan(topology, options);
+    const auto anew = MakeTreeSchedule(topology, options);
     ASSERT_TRUE(anew.has_value());
-    const MadePlan replanned = PlanOrDie(topology, After(before->plan, topology, options));
+    const VerifiedSchedule replanned = PlanOrDie(topology, After(before->plan, topology, options));
     EXPECT_EQ(replanned.plan.inverse_rate, anew->plan.inverse_rate);
     kept += replanned.reuse.kept > 0;
   }
@@ -119,9 +120,9 @@ TEST(Replanning, OfOneWayLinksKeepsBothForestsOrNone) {
 
 TEST(Replanning, KeepsMostTreesWhereLittleIsBroken) {
   const Topology boxes = BuildTopology(*fabric::BuildA100({4}));
-  const MadePlan before = PlanOrDie(boxes);
+  const VerifiedSchedule before = PlanOrDie(boxes);
   const Topology damaged = Without(boxes, "box0/nic0");
-  const MadePlan after = PlanOrDie(damaged, After(before.plan, boxes));
+  const VerifiedSchedule after = PlanOrDie(damaged, After(before.plan, boxes));
   EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged).plan.inverse_rate);
   // Four of 32 trees use the NIC.
   EXPECT_EQ(8 * after.reuse.kept, 7 * after.reuse.all);
@@ -131,7 +132,7 @@ TEST(Replanning, KeepsMostTreesWhereLittleIsBroken) {
 }
 
 // The parent arrays of a plan's one forest, each as often as it has trees, by root.
-std::multiset<std::vector<Rank>> LogicalTrees(const Plan& plan) {
+std::multiset<std::vector<Rank>> LogicalTrees(const TreeSchedule& plan) {
   std::multiset<std::vector<Rank>> trees;
   const Forest& forest = plan.forests[0];
   for (std::size_t c = 0; c < forest.classes.size(); ++c) {
@@ -146,9 +147,9 @@ std::multiset<std::vector<Rank>> LogicalTrees(const Plan& plan) {
 TEST(Replanning, LeadsEveryTreeAroundADeadSpine) {
   const Topology clos =
       BuildTopology(*fabric::BuildLeafSpine({.spines = 4, .leaves = 4, .hosts_per_leaf = 4}));
-  const MadePlan before = PlanOrDie(clos);
+  const VerifiedSchedule before = PlanOrDie(clos);
   const Topology damaged = Without(clos, "spine3");
-  const MadePlan after = PlanOrDie(damaged, After(before.plan, clos));
+  const VerifiedSchedule after = PlanOrDie(damaged, After(before.plan, clos));
   EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged).plan.inverse_rate);
   EXPECT_EQ(after.reuse.all, 16);
   EXPECT_EQ(after.reuse.kept, 16);
@@ -158,7 +159,7 @@ TEST(Replanning, LeadsEveryTreeAroundADeadSpine) {
   EXPECT_EQ(after.plan.forests[0].unroutable_edges, 0);
 
   // Back again: the paths over the other spines are as good as they were.
-  const MadePlan repaired = PlanOrDie(clos, After(after.plan, damaged));
+  const VerifiedSchedule repaired = PlanOrDie(clos, After(after.plan, damaged));
   EXPECT_EQ(repaired.reuse.kept, 16);
   EXPECT_EQ(repaired.reuse.rerouted, 0);
 }
@@ -167,9 +168,9 @@ TEST(Replanning, LeadsTreesAroundADeadSpineThatSlowsThemDown) {
   fabric::LeafSpineOptions options{.spines = 3, .leaves = 4, .hosts_per_leaf = 4};
   options.fabric_rate = BitsPerSecond{options.host_rate.value / 5};
   const Topology clos = BuildTopology(*fabric::BuildLeafSpine(options));
-  const MadePlan before = PlanOrDie(clos);
+  const VerifiedSchedule before = PlanOrDie(clos);
   const Topology damaged = Without(clos, "spine2");
-  const MadePlan after = PlanOrDie(damaged, After(before.plan, clos));
+  const VerifiedSchedule after = PlanOrDie(damaged, After(before.plan, clos));
   EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged).plan.inverse_rate);
   EXPECT_GT(after.plan.inverse_rate, before.plan.inverse_rate);
   EXPECT_GE(2 * after.reuse.kept, after.reuse.all);
@@ -179,9 +180,9 @@ TEST(Replanning, LeadsTreesAroundADeadSpineThatSlowsThemDown) {
 
 TEST(Replanning, KeepsWhatHasNotLostItsRails) {
   const Topology boxes = BuildTopology(*fabric::BuildA100({4}));
-  const MadePlan before = PlanOrDie(boxes);
+  const VerifiedSchedule before = PlanOrDie(boxes);
   const Topology damaged = Without(boxes, "ib1");
-  const MadePlan after = PlanOrDie(damaged, After(before.plan, boxes));
+  const VerifiedSchedule after = PlanOrDie(damaged, After(before.plan, boxes));
   EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged).plan.inverse_rate);
   // The odd GPUs have no way out of their boxes but through others: edges of other trees.
   EXPECT_EQ(2 * after.reuse.kept, after.reuse.all);
@@ -193,7 +194,7 @@ TEST(Replanning, KeepsWhatHasNotLostItsRails) {
 TEST(Replanning, PlansAnewWhereEveryTreeIsBroken) {
   const Topology clos =
       BuildTopology(*fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 2}));
-  const MadePlan before = PlanOrDie(clos);
+  const VerifiedSchedule before = PlanOrDie(clos);
   // The same hosts, in a ring without switches.
   fabric::TopologySpec ring;
   for (const NodeId rank : before.plan.ranks) ring.nodes.push_back(clos.node(rank));
@@ -201,18 +202,18 @@ TEST(Replanning, PlansAnewWhereEveryTreeIsBroken) {
     ring.links.push_back({.a = NodeId(i), .b = NodeId((i + 1) % 4), .rate = BitsPerSecond{1'000}});
   }
   const Topology other = BuildTopology(std::move(ring));
-  const MadePlan after = PlanOrDie(other, After(before.plan, clos));
+  const VerifiedSchedule after = PlanOrDie(other, After(before.plan, clos));
   EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(other).plan.inverse_rate);
   EXPECT_EQ(after.reuse.kept, 0);
   EXPECT_EQ(after.plan.forests[0].method, Method::kLabels);
 }
 
 TEST(Replanning, KeepsTheFormWhereAllLinksGetSlower) {
-  const MadePlan before = PlanOrDie(BuildTopology(*fabric::BuildA100({4})));
+  const VerifiedSchedule before = PlanOrDie(BuildTopology(*fabric::BuildA100({4})));
   const Topology boxes = BuildTopology(*fabric::BuildA100({4}));
   fabric::TopologySpec spec = boxes.Spec();
   for (fabric::Link& link : spec.links) link.rate.value /= 2;
-  const MadePlan after = PlanOrDie(BuildTopology(spec), After(before.plan, boxes));
+  const VerifiedSchedule after = PlanOrDie(BuildTopology(spec), After(before.plan, boxes));
   EXPECT_EQ(after.reuse.kept, after.reuse.all);
   EXPECT_EQ(after.plan.forests[0].classes, before.plan.forests[0].classes);
   EXPECT_EQ(after.plan.forests[0].parents, before.plan.forests[0].parents);
@@ -220,12 +221,12 @@ TEST(Replanning, KeepsTheFormWhereAllLinksGetSlower) {
 
 TEST(Replanning, CutsOffRanksThatTakeNoPart) {
   const Topology boxes = BuildTopology(*fabric::BuildA100({4}));
-  const MadePlan before = PlanOrDie(boxes);
-  PlanOptions three;
+  const VerifiedSchedule before = PlanOrDie(boxes);
+  ScheduleOptions three;
   for (const NodeId rank : before.plan.ranks) {
     if (!boxes.node(rank).id.starts_with("box3/")) three.problem.ranks.push_back(rank);
   }
-  const MadePlan after = PlanOrDie(boxes, After(before.plan, boxes, three));
+  const VerifiedSchedule after = PlanOrDie(boxes, After(before.plan, boxes, three));
   EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(boxes, three).plan.inverse_rate);
   EXPECT_EQ(after.reuse.kept, after.reuse.all);
   EXPECT_EQ(after.plan.ranks.size(), 24U);
@@ -234,22 +235,22 @@ TEST(Replanning, CutsOffRanksThatTakeNoPart) {
 TEST(Replanning, KeepsToAFixedNumberOfTrees) {
   const Topology clos =
       BuildTopology(*fabric::BuildLeafSpine({.spines = 2, .leaves = 4, .hosts_per_leaf = 2}));
-  const MadePlan before = PlanOrDie(clos, {.trees_per_weight = 2});
+  const VerifiedSchedule before = PlanOrDie(clos, {.trees_per_weight = 2});
   const Topology damaged = Without(clos, "spine1");
-  const PlanOptions options{.trees_per_weight = 2};
-  const MadePlan after = PlanOrDie(damaged, After(before.plan, clos, options));
+  const ScheduleOptions options{.trees_per_weight = 2};
+  const VerifiedSchedule after = PlanOrDie(damaged, After(before.plan, clos, options));
   EXPECT_EQ(after.plan.trees_per_weight, 2);
   EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged, options).plan.inverse_rate);
 }
 
 TEST(Replanning, RefusesAPreviousForestThatIsNone) {
   const Topology boxes = BuildTopology(*fabric::BuildA100({2}));
-  const Plan good = PlanOrDie(boxes).plan;
-  const auto error = [&](const Plan& plan) {
-    const auto made = MakePlan(boxes, After(plan, boxes));
+  const TreeSchedule good = PlanOrDie(boxes).plan;
+  const auto error = [&](const TreeSchedule& plan) {
+    const auto made = MakeTreeSchedule(boxes, After(plan, boxes));
     return made ? "(none)" : made.error().message;
   };
-  Plan bad = good;
+  TreeSchedule bad = good;
   bad.forests[0].parents.pop_back();
   EXPECT_NE(error(bad).find("sizes do not fit"), std::string::npos) << error(bad);
   bad = good;

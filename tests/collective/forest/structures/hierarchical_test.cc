@@ -80,7 +80,7 @@ void ExpectTransfers(const Counted& counted, const Boxes& boxes, const BoxTransf
   EXPECT_GE(std::ranges::min(left), 0);
 }
 
-TEST(PlanTransfers, SendsEveryTreeOnceIntoEachOtherBox) {
+TEST(AssignTransfers, SendsEveryTreeOnceIntoEachOtherBox) {
   int planned = 0;
   for (const std::string& name : DamagedCases()) {
     const Counted counted = Count(name);
@@ -88,7 +88,7 @@ TEST(PlanTransfers, SendsEveryTreeOnceIntoEachOtherBox) {
       for (const TransferOrder order :
            {TransferOrder::kByRoot, TransferOrder::kTightestFirst, TransferOrder::kSpread}) {
         SCOPED_TRACE(testing::Message() << name << " order " << static_cast<int>(order));
-        const auto made = PlanTransfers(counted.problem, counted.count, boxes, order);
+        const auto made = AssignTransfers(counted.problem, counted.count, boxes, order);
         if (!made) continue;
         ++planned;
         ExpectTransfers(counted, boxes, *made);
@@ -98,7 +98,7 @@ TEST(PlanTransfers, SendsEveryTreeOnceIntoEachOtherBox) {
   EXPECT_GT(planned, 20);
 }
 
-TEST(PlanTransfers, FindsNoneWhereABoxIsTooNarrow) {
+TEST(AssignTransfers, FindsNoneWhereABoxIsTooNarrow) {
   Counted counted = Count("a100_2");
   const Boxes boxes = FindBoxes(counted.problem).front();
   for (std::size_t a = 0; a < counted.problem.arcs.size(); ++a) {
@@ -108,8 +108,8 @@ TEST(PlanTransfers, FindsNoneWhereABoxIsTooNarrow) {
     }
   }
   counted.count.trees_per_weight *= 2;
-  EXPECT_FALSE(PlanTransfers(counted.problem, counted.count, boxes, TransferOrder::kByRoot));
-  EXPECT_FALSE(PlanTransfers(counted.problem, counted.count, boxes, TransferOrder::kSpread));
+  EXPECT_FALSE(AssignTransfers(counted.problem, counted.count, boxes, TransferOrder::kByRoot));
+  EXPECT_FALSE(AssignTransfers(counted.problem, counted.count, boxes, TransferOrder::kSpread));
 }
 
 TEST(BuildHierarchical, IsSoundAndLowWhereItApplies) {

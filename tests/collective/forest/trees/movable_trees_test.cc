@@ -91,7 +91,7 @@ TEST(MovableTrees, StaySoundThroughRandomMoves) {
     std::mt19937_64 random(seed);
     const auto raw = MakeRandomRawForest(random);
     if (!raw) continue;
-    const auto feeders = FindFeeders(raw->problem, raw->count, raw->forest);
+    const auto feeders = FindIncomingRoutes(raw->problem, raw->count, raw->forest);
     ASSERT_TRUE(feeders.has_value());
     MovableTrees trees(raw->problem, raw->count, raw->forest, *feeders);
     const Model model(*raw, trees);
@@ -104,7 +104,7 @@ TEST(MovableTrees, StaySoundThroughRandomMoves) {
         EXPECT_EQ(trees.CountOf(edge.tree), 1);
         EXPECT_EQ(trees.CountOf(rest), count - 1);
       }
-      const std::vector<Feeder>& ways = feeders->into[edge.child];
+      const std::vector<IncomingRoute>& ways = feeders->into[edge.child];
       const std::size_t way = random() % ways.size();
       const bool below = model.IsBelow(edge, ways[way].from);
       EXPECT_EQ(trees.IsBelow(edge, ways[way].from), below);
@@ -134,7 +134,7 @@ TEST(MovableTrees, FindsTheUsersOfAnArc) {
     std::mt19937_64 random(seed);
     const auto raw = MakeRandomRawForest(random);
     if (!raw) continue;
-    const auto feeders = FindFeeders(raw->problem, raw->count, raw->forest);
+    const auto feeders = FindIncomingRoutes(raw->problem, raw->count, raw->forest);
     MovableTrees trees(raw->problem, raw->count, raw->forest, *feeders);
     for (std::size_t a = 0; a < raw->problem.arcs.size(); ++a) {
       const auto arc = static_cast<std::int32_t>(a);

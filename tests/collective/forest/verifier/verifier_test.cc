@@ -28,8 +28,8 @@ NodeId Node(std::int32_t index) { return NodeId(index); }
 
 // Every GPU of the box sends straight to all others, by hand: 7 of 8 shards enter each at
 // 2,400 Gbit/s. Hop g is from GPU g to the switch, hop 8 + g from there to GPU g.
-Plan StarPlan() {
-  Plan plan;
+TreeSchedule StarPlan() {
+  TreeSchedule plan;
   plan.weights.assign(kGpus, 1);
   plan.bound_inverse_rate = Rational(7, 2'400);
   plan.inverse_rate = Rational(7, 2'400);
@@ -61,7 +61,8 @@ Plan StarPlan() {
 }
 
 // The same trees with other routes.
-void SetRoutes(Plan& plan, const std::function<std::vector<std::int32_t>(int, int)>& hops_of,
+void SetRoutes(TreeSchedule& plan,
+               const std::function<std::vector<std::int32_t>(int, int)>& hops_of,
                std::int64_t count = 1) {
   RoutingTable routes;
   for (int from = 0; from < kGpus; ++from) {
@@ -78,15 +79,15 @@ void SetRoutes(Plan& plan, const std::function<std::vector<std::int32_t>(int, in
 
 std::vector<std::int32_t> Direct(int from, int to) { return {from, kGpus + to}; }
 
-std::string ViolationOf(const Topology& topology, const Plan& plan) {
-  const auto found = VerifyPlan(topology, plan);
-  const auto by_three = VerifyPlan(topology, plan, {}, 3);
+std::string ViolationOf(const Topology& topology, const TreeSchedule& plan) {
+  const auto found = VerifySchedule(topology, plan);
+  const auto by_three = VerifySchedule(topology, plan, {}, 3);
   EXPECT_EQ(found ? "" : found.error().message, by_three ? "" : by_three.error().message);
   return found ? "" : found.error().message;
 }
 
-TEST(VerifyPlan, AcceptsASoundPlanAndMeasuresIt) {
-  const auto found = VerifyPlan(Box(), StarPlan());
+TEST(VerifySchedule, AcceptsASoundPlanAndMeasuresIt) {
+  const auto found = VerifySchedule(Box(), StarPlan());
   ASSERT_TRUE(found.has_value()) << found.error().message;
   EXPECT_EQ(found->heights.max, 1);
   EXPECT_EQ(found->heights.mean, 1.0);
@@ -98,8 +99,8 @@ TEST(VerifyPlan, AcceptsASoundPlanAndMeasuresIt) {
   }
 }
 
-TEST(VerifyPlan, WalksReversedPhasesFromChildToParent) {
-  Plan plan = StarPlan();
+TEST(VerifySchedule, WalksReversedPhasesFromChildToParent) {
+  TreeSchedule plan = StarPlan();
   plan.collective = Collective::kReduceScatter;
   plan.phases[0].reversed = true;
   EXPECT_THAT(ViolationOf(Box(), plan), HasSubstr("is broken"));
@@ -116,168 +117,181 @@ TEST(VerifyPlan, WalksReversedPhasesFromChildToParent) {
 
 struct Damage {
   std::string name;
-  std::function<void(Plan&)> apply;
+  std::function<void(TreeSchedule&)> apply;
   std::string found;
 };
 
 void ExpectFound(const std::vector<Damage>& damages) {
   const Topology topology = Box();
   for (const Damage& damage : damages) {
-    Plan plan = StarPlan();
+    TreeSchedule plan = StarPlan();
     damage.apply(plan);
     EXPECT_THAT(ViolationOf(topology, plan), HasSubstr(damage.found)) << damage.name;
   }
 }
 
-TEST(VerifyPlan, FindsDamageToTrees) {
+TEST(VerifySchedule, FindsDamageToTrees) {
   ExpectFound({
-      {"circle", [](Plan& p) { p.forests[0].parents[1] = 2, p.forests[0].parents[2] = 1; },
+      {"circle", [](TreeSchedule& p) { p.forests[0].parents[1] = 2, p.forests[0].parents[2] = 1; },
        "tree class 0 of root box0/gpu0: box0/gpu1 is not reached from the root"},
-      {"itself", [](Plan& p) { p.forests[0].parents[3] = 3; },
+      {"itself", [](TreeSchedule& p) { p.forests[0].parents[3] = 3; },
        "box0/gpu3 is not reached from the root"},
-      {"second root", [](Plan& p) { p.forests[0].parents[5] = kNoRank; }, "gpu5 has no parent"},
-      {"parent out of range", [](Plan& p) { p.forests[0].parents[5] = 8; }, "gpu5 has no parent"},
-      {"parent of the root", [](Plan& p) { p.forests[0].parents[0] = 1; },
+      {"second root", [](TreeSchedule& p) { p.forests[0].parents[5] = kNoRank; },
+       "gpu5 has no parent"},
+      {"parent out of range", [](TreeSchedule& p) { p.forests[0].parents[5] = 8; },
+       "gpu5 has no parent"},
+      {"parent of the root", [](TreeSchedule& p) { p.forests[0].parents[0] = 1; },
        "is the root and has a parent"},
-      {"other root", [](Plan& p) { p.forests[0].classes[0].root = 1; },
+      {"other root", [](TreeSchedule& p) { p.forests[0].classes[0].root = 1; },
        "box0/gpu0 is the root of 0 trees, not of 1"},
-      {"root out of range", [](Plan& p) { p.forests[0].classes[0].root = 9; }, "is no rank"},
-      {"no trees", [](Plan& p) { p.forests[0].classes[0].count = 0; }, "0 trees of root"},
-      {"one tree more", [](Plan& p) { p.forests[0].classes[7].count = 2; },
+      {"root out of range", [](TreeSchedule& p) { p.forests[0].classes[0].root = 9; },
+       "is no rank"},
+      {"no trees", [](TreeSchedule& p) { p.forests[0].classes[0].count = 0; }, "0 trees of root"},
+      {"one tree more", [](TreeSchedule& p) { p.forests[0].classes[7].count = 2; },
        "box0/gpu7 is the root of 2 trees, not of 1"},
       {"one class less",
-       [](Plan& p) { p.forests[0].classes.pop_back(), p.forests[0].parents.resize(56); },
+       [](TreeSchedule& p) { p.forests[0].classes.pop_back(), p.forests[0].parents.resize(56); },
        "box0/gpu7 is the root of 0 trees"},
-      {"short parents", [](Plan& p) { p.forests[0].parents.pop_back(); }, "63 parents"},
+      {"short parents", [](TreeSchedule& p) { p.forests[0].parents.pop_back(); }, "63 parents"},
   });
 }
 
-TEST(VerifyPlan, FindsDamageToRanksAndPhases) {
+TEST(VerifySchedule, FindsDamageToRanksAndPhases) {
   ExpectFound({
-      {"weight", [](Plan& p) { p.weights[2] = 3; }, "gpu2 is the root of 1 trees, not of 3"},
-      {"weights missing", [](Plan& p) { p.weights.clear(); }, "0 weights for 8 ranks"},
-      {"rank twice", [](Plan& p) { p.ranks[1] = p.ranks[0]; }, "box0/gpu0 is a rank twice"},
-      {"rank no compute", [](Plan& p) { p.ranks[1] = Node(kSwitch); }, "which is no COMPUTE"},
-      {"rank unknown", [](Plan& p) { p.ranks[1] = Node(99); }, "does not have"},
-      {"no ranks", [](Plan& p) { p.ranks.clear(); }, "a plan for 0 ranks"},
-      {"no phase", [](Plan& p) { p.phases.clear(); }, "no phase"},
+      {"weight", [](TreeSchedule& p) { p.weights[2] = 3; },
+       "gpu2 is the root of 1 trees, not of 3"},
+      {"weights missing", [](TreeSchedule& p) { p.weights.clear(); }, "0 weights for 8 ranks"},
+      {"rank twice", [](TreeSchedule& p) { p.ranks[1] = p.ranks[0]; }, "box0/gpu0 is a rank twice"},
+      {"rank no compute", [](TreeSchedule& p) { p.ranks[1] = Node(kSwitch); },
+       "which is no COMPUTE"},
+      {"rank unknown", [](TreeSchedule& p) { p.ranks[1] = Node(99); }, "does not have"},
+      {"no ranks", [](TreeSchedule& p) { p.ranks.clear(); }, "a plan for 0 ranks"},
+      {"no phase", [](TreeSchedule& p) { p.phases.clear(); }, "no phase"},
       {"phases of another collective",
-       [](Plan& p) {
+       [](TreeSchedule& p) {
          p.phases[0].reversed = true;
          for (Channel& channel : p.phases[0].channels) std::swap(channel.from, channel.to);
        },
        "the phases are not those of allgather"},
-      {"another collective", [](Plan& p) { p.collective = Collective::kReduceScatter; },
+      {"another collective", [](TreeSchedule& p) { p.collective = Collective::kReduceScatter; },
        "the phases are not those of reduce-scatter"},
-      {"a root for each", [](Plan& p) { p.collective = Collective::kBroadcast; },
+      {"a root for each", [](TreeSchedule& p) { p.collective = Collective::kBroadcast; },
        "broadcast takes one rank with a weight of 1"},
-      {"weight below nothing", [](Plan& p) { p.weights[2] = -1; }, "a weight is -1"},
-      {"no weights", [](Plan& p) { p.weights.assign(kGpus, 0); }, "no rank has a weight"},
-      {"no such forest", [](Plan& p) { p.phases[0].forest = 1; }, "without a forest"},
-      {"k", [](Plan& p) { p.trees_per_weight = 0; }, "k is below 1"},
-      {"zero rate", [](Plan& p) { p.tree_gbps = Rational(); }, "a rate is zero"},
+      {"weight below nothing", [](TreeSchedule& p) { p.weights[2] = -1; }, "a weight is -1"},
+      {"no weights", [](TreeSchedule& p) { p.weights.assign(kGpus, 0); }, "no rank has a weight"},
+      {"no such forest", [](TreeSchedule& p) { p.phases[0].forest = 1; }, "without a forest"},
+      {"k", [](TreeSchedule& p) { p.trees_per_weight = 0; }, "k is below 1"},
+      {"zero rate", [](TreeSchedule& p) { p.tree_gbps = Rational(); }, "a rate is zero"},
   });
 }
 
-TEST(VerifyPlan, FindsDamageToRoutesAndChannels) {
+TEST(VerifySchedule, FindsDamageToRoutesAndChannels) {
   ExpectFound({
       {"route missing",
-       [](Plan& p) {
+       [](TreeSchedule& p) {
          SetRoutes(p, [](int from, int to) {
            return from == 2 && to == 3 ? std::vector<std::int32_t>{} : Direct(from, to);
          });
        },
        "1 trees use the edge box0/gpu2 to box0/gpu3, which has routes for 0"},
-      {"route for none", [](Plan& p) { SetRoutes(p, Direct, 0); }, "is for 0 trees"},
+      {"route for none", [](TreeSchedule& p) { SetRoutes(p, Direct, 0); }, "is for 0 trees"},
       {"arcs missing",
-       [](Plan& p) {
+       [](TreeSchedule& p) {
          p.forests[0].routes = RoutingTable();
          p.forests[0].routes.Index(kGpus);
        },
        "a tree uses the edge box0/gpu1 to box0/gpu0, which has no route"},
       {"route to the wrong place",
-       [](Plan& p) { SetRoutes(p, [](int from, int to) { return Direct(from, to ^ 1); }); },
+       [](TreeSchedule& p) { SetRoutes(p, [](int from, int to) { return Direct(from, to ^ 1); }); },
        "ends at"},
       {"route from the wrong place",
-       [](Plan& p) { SetRoutes(p, [](int from, int to) { return Direct(from ^ 1, to); }); },
+       [](TreeSchedule& p) { SetRoutes(p, [](int from, int to) { return Direct(from ^ 1, to); }); },
        "the route of box0/gpu1 to box0/gpu0 is broken at box0/gpu1"},
       {"route that stops",
-       [](Plan& p) { SetRoutes(p, [](int from, int) { return std::vector<std::int32_t>{from}; }); },
+       [](TreeSchedule& p) {
+         SetRoutes(p, [](int from, int) { return std::vector<std::int32_t>{from}; });
+       },
        "ends at box0/nvswitch"},
       {"unknown hop",
-       [](Plan& p) { SetRoutes(p, [](int from, int) {
-                       return std::vector{from, 16};
-                     }); },
+       [](TreeSchedule& p) { SetRoutes(p, [](int from, int) {
+                               return std::vector{from, 16};
+                             }); },
        "has a hop that does not exist"},
       {"negative hop",
-       [](Plan& p) { SetRoutes(p, [](int, int to) {
-                       return std::vector{-1, kGpus + to};
-                     }); },
+       [](TreeSchedule& p) {
+         SetRoutes(p, [](int, int to) { return std::vector{-1, kGpus + to}; });
+       },
        "has a hop that does not exist"},
       {"through a compute node",
-       [](Plan& p) {
+       [](TreeSchedule& p) {
          SetRoutes(p, [](int from, int to) {
            const int other = from == 6 || to == 6 ? 7 : 6;
            return std::vector{from, kGpus + other, other, kGpus + to};
          });
        },
        "passes a compute node"},
-      {"channel without link", [](Plan& p) { p.phases[0].channels[0].to = Node(1); },
+      {"channel without link", [](TreeSchedule& p) { p.phases[0].channels[0].to = Node(1); },
        "a path goes from box0/gpu0 to box0/gpu1, where no link is UP"},
-      {"channel of nothing", [](Plan& p) { p.phases[0].channels[0].to = Node(100); },
+      {"channel of nothing", [](TreeSchedule& p) { p.phases[0].channels[0].to = Node(100); },
        "unknown node"},
       {"channel twice",
-       [](Plan& p) { p.phases[0].channels.push_back(p.phases[0].channels.front()); },
+       [](TreeSchedule& p) { p.phases[0].channels.push_back(p.phases[0].channels.front()); },
        "is listed as two channels"},
   });
 }
 
-TEST(VerifyPlan, FindsDamageToRatesAndBounds) {
+TEST(VerifySchedule, FindsDamageToRatesAndBounds) {
   ExpectFound({
-      {"overload", [](Plan& p) { p.forests[0].parents[8 + 2] = 0, SetRoutes(p, Direct, 2); },
+      {"overload",
+       [](TreeSchedule& p) { p.forests[0].parents[8 + 2] = 0, SetRoutes(p, Direct, 2); },
        "box0/gpu0 to box0/nvswitch carries 8 trees of 2400/7 Gbit/s each"},
       {"rate too high",
-       [](Plan& p) { p.tree_gbps = Rational(2'401, 7), p.inverse_rate = Rational(7, 2'401); },
+       [](TreeSchedule& p) {
+         p.tree_gbps = Rational(2'401, 7), p.inverse_rate = Rational(7, 2'401);
+       },
        "carries 7 trees"},
       {"slower than said",
-       [](Plan& p) { p.tree_gbps = Rational(2'000, 7), p.inverse_rate = Rational(7, 2'000); },
+       [](TreeSchedule& p) {
+         p.tree_gbps = Rational(2'000, 7), p.inverse_rate = Rational(7, 2'000);
+       },
        "claims an inverse rate of 7/2000; the loads give 7/2400"},
-      {"rates that do not fit", [](Plan& p) { p.inverse_rate = Rational(7, 2'500); },
+      {"rates that do not fit", [](TreeSchedule& p) { p.inverse_rate = Rational(7, 2'500); },
        "does not fit to 1 trees"},
-      {"bound above", [](Plan& p) { p.bound_inverse_rate = Rational(7, 2'399); },
+      {"bound above", [](TreeSchedule& p) { p.bound_inverse_rate = Rational(7, 2'399); },
        "is below the bound"},
-      {"bound below", [](Plan& p) { p.bound_inverse_rate = Rational(7, 2'401); },
+      {"bound below", [](TreeSchedule& p) { p.bound_inverse_rate = Rational(7, 2'401); },
        "the cut named gives a bound of 7/2400, not 1/343"},
-      {"other cut", [](Plan& p) { p.cut = {Node(0)}; }, "the cut named gives a bound of 1/2400"},
-      {"cut of all", [](Plan& p) { p.cut.push_back(Node(0)); }, "separates no rank"},
-      {"cut of nothing", [](Plan& p) { p.cut = {Node(50)}; }, "unknown node"},
+      {"other cut", [](TreeSchedule& p) { p.cut = {Node(0)}; },
+       "the cut named gives a bound of 1/2400"},
+      {"cut of all", [](TreeSchedule& p) { p.cut.push_back(Node(0)); }, "separates no rank"},
+      {"cut of nothing", [](TreeSchedule& p) { p.cut = {Node(50)}; }, "unknown node"},
       {"past 63 bits",
-       [](Plan& p) {
+       [](TreeSchedule& p) {
          for (TreeClass& tree : p.forests[0].classes) tree.count = std::int64_t{1} << 61;
          p.trees_per_weight = std::int64_t{1} << 61;
        },
        "past 63 bits"},
-      {"past 127 bits", [](Plan& p) { p.tree_gbps = Rational(Int128{1} << 120, 7); },
+      {"past 127 bits", [](TreeSchedule& p) { p.tree_gbps = Rational(Int128{1} << 120, 7); },
        "past 127 bits"},
   });
 }
 
-TEST(VerifyPlan, CountsOnlyLinksThatAreUpAndWhatIsLeftOfThem) {
+TEST(VerifySchedule, CountsOnlyLinksThatAreUpAndWhatIsLeftOfThem) {
   Topology topology = Box();
   topology.SetLinkState(fabric::LinkId(3), fabric::LinkState::kDrained);
   EXPECT_THAT(ViolationOf(topology, StarPlan()), HasSubstr("where no link is UP"));
 
   std::vector<BitsPerSecond> available(16, BitsPerSecond{2'400'000'000'000});
   available[9].value -= 1;
-  const auto found = VerifyPlan(Box(), StarPlan(), available);
+  const auto found = VerifySchedule(Box(), StarPlan(), available);
   ASSERT_FALSE(found.has_value());
   EXPECT_THAT(found.error().message,
               HasSubstr("box0/nvswitch to box0/gpu4 carries 7 trees of 2400/7 Gbit/s each, more "
                         "than its 2399.999999999 Gbit/s"));
 }
 
-TEST(VerifyPlan, RefusesPathsOverComputeNodesThatAreNoRanks) {
-  Plan plan = StarPlan();
+TEST(VerifySchedule, RefusesPathsOverComputeNodesThatAreNoRanks) {
+  TreeSchedule plan = StarPlan();
   plan.ranks.pop_back();
   plan.weights.pop_back();
   plan.forests[0].rank_count = kGpus - 1;

@@ -44,7 +44,7 @@ TEST(MscclXml, ImportsProgramsOfOthers) {
   const struct {
     std::string file;
     CollectiveKind kind;
-    Placement placement;
+    BufferPlacement placement;
     int needed_slots;
   } cases[] = {
       {"allreduce_ring", CollectiveKind::kAllReduce, {true, false}, 2},

@@ -21,7 +21,7 @@ constexpr Location kTemporary{Buffer::kScratch, 0};
 
 // Two ranks, one chunk; `blocks` of each.
 Program Pair(CollectiveKind kind, std::vector<std::vector<ThreadBlock>> blocks,
-             Placement placement = {.in_place = false, .out_of_place = true}) {
+             BufferPlacement placement = {.in_place = false, .out_of_place = true}) {
   Program program{.name = "pair",
                   .collective = {.kind = kind, .ranks = static_cast<int>(blocks.size())},
                   .placement = placement};

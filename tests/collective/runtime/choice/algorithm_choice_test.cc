@@ -14,7 +14,7 @@
 #include "collective/algorithms/algorithm.h"
 #include "collective/runtime/choice/cost_table.h"
 #include "collective/runtime/group/communicator.h"
-#include "collective/runtime/shared/shared_way.h"
+#include "collective/runtime/shared/shared_protocol_kind.h"
 #include "collective/transport/stores/file_store.h"
 #include "tests/temporary_folder.h"
 
@@ -224,8 +224,8 @@ TEST(Choice, EveryCandidateGivesTheRightSums) {
   for (const std::string_view name : CandidatesOf(CollectiveKind::kAllReduce, 3)) {
     EXPECT_EQ(RunGroup({Medium::kTcp, "", std::string(name)}, 3, 50'001), none) << name;
   }
-  for (const SharedWay way : {SharedWay::kSmall, SharedWay::kSlots}) {
-    const std::string name(SharedWayName(way));
+  for (const SharedProtocolKind way : {SharedProtocolKind::kSmall, SharedProtocolKind::kSlots}) {
+    const std::string name(SharedProtocolName(way));
     EXPECT_EQ(RunGroup({Medium::kShared, "", name}, 3, 50'001), none) << name;
   }
 }

@@ -21,7 +21,7 @@ class NoGroup : public Group {
                           reduce::DataType, reduce::ReduceOp) override {
     return {};
   }
-  Result<void> Use(Plan) override { return {}; }
+  Result<void> Use(CollectivePlan) override { return {}; }
   Result<void*> Allocate(std::size_t) override { return nullptr; }
   Result<void> Release(void*) override { return {}; }
   void Interrupt(const Error&) override {}

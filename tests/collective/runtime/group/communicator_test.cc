@@ -284,8 +284,9 @@ TEST_P(CommunicatorTest, RefusesProgramsThatAreWrongAndGoesOn) {
   RunRanks(2, [](Communicator& group) {
     auto wrong = *MakeProgram("allreduce-ring-chunked", 2);
     wrong.ranks[0].blocks[0].steps.pop_back();
-    for (const Plan& plan : {Plan{}, Plan{.program = MakeProgram("allreduce-ring", 3)},
-                             Plan{.program = std::make_shared<const program::Program>(wrong)}}) {
+    for (const CollectivePlan& plan :
+         {CollectivePlan{}, CollectivePlan{.program = MakeProgram("allreduce-ring", 3)},
+          CollectivePlan{.program = std::make_shared<const program::Program>(wrong)}}) {
       const auto refused = group.Use(plan);
       ASSERT_FALSE(refused);
       EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument) << refused.error().message;
@@ -331,7 +332,7 @@ TEST_P(PlannedPortTest, SendsFromThePortsOfThePlanInEveryGeneration) {
                                       {.medium = Medium::kTcp, .plan_port = ports[own]});
       ASSERT_TRUE(group) << group.error().message;
       const auto program = MakeProgram("allreduce-all-pairs", kSize);
-      Plan plan = {.program = program};
+      CollectivePlan plan = {.program = program};
       for (int peer = 0; peer < kSize; ++peer) {
         if (peer == rank) continue;
         plan.source_ports[{peer, 0}] = ports[3 + own * 3 + static_cast<std::size_t>(peer)];
@@ -354,7 +355,7 @@ TEST_P(PlannedPortTest, SaysWhichPortIsTaken) {
   const auto taken = transport::ListenOn("127.0.0.1", port);
   ASSERT_TRUE(taken) << taken.error().message;
   RunRanks(2, [&](Communicator& group) {
-    Plan plan = {.program = MakeProgram("allreduce-all-pairs", 2)};
+    CollectivePlan plan = {.program = MakeProgram("allreduce-all-pairs", 2)};
     if (group.rank() == 0) plan.source_ports[{1, 0}] = port;
     const auto used = group.Use(plan);
     ASSERT_FALSE(used);

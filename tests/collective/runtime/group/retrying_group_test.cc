@@ -25,7 +25,7 @@ using std::chrono::seconds;
 
 constexpr std::size_t kCount = 20'000;
 
-Plan MakePlan(const std::string& algorithm, int ranks, std::uint64_t generation) {
+CollectivePlan MakeTreeSchedule(const std::string& algorithm, int ranks, std::uint64_t generation) {
   auto program = algorithms::MakeAlgorithm(algorithm, {.ranks = ranks});
   EXPECT_TRUE(program) << program.error().message;
   return {.program = std::make_shared<const program::Program>(std::move(*program)),
@@ -67,16 +67,16 @@ TEST_F(RetryingGroupTest, TakesThePlanThatAllRanksHave) {
     const std::vector<float> input(100, 1);
     std::vector<float> output(100);
     // Rank 0 is offered plan 1 and 3, rank 1 plans 1 and 2, rank 2 only 1.
-    group.Offer(MakePlan("allreduce-ring", 3, 1), false);
+    group.Offer(MakeTreeSchedule("allreduce-ring", 3, 1), false);
     ASSERT_TRUE(Sum(group, input, output));
     EXPECT_EQ(group.GenerationOf(CollectiveKind::kAllReduce), 1U);
-    if (group.rank() == 0) group.Offer(MakePlan("allreduce-all-pairs", 3, 3), false);
-    if (group.rank() == 1) group.Offer(MakePlan("allreduce-halving-doubling", 3, 2), false);
+    if (group.rank() == 0) group.Offer(MakeTreeSchedule("allreduce-all-pairs", 3, 3), false);
+    if (group.rank() == 1) group.Offer(MakeTreeSchedule("allreduce-halving-doubling", 3, 2), false);
     ASSERT_TRUE(Sum(group, input, output));
     EXPECT_EQ(group.GenerationOf(CollectiveKind::kAllReduce), 1U);
     // An older one changes nothing.
-    group.Offer(MakePlan("allreduce-halving-doubling", 3, 1), false);
-    if (group.rank() != 0) group.Offer(MakePlan("allreduce-all-pairs", 3, 3), false);
+    group.Offer(MakeTreeSchedule("allreduce-halving-doubling", 3, 1), false);
+    if (group.rank() != 0) group.Offer(MakeTreeSchedule("allreduce-all-pairs", 3, 3), false);
     ASSERT_TRUE(Sum(group, input, output));
     EXPECT_EQ(group.GenerationOf(CollectiveKind::kAllReduce), 3U);
     EXPECT_EQ(output, std::vector<float>(100, 3));
@@ -86,21 +86,21 @@ TEST_F(RetryingGroupTest, TakesThePlanThatAllRanksHave) {
 // Plans come at any time, and break calls off on some ranks before others.
 TEST_F(RetryingGroupTest, DoesCallsAgainUntilTheyAreRight) {
   constexpr int kPlans = 4;
-  constexpr int kMostCalls = 10'000;
+  constexpr int kMaxCalls = 10'000;
   std::atomic<int> ready = 0;
   RunRanks(3, [&](RetryingGroup& group) {
     const std::string names[] = {"allreduce-ring-chunked", "allreduce-all-pairs",
                                  "allreduce-double-binary-tree", "allreduce-halving-doubling"};
-    ASSERT_TRUE(group.Use(MakePlan(names[0], 3, 1)));
+    ASSERT_TRUE(group.Use(MakeTreeSchedule(names[0], 3, 1)));
     std::atomic<std::int64_t> calls = 0;
     std::thread plans([&] {
       for (int p = 1; p < kPlans; ++p) {
         const std::int64_t seen = calls;
         while (calls < seen + 1 + group.rank()) std::this_thread::yield();
-        group.Offer(MakePlan(names[p], 3, static_cast<std::uint64_t>(p) + 1), true);
+        group.Offer(MakeTreeSchedule(names[p], 3, static_cast<std::uint64_t>(p) + 1), true);
       }
     });
-    for (int i = 0; i < kMostCalls; ++i) {
+    for (int i = 0; i < kMaxCalls; ++i) {
       std::vector<float> input(kCount, static_cast<float>(group.rank() + i % 50));
       std::vector<float> output(kCount, -1);
       // The last element counts the ranks that have the last plan: all leave in the same call.
@@ -124,14 +124,14 @@ TEST_F(RetryingGroupTest, DoesCallsAgainUntilTheyAreRight) {
 
 TEST_F(RetryingGroupTest, ReportsACallInPlaceThatIsBrokenOffAndGoesOn) {
   RunRanks(2, [](RetryingGroup& group) {
-    ASSERT_TRUE(group.Use(MakePlan("allreduce-ring", 2, 1)));
+    ASSERT_TRUE(group.Use(MakeTreeSchedule("allreduce-ring", 2, 1)));
     std::vector<float> data(kCount, 1);
-    if (group.rank() == 1) group.Offer(MakePlan("allreduce-all-pairs", 2, 2), true);
+    if (group.rank() == 1) group.Offer(MakeTreeSchedule("allreduce-all-pairs", 2, 2), true);
     const auto done = Sum(group, data, data);
     ASSERT_FALSE(done);
     EXPECT_NE(done.error().message.find("cannot be done again"), std::string::npos)
         << done.error().message;
-    if (group.rank() == 0) group.Offer(MakePlan("allreduce-all-pairs", 2, 2), false);
+    if (group.rank() == 0) group.Offer(MakeTreeSchedule("allreduce-all-pairs", 2, 2), false);
     std::fill(data.begin(), data.end(), 2.0F);
     ASSERT_TRUE(Sum(group, data, data));
     EXPECT_EQ(data, std::vector<float>(kCount, 4));
@@ -143,7 +143,7 @@ TEST_F(RetryingGroupTest, ReportsACallInPlaceThatIsBrokenOffAndGoesOn) {
 // of the input.
 TEST_F(RetryingGroupTest, DoesUnequalPartsAgainUnlessTheyAreInPlace) {
   RunRanks(3, [](RetryingGroup& group) {
-    ASSERT_TRUE(group.Use(MakePlan("allreduce-ring", 3, 1)));
+    ASSERT_TRUE(group.Use(MakeTreeSchedule("allreduce-ring", 3, 1)));
     const std::vector<std::size_t> counts = {0, kCount, 2 * kCount};
     const auto own = counts[static_cast<std::size_t>(group.rank())];
     const std::vector<float> input(3 * kCount, 1);
@@ -152,8 +152,8 @@ TEST_F(RetryingGroupTest, DoesUnequalPartsAgainUnlessTheyAreInPlace) {
       return group.RunUnequal(CollectiveKind::kReduceScatter, from, to, counts, DataType::kF32,
                               ReduceOp::kSum);
     };
-    if (group.rank() == 1) group.Offer(MakePlan("allreduce-all-pairs", 3, 2), true);
-    if (group.rank() != 1) group.Offer(MakePlan("allreduce-all-pairs", 3, 2), false);
+    if (group.rank() == 1) group.Offer(MakeTreeSchedule("allreduce-all-pairs", 3, 2), true);
+    if (group.rank() != 1) group.Offer(MakeTreeSchedule("allreduce-all-pairs", 3, 2), false);
     const auto done = scatter(input.data(), output.data());
     ASSERT_TRUE(done) << done.error().message;
     EXPECT_EQ(std::count(output.begin(), output.end(), 3.0F), static_cast<std::ptrdiff_t>(own));
@@ -161,8 +161,8 @@ TEST_F(RetryingGroupTest, DoesUnequalPartsAgainUnlessTheyAreInPlace) {
     EXPECT_EQ(group.GenerationOf(CollectiveKind::kAllReduce), 2U);
 
     std::vector<float> data(3 * kCount, 1);
-    if (group.rank() == 1) group.Offer(MakePlan("allreduce-ring", 3, 3), true);
-    if (group.rank() != 1) group.Offer(MakePlan("allreduce-ring", 3, 3), false);
+    if (group.rank() == 1) group.Offer(MakeTreeSchedule("allreduce-ring", 3, 3), true);
+    if (group.rank() != 1) group.Offer(MakeTreeSchedule("allreduce-ring", 3, 3), false);
     const std::size_t begin = group.rank() == 2 ? kCount : 0;
     const auto lost = scatter(data.data(), own == 0 ? nullptr : data.data() + begin);
     ASSERT_FALSE(lost);

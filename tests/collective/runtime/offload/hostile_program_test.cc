@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "collective/program/program_bytes.h"
-#include "collective/runtime/offload/offload_engine.h"
+#include "collective/runtime/offload/offload_service.h"
 #include "common/base/unique_fd.h"
 #include "tests/attack/engine_program.h"
 #include "tests/temporary_folder.h"
@@ -48,7 +48,7 @@ class HostileProgram : public testing::Test {
   void Start(OffloadOptions options = {}, const std::string& network = "127.0.0.0/8") {
     if (!network.empty()) options.networks = {*IpPrefix::Parse(network)};
     ASSERT_EQ(::chmod(folder_.path().c_str(), 0755), 0);
-    auto engine = OffloadEngine::Listen(path_, options);
+    auto engine = OffloadService::Listen(path_, options);
     ASSERT_TRUE(engine) << engine.error().message;
     engine_ = std::move(*engine);
   }
@@ -73,7 +73,7 @@ class HostileProgram : public testing::Test {
 
   TemporaryFolder folder_;
   std::string path_ = folder_.path() + "/engine.sock";
-  std::unique_ptr<OffloadEngine> engine_;
+  std::unique_ptr<OffloadService> engine_;
 };
 
 // The engine once joined groups in memory that a program shaped, and then read and wrote other
@@ -120,13 +120,13 @@ TEST_F(HostileProgram, CannotChooseWhereTheEngineListensAndConnects) {
 
 // What a job's rank is comes from the authority alone, for the user who asks.
 TEST_F(HostileProgram, CannotTakePartInJobsOfOthers) {
-  class OneJob : public GroupAuthority {
+  class OneJob : public JobDirectory {
    public:
-    Result<JobGroupPlace> Find(const JobRank& rank, uid_t user,
+    Result<GroupJoinInfo> Find(const JobRank& rank, uid_t user,
                                std::chrono::milliseconds /*patience*/) override {
       if (rank.job != "mine") return Fail(ErrorCode::kNotFound, "no such job");
       if (user != ::getuid()) return Fail(ErrorCode::kPermissionDenied, "another user's");
-      return JobGroupPlace{.store = "tcp://127.0.0.1:7990",
+      return GroupJoinInfo{.store = "tcp://127.0.0.1:7990",
                            .name = "mine/0",
                            .options = {.medium = Medium::kTcp, .address = "127.0.0.1"}};
     }
@@ -230,7 +230,7 @@ TEST_F(HostileProgram, RunsOutOfItsOwnMemoryOnly) {
 }
 
 TEST_F(HostileProgram, CannotMapMoreThanItsShare) {
-  Start({.most_shared_bytes_of_session = 64 << 10, .most_shared_bytes_of_user = 96 << 10});
+  Start({.max_shared_bytes_per_session = 64 << 10, .max_shared_bytes_per_user = 96 << 10});
   EngineProgram first(path_);
   EngineProgram second(path_);
   ASSERT_EQ(first.Join(EngineProgram::GroupOfOne(FreeStore())).code, 0);
@@ -250,7 +250,7 @@ TEST_F(HostileProgram, CannotMapMoreThanItsShare) {
 
 // 64 connections that said nothing once kept all programs of the host out.
 TEST_F(HostileProgram, GivesWayWhereItStaysSilent) {
-  Start({.most_silent = 16});
+  Start({.max_unidentified = 16});
   std::vector<std::unique_ptr<EngineProgram>> silent;
   for (int i = 0; i < 200; ++i) silent.push_back(std::make_unique<EngineProgram>(path_));
   ExpectServes();
@@ -260,7 +260,7 @@ TEST_F(HostileProgram, GivesWayWhereItStaysSilent) {
 }
 
 TEST_F(HostileProgram, CannotTakeTheRanksOfOtherUsers) {
-  Start({.most_sessions = 8, .most_sessions_of_user = 3});
+  Start({.max_sessions = 8, .max_sessions_per_user = 3});
   std::vector<std::unique_ptr<EngineProgram>> ranks;
   for (int i = 0; i < 8; ++i) {
     ranks.push_back(std::make_unique<EngineProgram>(path_));

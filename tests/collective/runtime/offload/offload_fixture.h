@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "collective/runtime/offload/offload_engine.h"
+#include "collective/runtime/offload/offload_service.h"
 #include "collective/runtime/offload/offloaded_group.h"
 #include "tests/temporary_folder.h"
 
@@ -32,7 +32,7 @@ class OffloadTest : public ::testing::Test {
   // These groups have no job: they meet where the engine's configuration lets them.
   static OffloadOptions Options() { return {.networks = {*IpPrefix::Parse("127.0.0.0/8")}}; }
   void StartEngine() {
-    auto engine = OffloadEngine::Listen(path_, Options());
+    auto engine = OffloadService::Listen(path_, Options());
     ASSERT_TRUE(engine) << engine.error().message;
     engine_ = std::move(*engine);
   }
@@ -69,7 +69,7 @@ class OffloadTest : public ::testing::Test {
   TemporaryFolder folder_;
   std::string path_ = folder_.path() + "/engine.sock";
   std::string store_ = FreeStore();
-  std::unique_ptr<OffloadEngine> engine_;
+  std::unique_ptr<OffloadService> engine_;
 };
 
 }  // namespace espalier::runtime

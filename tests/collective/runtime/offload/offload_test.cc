@@ -179,7 +179,7 @@ TEST_F(OffloadTest, RunsPlans) {
 
 TEST_F(OffloadTest, RefusesWhatIsWrongAndGoesOn) {
   StartEngine();
-  const auto second = OffloadEngine::Listen(path_);
+  const auto second = OffloadService::Listen(path_);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::kAlreadyExists);
   const auto nobody = OffloadedGroup::Join(folder_.path() + "/none", store_, "g", 0, 1, {});
@@ -277,13 +277,13 @@ TEST_F(OffloadTest, NamesARankThatNeverComesAndRefusesProgramsOfOtherSizes) {
 // The engine of the first rank has the file.
 TEST_F(OffloadTest, ChoosesByItsFileOfCosts) {
   const std::string file = folder_.path() + "/costs";
-  const auto missing = OffloadEngine::Listen(path_, {.costs_file = file});
+  const auto missing = OffloadService::Listen(path_, {.costs_file = file});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
   std::ofstream(file) << FormatCosts({{Medium::kTcp, 2, {.message = 1e-6}}});
   OffloadOptions options = Options();
   options.costs_file = file;
-  engine_ = std::move(*OffloadEngine::Listen(path_, options));
+  engine_ = std::move(*OffloadService::Listen(path_, options));
   ExpectWorks();
   std::ofstream(file) << "nonsense\n";
   store_ = FreeStore();

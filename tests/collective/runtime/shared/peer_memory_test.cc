@@ -145,8 +145,8 @@ class LongParts : public ::testing::TestWithParam<std::size_t> {
   // there order nothing for it: all that a rank reads of another's buffer is a race. Suppressed
   // ones are looked for among all before them, which takes longer than the ranks wait.
   void SetUp() override {
-    constexpr std::size_t kMostThroughSlots = 8'000;
-    if (GetParam() > kMostThroughSlots) GTEST_SKIP() << "the thread sanitizer takes it for races";
+    constexpr std::size_t kMaxThroughSlots = 8'000;
+    if (GetParam() > kMaxThroughSlots) GTEST_SKIP() << "the thread sanitizer takes it for races";
   }
 #endif
 

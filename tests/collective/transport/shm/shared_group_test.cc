@@ -83,9 +83,9 @@ TEST(SharedGroup, WhoGivesUpWaitsForWhoeverReaches) {
   TwoRanks ranks;
   ASSERT_TRUE(ranks.groups[1]->Reach());
   ranks.groups[0]->Abort({ErrorCode::kUnavailable, "rank 0 has waited enough"});
-  EXPECT_EQ(ranks.groups[0]->AwaitWithdrawal(soon()), 1);
-  std::thread later([&] { ranks.groups[1]->Withdraw(); });
-  EXPECT_EQ(ranks.groups[0]->AwaitWithdrawal(InAWhile()), std::nullopt);
+  EXPECT_EQ(ranks.groups[0]->AwaitRemoteAccessEnd(soon()), 1);
+  std::thread later([&] { ranks.groups[1]->EndRemoteAccess(); });
+  EXPECT_EQ(ranks.groups[0]->AwaitRemoteAccessEnd(InAWhile()), std::nullopt);
   later.join();
 }
 
@@ -95,7 +95,7 @@ TEST(SharedGroup, NobodyReachesOnceARankHasGivenUp) {
   const auto reached = ranks.groups[1]->Reach();
   ASSERT_FALSE(reached);
   EXPECT_EQ(reached.error().message, "rank 0 has waited enough");
-  EXPECT_EQ(ranks.groups[0]->AwaitWithdrawal(InAWhile()), std::nullopt);
+  EXPECT_EQ(ranks.groups[0]->AwaitRemoteAccessEnd(InAWhile()), std::nullopt);
 }
 
 // A rank gives up at any time while another reaches and withdraws as fast as it can: memory that
@@ -108,12 +108,12 @@ TEST(SharedGroup, MemoryThatHasBeenGivenBackIsNotTouched) {
     std::thread reacher([&] {
       while (touched_late == 0 && ranks.groups[1]->Reach()) {
         if (is_given_back) ++touched_late;
-        ranks.groups[1]->Withdraw();
+        ranks.groups[1]->EndRemoteAccess();
       }
     });
     for (int i = 0; i < round % 20; ++i) std::this_thread::yield();
     ranks.groups[0]->Abort({ErrorCode::kUnavailable, "enough"});
-    EXPECT_EQ(ranks.groups[0]->AwaitWithdrawal(InAWhile()), std::nullopt);
+    EXPECT_EQ(ranks.groups[0]->AwaitRemoteAccessEnd(InAWhile()), std::nullopt);
     is_given_back = true;
     reacher.join();
     ASSERT_EQ(touched_late, 0) << round;
@@ -223,7 +223,7 @@ TEST(SharedGroup, NobodyWaitsForTheDeadToWithdraw) {
   auto group = SharedGroup::Join(store, "g", 0, 2, 64, InAWhile());
   ASSERT_TRUE(group) << group.error().message;
   ExpectKey(store, "reaches");
-  EXPECT_EQ((*group)->AwaitWithdrawal(In(std::chrono::milliseconds(1))), 1);
+  EXPECT_EQ((*group)->AwaitRemoteAccessEnd(In(std::chrono::milliseconds(1))), 1);
   // Once this counted as the other's leave, and nobody noticed his death any more.
   const auto twin = SharedGroup::Join(store, "g", 1, 2, 64, InAWhile());
   ASSERT_FALSE(twin);
@@ -231,7 +231,7 @@ TEST(SharedGroup, NobodyWaitsForTheDeadToWithdraw) {
   ::kill(child, SIGKILL);
   int status = 0;
   ::waitpid(child, &status, 0);
-  EXPECT_EQ((*group)->AwaitWithdrawal(InAWhile()), std::nullopt);
+  EXPECT_EQ((*group)->AwaitRemoteAccessEnd(InAWhile()), std::nullopt);
   const auto checked = (*group)->CheckPeers();
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().message, "rank 1 has died");
@@ -256,7 +256,7 @@ TEST(SharedGroup, CountsTheCoresOfAllRanksTogether) {
     auto group = SharedGroup::Join(store, name, rank, 2, sizeof(Signal), InAWhile());
     ASSERT_TRUE(group) << group.error().message;
     EXPECT_EQ((*group)->has_cores(), expected) << name;
-    EXPECT_EQ((*group)->ranks_a_core(), expected ? 1 : 2) << name;
+    EXPECT_EQ((*group)->ranks_per_core(), expected ? 1 : 2) << name;
   };
   for (const std::size_t second : {cores[1], cores[0]}) {
     const std::string name = "g" + std::to_string(second);

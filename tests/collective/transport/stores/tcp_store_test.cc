@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "collective/transport/meeting/tcp_socket.h"
+#include "collective/transport/rendezvous/tcp_socket.h"
 #include "tests/collective/transport/transport_contract.h"
 
 namespace espalier::transport {

@@ -39,7 +39,7 @@ class TcpConnectionTest : public testing::Test {
   }
 
   SlotPool pool_{kSlotBytes, std::pmr::get_default_resource()};
-  LendingTurn turn_;
+  ZeroCopySendToken turn_;
   UniqueFd peer_;
   std::optional<TcpConnection> connection_;
 };
@@ -169,7 +169,7 @@ class TcpConnectionWithPartSent : public testing::Test {
   }
 
   SlotPool pool_{kLarge, std::pmr::get_default_resource()};
-  LendingTurn turn_;
+  ZeroCopySendToken turn_;
   UniqueFd peer_;
   std::optional<TcpConnection> connection_;
 };

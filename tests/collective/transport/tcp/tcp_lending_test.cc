@@ -37,19 +37,20 @@ void RunThree(int cores, const std::function<void(Transport&)>& body) {
 }
 
 // Lends until the kernel has no more room; the messages lent.
-int LendUntilFull(Outbox& outbox, const std::vector<std::byte>& data) {
+int SendInPlaceUntilFull(Outbox& outbox, const std::vector<std::byte>& data) {
   int lent = 0;
-  while (lent < kMessages && outbox.CanLend()) {
-    outbox.Lend(data, {});
+  while (lent < kMessages && outbox.CanSendInPlace()) {
+    outbox.SendInPlace(data, {});
     ++lent;
   }
   return lent;
 }
 
-void LendAll(Transport& transport, Endpoint to, int messages, const std::vector<std::byte>& data) {
+void SendAllInPlace(Transport& transport, Endpoint to, int messages,
+                    const std::vector<std::byte>& data) {
   for (int lent = 0; lent < messages;) {
-    if (transport.outbox(to).CanLend()) {
-      transport.outbox(to).Lend(data, {});
+    if (transport.outbox(to).CanSendInPlace()) {
+      transport.outbox(to).SendInPlace(data, {});
       ++lent;
     } else {
       ExpectDone(transport.Wait(InAWhile()));
@@ -82,12 +83,12 @@ TEST(TcpLending, OneAtATimeWhereRanksShareCoresUnlessItIsStuck) {
       const Endpoint second = {2, 0};
       if (transport.rank() == 0) {
         Outbox& outbox = transport.outbox(first);
-        const int lent = LendUntilFull(outbox, data);
+        const int lent = SendInPlaceUntilFull(outbox, data);
         ASSERT_LT(lent, kMessages);
-        ASSERT_TRUE(outbox.IsLending());
-        EXPECT_EQ(transport.outbox(second).CanLend(), cores == 64);
-        LendAll(transport, second, kMessages, data);
-        LendAll(transport, first, kMessages - lent, data);
+        ASSERT_TRUE(outbox.IsSendingInPlace());
+        EXPECT_EQ(transport.outbox(second).CanSendInPlace(), cores == 64);
+        SendAllInPlace(transport, second, kMessages, data);
+        SendAllInPlace(transport, first, kMessages - lent, data);
         ExpectDone(transport.Flush(InAWhile()));
       } else if (transport.rank() == 1) {
         second_has_all.wait();

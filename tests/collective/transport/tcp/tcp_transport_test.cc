@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "collective/transport/meeting/handshake.h"
-#include "collective/transport/meeting/tcp_socket.h"
+#include "collective/transport/rendezvous/handshake.h"
+#include "collective/transport/rendezvous/tcp_socket.h"
 #include "collective/transport/stores/file_store.h"
 #include "tests/collective/transport/transport_contract.h"
 #include "tests/temporary_folder.h"
@@ -113,11 +113,11 @@ TEST(TcpTransport, SendsFromAndReceivesInMemoryOfTheCallers) {
     int lent = 0;
     int received = 0;
     int in_place = 0;
-    while (received < kMessages || lent < kMessages || outbox.IsLending()) {
-      const bool lends = lent < kMessages && outbox.CanLend();
+    while (received < kMessages || lent < kMessages || outbox.IsSendingInPlace()) {
+      const bool lends = lent < kMessages && outbox.CanSendInPlace();
       if (lends) {
         std::fill(own.begin(), own.end(), static_cast<std::byte>(lent + 10 * rank));
-        outbox.Lend(own, {static_cast<std::uint64_t>(lent++)});
+        outbox.SendInPlace(own, {static_cast<std::uint64_t>(lent++)});
       }
       const Message* message = nullptr;
       if (received < kMessages) {
@@ -155,8 +155,9 @@ TEST(TcpTransport, ReceivesInPlaceWhatFitsExactly) {
     ASSERT_TRUE(transport);
     ExpectDone((*transport)->Connect({&endpoint, 1}, InAWhile()));
     for (int i = 0; i < 2; ++i) {
-      while (!(*transport)->outbox(endpoint).CanLend()) ExpectDone((*transport)->Wait(InAWhile()));
-      (*transport)->outbox(endpoint).Lend(std::as_bytes(std::span(sent)), {});
+      while (!(*transport)->outbox(endpoint).CanSendInPlace())
+        ExpectDone((*transport)->Wait(InAWhile()));
+      (*transport)->outbox(endpoint).SendInPlace(std::as_bytes(std::span(sent)), {});
     }
     ExpectDone((*transport)->Flush(InAWhile()));
   });
@@ -181,7 +182,7 @@ TEST(TcpTransport, ReceivesInPlaceWhatFitsExactly) {
 }
 
 // Sends messages of those sizes from rank 1, the bytes of message i counting up from i.
-void SendCounting(Store& store, const std::vector<std::size_t>& sizes) {
+void SendCounting(RendezvousStore& store, const std::vector<std::size_t>& sizes) {
   auto transport = JoinTcp(store, "g", 1, 2, {});
   const Endpoint endpoint = {0, 0};
   ASSERT_TRUE(transport);
@@ -223,10 +224,10 @@ TEST(TcpTransport, HandsMessagesOverWhileTheyArrive) {
     };
     // Asked for with another size, a message is handed over all the same.
     const std::size_t asked = sizes[i] == 5000 ? 4999 : sizes[i];
-    auto taken = inbox.TryTake(asked, take);
+    auto taken = inbox.TryConsume(asked, take);
     while (taken && !*taken) {
       ExpectDone((*transport)->Wait(InAWhile()));
-      taken = inbox.TryTake(asked, take);
+      taken = inbox.TryConsume(asked, take);
     }
     ASSERT_TRUE(taken) << taken.error().message;
     EXPECT_EQ(end, sizes[i]);
@@ -251,10 +252,10 @@ TEST(TcpTransport, SaysWhatTheTakerSays) {
     return Fail(ErrorCode::kFailedPrecondition, "not that one");
   };
   Inbox& inbox = (*transport)->inbox(endpoint);
-  auto taken = inbox.TryTake(kBytes, refuse);
+  auto taken = inbox.TryConsume(kBytes, refuse);
   while (taken && !*taken) {
     ExpectDone((*transport)->Wait(InAWhile()));
-    taken = inbox.TryTake(kBytes, refuse);
+    taken = inbox.TryConsume(kBytes, refuse);
   }
   ASSERT_FALSE(taken);
   EXPECT_EQ(taken.error().message, "not that one");

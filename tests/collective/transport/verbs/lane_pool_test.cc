@@ -8,7 +8,7 @@ namespace espalier::transport {
 namespace {
 
 // Lanes without queue pairs: only what is counted of them.
-constexpr Lane::Surroundings kNoDevice = {.receives = 1, .sends = 1};
+constexpr Lane::LaneResources kNoDevice = {.receives = 1, .sends = 1};
 
 LanePool PoolOf(int count, const std::vector<std::uint16_t>& ports) {
   return LanePool(kNoDevice, count, ports);

@@ -21,7 +21,7 @@ using controller::Assignment;
 using controller::BruteForce;
 using controller::Commodities;
 using controller::Fabric;
-using controller::kMaxWays;
+using controller::kMaxSubflows;
 using controller::Load;
 using controller::PaperOrder;
 using controller::RandomFlows;
@@ -54,8 +54,8 @@ Assignment SolveIlp(Fabric& fabric, const Commodities& flows) {
 
 TEST(ComparatorsDeathTest, RefuseWaysAsTheAssignersDo) {
   Fabric fabric(*fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 1}));
-  for (const std::uint32_t ways : {0U, kMaxWays + 1}) {
-    const Commodities flows = {{.source = 0, .destination = 1, .ways = ways}};
+  for (const std::uint32_t subflows : {0U, kMaxSubflows + 1}) {
+    const Commodities flows = {{.source = 0, .destination = 1, .subflows = subflows}};
     const std::vector<std::uint64_t> keys = {1};
     EXPECT_DEATH(AssignByHash(fabric.view, flows, keys, 1), "ways=");
     EXPECT_DEATH(AssignByAnnealing(fabric.view, flows, {}), "ways=");
@@ -68,7 +68,7 @@ TEST(Ilp, IsTheOptimumOfBruteForce) {
   for (int round = 0; round < 24; ++round) {
     auto fabric = SmallFabric(random, round);
     Commodities flows = RandomFlows(random, 3, 2);
-    if (round % 4 == 1) flows[0].ways = 2;
+    if (round % 4 == 1) flows[0].subflows = 2;
     SCOPED_TRACE(round);
     const Assignment assignment = SolveIlp(*fabric, flows);
     ExpectValid(*fabric, flows, assignment);

@@ -48,7 +48,7 @@ Assignment PaperGreedy(Assigner& assigner, std::span<const Commodity> commoditie
 }
 
 SimulationOutcome Replay(int jobs, int ring_size, int failed_spines, By by,
-                         std::uint32_t ways = 1) {
+                         std::uint32_t subflows = 1) {
   const Topology topology = MakePaperFabric(failed_spines);
   const std::string folder =
       fmt::format("{}/concurrent_jobs_{}/ring_size_{}", ESPALIER_FLOODNS_DATA, jobs, ring_size);
@@ -59,7 +59,7 @@ SimulationOutcome Replay(int jobs, int ring_size, int failed_spines, By by,
   fabric::PathTable paths(topology);
   FabricView view(topology, paths);
   Assigner assigner(view);
-  AssignmentRouter router(*workload, view, ways,
+  AssignmentRouter router(*workload, view, subflows,
                           [&](std::span<const Commodity> commodities,
                               std::span<const std::uint32_t> flows) -> Assignment {
                             if (by == By::kGreedy) return assigner.Greedy(commodities);

@@ -41,7 +41,7 @@ Assignment OneSpine(std::span<const Commodity> commodities, std::span<const std:
   Assignment assignment;
   assignment.first.push_back(0);
   for (const Commodity& commodity : commodities) {
-    assignment.first.push_back(assignment.first.back() + commodity.ways);
+    assignment.first.push_back(assignment.first.back() + commodity.subflows);
   }
   assignment.paths.assign(assignment.first.back(), 0);
   return assignment;
@@ -55,7 +55,7 @@ class Bench {
 
   const Topology& topology() const { return topology_; }
 
-  Result<SimulationOutcome> Run(std::vector<Job> jobs, std::uint32_t ways = 1,
+  Result<SimulationOutcome> Run(std::vector<Job> jobs, std::uint32_t subflows = 1,
                                 AssignmentRouter::Assign assign = {},
                                 const SimulationOptions& options = {}) {
     const auto workload = Workload::Build(topology_, std::move(jobs));
@@ -66,7 +66,7 @@ class Bench {
         return assigner.Greedy(commodities);
       };
     }
-    AssignmentRouter router(*workload, view_, ways, assign);
+    AssignmentRouter router(*workload, view_, subflows, assign);
     return Simulate(*workload, router, options);
   }
 

@@ -19,10 +19,11 @@ void ChangeAnything(Tables& tables, std::mt19937& random, std::size_t wanted) {
     tables.Add(source, destination, kShares[random() % 4]);
   }
   if (tables.all().empty()) return;
-  const WayId way = tables.AnyOf(random);
-  const auto routes = static_cast<std::uint32_t>(tables.ways().RouteCount(tables.ways()[way]));
+  const SubflowId subflow = tables.AnyOf(random);
+  const auto routes =
+      static_cast<std::uint32_t>(tables.subflows().RouteCount(tables.subflows()[subflow]));
   const auto route = static_cast<std::int32_t>(random() % (routes + 1)) - 1;
-  if (route < 0 || tables.Exists(way, route)) tables.links().MoveTo(way, route);
+  if (route < 0 || tables.Exists(subflow, route)) tables.links().MoveTo(subflow, route);
   if (random() % 8 == 0) tables.links().SetShare(tables.AnyOf(random), kShares[random() % 4]);
 }
 
@@ -61,36 +62,36 @@ TEST(LinkTable, PutsWaysOfOneSourceOnTheFirstSpinesThatAreIdleAtBothLeaves) {
       tables.AddOn(source, destination, static_cast<std::int32_t>(random() % 70),
                    random() % 4 == 0 ? kLoadUnit / 2 : kLoadUnit);
     }
-    std::vector<WayId> starts;
+    std::vector<SubflowId> starts;
     for (std::uint32_t i = 0; i < 1 + random() % 80; ++i) {
       starts.push_back(tables.Add(0, 1 + static_cast<std::uint32_t>(random() % 2),
                                   random() % 4 == 0 ? kLoadUnit / 2 : kLoadUnit));
     }
-    std::vector<WayMove> moves(starts.size());
+    std::vector<SubflowMove> moves(starts.size());
     moves.resize(tables.links().PutOnIdle(starts, moves.data()));
     // The same, one after the other, by loads.
-    for (const WayId way : starts) {
-      const std::int32_t found = tables.ways()[way].route;
-      tables.links().MoveTo(way, kNoPath);
+    for (const SubflowId subflow : starts) {
+      const std::int32_t found = tables.subflows()[subflow].route;
+      tables.links().MoveTo(subflow, kNoPath);
       std::int32_t first = kNoPath;
       for (std::int32_t route = 69; route >= 0; --route) {
-        const PathLinks links = tables.ways().LinksOf(tables.ways()[way], route);
+        const PathLinks links = tables.subflows().LinksOf(tables.subflows()[subflow], route);
         const bool is_idle = std::all_of(links.begin(), links.end(), [&](std::uint32_t link) {
-          const auto on = tables.links().WaysOn(link);
+          const auto on = tables.links().SubflowsOn(link);
           return tables.fabric().view.capacities()[link] > 0 &&
-                 std::ranges::none_of(on, [&](WayId other) {
-                   return std::ranges::find(starts, other) == starts.end() || other < way;
+                 std::ranges::none_of(on, [&](SubflowId other) {
+                   return std::ranges::find(starts, other) == starts.end() || other < subflow;
                  });
         });
         if (is_idle) first = route;
       }
       ASSERT_EQ(found, first);
-      tables.links().MoveTo(way, found);
+      tables.links().MoveTo(subflow, found);
     }
-    for (const WayMove& move : moves) {
+    for (const SubflowMove& move : moves) {
       ASSERT_EQ(move.from, kNoPath);
-      ASSERT_EQ(move.to,
-                tables.ways().ToPath(tables.ways()[move.way], tables.ways()[move.way].route));
+      ASSERT_EQ(move.to, tables.subflows().ToPath(tables.subflows()[move.subflow],
+                                                  tables.subflows()[move.subflow].route));
     }
     tables.ExpectConsistent();
     if (HasFatalFailure()) return;
@@ -100,22 +101,22 @@ TEST(LinkTable, PutsWaysOfOneSourceOnTheFirstSpinesThatAreIdleAtBothLeaves) {
 TEST(LinkTable, HasRoomUpToTheLimitOfALinkThatTakesFlows) {
   Tables tables(Fabric::LeafSpine(2, 2));
   tables.SetAllLimits(2 * kLoadUnit);
-  const WayId way = tables.AddOn(0, 1, 0);
-  const auto link = *tables.ways().LinksOf(tables.ways()[way], 0).begin();
+  const SubflowId subflow = tables.AddOn(0, 1, 0);
+  const auto link = *tables.subflows().LinksOf(tables.subflows()[subflow], 0).begin();
   EXPECT_TRUE(tables.links().HasRoom(link, kLoadUnit));
   EXPECT_FALSE(tables.links().HasRoom(link, kLoadUnit + 1));
-  EXPECT_TRUE(tables.links().HasRoomOn(tables.ways()[way], 0));
+  EXPECT_TRUE(tables.links().HasRoomOn(tables.subflows()[subflow], 0));
   EXPECT_FALSE(tables.links().IsAboveLimit(link));
-  EXPECT_FALSE(tables.links().TakesOneEach(tables.ways()[way]));
+  EXPECT_FALSE(tables.links().TakesOneEach(tables.subflows()[subflow]));
   tables.links().SetLimit(link, kLoadUnit - 1);
   EXPECT_TRUE(tables.links().IsAboveLimit(link));
-  EXPECT_FALSE(tables.links().HasRoomOn(tables.ways()[way], 0));
+  EXPECT_FALSE(tables.links().HasRoomOn(tables.subflows()[subflow], 0));
   tables.SetAllLimits(kLoadUnit);
-  EXPECT_TRUE(tables.links().TakesOneEach(tables.ways()[way]));
+  EXPECT_TRUE(tables.links().TakesOneEach(tables.subflows()[subflow]));
   tables.SetAllLimits(2 * kLoadUnit);
   tables.fabric().FailSpine(0);
   EXPECT_FALSE(tables.links().HasRoom(link, 0));
-  EXPECT_FALSE(tables.links().HasRoomOn(tables.ways()[way], 0));
+  EXPECT_FALSE(tables.links().HasRoomOn(tables.subflows()[subflow], 0));
 }
 
 TEST(LinkTable, TurnsALoadIntoLimitsByCapacity) {

@@ -29,46 +29,47 @@ class OccupancyOn {
 
   Occupancy& occupancy() { return occupancy_; }
   FabricView& view() { return fabric_->view; }
-  const std::set<WayId>& all() const { return all_; }
+  const std::set<SubflowId>& all() const { return all_; }
 
-  WayId Add(std::mt19937& random, std::int64_t share) {
+  SubflowId Add(std::mt19937& random, std::int64_t share) {
     const std::uint32_t leaves = view().leaf_count();
     const auto source = static_cast<std::uint32_t>(random() % leaves);
     const auto other = static_cast<std::uint32_t>(1 + random() % (leaves - 1));
-    const WayId way = occupancy_.Add(source, (source + other) % leaves, share, false);
-    all_.insert(way);
-    return way;
+    const SubflowId subflow = occupancy_.Add(source, (source + other) % leaves, share, false);
+    all_.insert(subflow);
+    return subflow;
   }
-  void Remove(WayId way) {
-    occupancy_.Remove(way);
-    all_.erase(way);
+  void Remove(SubflowId subflow) {
+    occupancy_.Remove(subflow);
+    all_.erase(subflow);
   }
-  std::span<const std::uint32_t> Hops(WayId way, std::int32_t path) {
+  std::span<const std::uint32_t> Hops(SubflowId subflow, std::int32_t path) {
     return view()
-        .Candidates(occupancy_.SourceOf(way), occupancy_.DestinationOf(way))
+        .Candidates(occupancy_.SourceOf(subflow), occupancy_.DestinationOf(subflow))
         .Hops(static_cast<std::size_t>(path));
   }
   // Of all ways, by the paths of PathTable alone.
   std::vector<std::int64_t> Loads() {
     std::vector<std::int64_t> loads(view().capacities().size());
-    for (const WayId way : all_) {
-      if (!occupancy_.HasPath(way)) continue;
-      for (const auto link : Hops(way, occupancy_.PathOf(way))) {
-        loads[link] += occupancy_.ShareOf(way);
+    for (const SubflowId subflow : all_) {
+      if (!occupancy_.HasPath(subflow)) continue;
+      for (const auto link : Hops(subflow, occupancy_.PathOf(subflow))) {
+        loads[link] += occupancy_.ShareOf(subflow);
       }
     }
     return loads;
   }
-  std::int32_t LeastLoadedByHand(WayId way) {
+  std::int32_t LeastLoadedByHand(SubflowId subflow) {
     const std::vector<std::int64_t> loads = Loads();
-    const auto& paths = view().Candidates(occupancy_.SourceOf(way), occupancy_.DestinationOf(way));
+    const auto& paths =
+        view().Candidates(occupancy_.SourceOf(subflow), occupancy_.DestinationOf(subflow));
     std::int32_t best = kNoPath;
     Load least;
     for (std::size_t path = 0; path < paths.size(); ++path) {
       if (!view().IsUsable(paths.Hops(path))) continue;
       Load worst;
       for (const auto link : paths.Hops(path)) {
-        const std::int64_t units = loads[link] + occupancy_.ShareOf(way);
+        const std::int64_t units = loads[link] + occupancy_.ShareOf(subflow);
         worst = std::max(worst, MakeLoad(view(), units, view().capacities()[link]));
       }
       if (best >= 0 && worst >= least) continue;
@@ -81,7 +82,7 @@ class OccupancyOn {
  private:
   std::unique_ptr<Fabric> fabric_;
   Occupancy occupancy_;
-  std::set<WayId> all_;
+  std::set<SubflowId> all_;
 };
 
 TEST(Occupancy, TellsOfPathsAsPathTablesCountThem) {
@@ -94,23 +95,24 @@ TEST(Occupancy, TellsOfPathsAsPathTablesCountThem) {
     Occupancy& occupancy = on.occupancy();
     occupancy.SetLimit({2, 1}, Occupancy::Bound::kAtMost);
     for (int i = 0; i < 60; ++i) {
-      const WayId way = on.Add(random, kLoadUnit >> random() % 2);
-      EXPECT_EQ(occupancy.LeastLoadedPath(way), on.LeastLoadedByHand(way));
-      std::map<WayId, std::int32_t> paths;
-      for (const WayId other : on.all()) paths[other] = occupancy.PathOf(other);
+      const SubflowId subflow = on.Add(random, kLoadUnit >> random() % 2);
+      EXPECT_EQ(occupancy.LeastLoadedPath(subflow), on.LeastLoadedByHand(subflow));
+      std::map<SubflowId, std::int32_t> paths;
+      for (const SubflowId other : on.all()) paths[other] = occupancy.PathOf(other);
       const std::vector<std::int64_t> loads = occupancy.Loads();
       std::int64_t steps = kManySteps;
-      const auto moves = occupancy.Insert(way, {}, steps);
+      const auto moves = occupancy.Insert(subflow, {}, steps);
       chains += moves.size() > 1 ? 1 : 0;
       for (const auto& move : moves) {
-        EXPECT_EQ(paths[move.way], move.from);
-        EXPECT_EQ(occupancy.PathOf(move.way), move.to);
-        EXPECT_TRUE(std::ranges::equal(occupancy.LinksOf(move.way), on.Hops(move.way, move.to)));
+        EXPECT_EQ(paths[move.subflow], move.from);
+        EXPECT_EQ(occupancy.PathOf(move.subflow), move.to);
+        EXPECT_TRUE(
+            std::ranges::equal(occupancy.LinksOf(move.subflow), on.Hops(move.subflow, move.to)));
       }
       if (moves.empty()) {
-        const std::int32_t path = occupancy.LeastLoadedPath(way);
-        occupancy.Place(way, path);
-        EXPECT_EQ(occupancy.PathOf(way), path);
+        const std::int32_t path = occupancy.LeastLoadedPath(subflow);
+        occupancy.Place(subflow, path);
+        EXPECT_EQ(occupancy.PathOf(subflow), path);
       }
       for (std::uint32_t link = 0; !moves.empty() && link < loads.size(); ++link) {
         // What was above its limit may stay there.
@@ -150,18 +152,18 @@ TEST(Occupancy, RelievesLinksUntilTheyAreWithinTheLimit) {
 
 TEST(Occupancy, FindsIdlePathsOnlyInAClosWithEqualLinks) {
   OccupancyOn deep(std::make_unique<Fabric>(*fabric::BuildFatTree({.k = 4})));
-  const WayId way = deep.occupancy().Add(0, 2, kLoadUnit, false);
-  EXPECT_TRUE(deep.occupancy().InsertIdle(std::vector<WayId>{way}).empty());
+  const SubflowId subflow = deep.occupancy().Add(0, 2, kLoadUnit, false);
+  EXPECT_TRUE(deep.occupancy().InsertIdle(std::vector<SubflowId>{subflow}).empty());
   OccupancyOn flat(Fabric::LeafSpine(2, 3));
   EXPECT_TRUE(flat.occupancy().InsertIdle({}).empty());
-  std::vector<WayId> starts;
+  std::vector<SubflowId> starts;
   for (int i = 0; i < 3; ++i) starts.push_back(flat.occupancy().Add(0, 1, kLoadUnit, false));
   EXPECT_EQ(flat.occupancy().InsertIdle(starts).size(), 2U);
   EXPECT_EQ(flat.occupancy().PathOf(starts[0]), 0);
   EXPECT_EQ(flat.occupancy().PathOf(starts[1]), 1);
   EXPECT_FALSE(flat.occupancy().HasPath(starts[2]));
   flat.occupancy().Clear();
-  EXPECT_EQ(flat.occupancy().Add(1, 2, kLoadUnit, false), WayId(0));
+  EXPECT_EQ(flat.occupancy().Add(1, 2, kLoadUnit, false), SubflowId(0));
   EXPECT_EQ(flat.occupancy().LoadOf(0), 0);
 }
 

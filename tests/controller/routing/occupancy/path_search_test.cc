@@ -13,37 +13,37 @@ namespace {
 constexpr std::int64_t kManySteps = 1'000'000;
 
 // Links of its route that are above their limits.
-std::ptrdiff_t LinksAboveLimit(Tables& tables, WayId way) {
-  const WayState& state = tables.ways()[way];
-  const PathLinks links = tables.ways().LinksOf(state, state.route);
+std::ptrdiff_t LinksAboveLimit(Tables& tables, SubflowId subflow) {
+  const SubflowState& state = tables.subflows()[subflow];
+  const PathLinks links = tables.subflows().LinksOf(state, state.route);
   return std::count_if(links.begin(), links.end(),
                        [&](std::uint32_t link) { return tables.links().IsAboveLimit(link); });
 }
 
 // 0: a way without a route fits somewhere; 1: it does when one other moves off the only link that
 // is too full for it. By trying everything.
-std::optional<std::size_t> MovesByHand(Tables& tables, WayId way) {
+std::optional<std::size_t> MovesByHand(Tables& tables, SubflowId subflow) {
   LinkTable& links = tables.links();
-  const WayState& state = tables.ways()[way];
+  const SubflowState& state = tables.subflows()[subflow];
   std::optional<std::size_t> best;
-  for (std::int32_t route = 0; route < tables.ways().RouteCount(state) && best != 0U; ++route) {
-    if (!tables.ways().IsUsable(state, route)) continue;
-    links.MoveTo(way, route);
-    const std::ptrdiff_t above = LinksAboveLimit(tables, way);
+  for (std::int32_t route = 0; route < tables.subflows().RouteCount(state) && best != 0U; ++route) {
+    if (!tables.subflows().IsUsable(state, route)) continue;
+    links.MoveTo(subflow, route);
+    const std::ptrdiff_t above = LinksAboveLimit(tables, subflow);
     if (above == 0) best = 0;
-    for (const WayId other : tables.all()) {
-      const WayState& moved = tables.ways()[other];
+    for (const SubflowId other : tables.all()) {
+      const SubflowState& moved = tables.subflows()[other];
       const std::int32_t from = moved.route;
-      if (best || above > 1 || other == way || from < 0 || moved.pinned) continue;
-      for (std::int32_t to = 0; to < tables.ways().RouteCount(moved); ++to) {
-        if (to == from || !tables.ways().IsUsable(moved, to)) continue;
+      if (best || above > 1 || other == subflow || from < 0 || moved.pinned) continue;
+      for (std::int32_t to = 0; to < tables.subflows().RouteCount(moved); ++to) {
+        if (to == from || !tables.subflows().IsUsable(moved, to)) continue;
         links.MoveTo(other, to);
-        if (LinksAboveLimit(tables, way) == 0 && LinksAboveLimit(tables, other) == 0) best = 1;
+        if (LinksAboveLimit(tables, subflow) == 0 && LinksAboveLimit(tables, other) == 0) best = 1;
       }
       links.MoveTo(other, from);
     }
   }
-  links.MoveTo(way, kNoPath);
+  links.MoveTo(subflow, kNoPath);
   return best;
 }
 
@@ -65,29 +65,30 @@ TEST(PathSearch, FindsAChainWhereverOneMoveIsEnoughAndWhatItFindsFits) {
     Tables tables(MakeFabric(seed, random));
     tables.links().SetLimits({static_cast<std::int64_t>(1 + seed % 2), 1},
                              LinkTable::Bound::kAtMost);
-    PathSearch search(tables.ways(), tables.links());
+    PathSearch search(tables.subflows(), tables.links());
     search.Clear();
     for (int i = 0; i < 40; ++i) {
       const auto [source, destination] = tables.RandomPair(random);
-      const WayId way = tables.Add(source, destination, kLoadUnit >> random() % 2);
-      const auto expected = MovesByHand(tables, way);
+      const SubflowId subflow = tables.Add(source, destination, kLoadUnit >> random() % 2);
+      const auto expected = MovesByHand(tables, subflow);
       const auto before = tables.Routes();
       std::int64_t steps = kManySteps;
-      const auto moves = search.Insert(way, {}, steps);
+      const auto moves = search.Insert(subflow, {}, steps);
       if (moves.empty()) {
         EXPECT_FALSE(expected);
         EXPECT_EQ(tables.Routes(), before);
-        tables.Remove(way);
+        tables.Remove(subflow);
         continue;
       }
-      EXPECT_EQ(moves.front().way, way);
+      EXPECT_EQ(moves.front().subflow, subflow);
       EXPECT_EQ(moves.front().from, kNoPath);
       if (expected) {
         EXPECT_EQ(moves.size() - 1, *expected);
       }
       ++lengths[std::min<std::size_t>(moves.size() - 1, 2)];
-      for (const WayMove& move : moves.subspan(1)) EXPECT_FALSE(tables.ways()[move.way].pinned);
-      tables.ways()[way].pinned = random() % 8 == 0;
+      for (const SubflowMove& move : moves.subspan(1))
+        EXPECT_FALSE(tables.subflows()[move.subflow].pinned);
+      tables.subflows()[subflow].pinned = random() % 8 == 0;
       tables.ExpectWithinLimits(moves);
       tables.ExpectConsistent();
       if (HasFatalFailure()) return;
@@ -103,18 +104,18 @@ TEST(PathSearch, TakesOneWayOffALinkAndStopsAtItsBudgets) {
   // Three ways on spine 0 of leaf 0, limits of two.
   Tables tables(Fabric::LeafSpine(2, 4));
   tables.SetAllLimits(2 * kLoadUnit);
-  const WayId first = tables.AddOn(0, 1, 0);
+  const SubflowId first = tables.AddOn(0, 1, 0);
   tables.AddOn(0, 2, 0);
   tables.AddOn(0, 3, 0);
-  const auto link = *tables.ways().LinksOf(tables.ways()[first], 0).begin();
-  PathSearch search(tables.ways(), tables.links());
+  const auto link = *tables.subflows().LinksOf(tables.subflows()[first], 0).begin();
+  PathSearch search(tables.subflows(), tables.links());
   search.Clear();
   std::int64_t steps = kManySteps;
   EXPECT_TRUE(search.Relieve(link, {.moves = 0}, steps).empty());
-  tables.ways()[first].pinned = true;
+  tables.subflows()[first].pinned = true;
   const auto moves = search.Relieve(link, {.moves = 1}, steps);
   ASSERT_EQ(moves.size(), 1U);
-  EXPECT_NE(moves.front().way, first);
+  EXPECT_NE(moves.front().subflow, first);
   EXPECT_EQ(moves.front().from, 0);
   EXPECT_EQ(moves.front().to, 1);
   EXPECT_EQ(tables.links().LoadOf(link), 2 * kLoadUnit);
@@ -125,14 +126,14 @@ TEST(PathSearch, TakesOneWayOffALinkAndStopsAtItsBudgets) {
   corner.SetAllLimits(kLoadUnit);
   corner.AddOn(0, 1, 0);
   corner.AddOn(2, 3, 1);
-  const WayId way = corner.Add(0, 3);
-  PathSearch limited(corner.ways(), corner.links());
+  const SubflowId subflow = corner.Add(0, 3);
+  PathSearch limited(corner.subflows(), corner.links());
   limited.Clear();
   steps = 2;
-  EXPECT_TRUE(limited.Insert(way, {}, steps).empty());
+  EXPECT_TRUE(limited.Insert(subflow, {}, steps).empty());
   EXPECT_EQ(steps, 0);
   steps = kManySteps;
-  EXPECT_EQ(limited.Insert(way, {}, steps).size(), 2U);
+  EXPECT_EQ(limited.Insert(subflow, {}, steps).size(), 2U);
 }
 
 }  // namespace

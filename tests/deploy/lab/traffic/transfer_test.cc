@@ -14,8 +14,8 @@
 
 #include "deploy/lab/traffic/endpoint.h"
 #include "deploy/lab/traffic/segment_format.h"
-#include "deploy/lab/traffic/tcp_receiver.h"
-#include "deploy/lab/traffic/tcp_sender.h"
+#include "deploy/lab/traffic/segment_receiver.h"
+#include "deploy/lab/traffic/segment_sender.h"
 #include "deploy/lab/traffic/traffic_host.h"
 #include "deploy/lab/traffic/udp_receiver.h"
 #include "deploy/lab/traffic/udp_sender.h"
@@ -44,22 +44,22 @@ class Transfer : public testing::Test {
 
   std::string Socket() const { return folder_ + "/agent.sock"; }
 
-  std::unique_ptr<Steering> ConnectToAgent() {
-    Result<std::unique_ptr<Steering>> steering = Steering::Connect(loop_, [this] {
-      for (TcpSender* sender : senders_) sender->HandleNews();
+  std::unique_ptr<AgentConnection> ConnectToAgent() {
+    Result<std::unique_ptr<AgentConnection>> steering = AgentConnection::Connect(loop_, [this] {
+      for (SegmentSender* sender : senders_) sender->HandleNews();
     });
     EXPECT_TRUE(steering.has_value()) << steering.error().message;
     return std::move(*steering);
   }
 
-  std::unique_ptr<TcpReceiver> Receive() {
-    Result<std::unique_ptr<TcpReceiver>> receiver =
-        TcpReceiver::Listen(loop_, destination_, {0, 1}, [](std::uint32_t, std::int64_t) {});
+  std::unique_ptr<SegmentReceiver> Receive() {
+    Result<std::unique_ptr<SegmentReceiver>> receiver =
+        SegmentReceiver::Listen(loop_, destination_, {0, 1}, [](std::uint32_t, std::int64_t) {});
     EXPECT_TRUE(receiver.has_value()) << receiver.error().message;
     return std::move(*receiver);
   }
 
-  TcpSender::Options SenderOptions(std::uint32_t flow = 0) const {
+  SegmentSender::Options SenderOptions(std::uint32_t flow = 0) const {
     return {.flow = flow,
             .source = source_,
             .destination = destination_,
@@ -68,13 +68,13 @@ class Transfer : public testing::Test {
             .epoch_bytes = 1'000'000};
   }
 
-  FlowPlan Plan(Protocol protocol = Protocol::kTcp) const {
+  WorkloadFlow Plan(Protocol protocol = Protocol::kTcp) const {
     return {.id = "f", .protocol = protocol, .bytes = 1'000'000, .announced_bytes = 1'000'000};
   }
 
   void Tick() {
-    for (TcpSender* sender : senders_) sender->HandleTick();
-    tick_ = loop_.After(TcpSender::kTick, [this] { Tick(); });
+    for (SegmentSender* sender : senders_) sender->HandleTick();
+    tick_ = loop_.After(SegmentSender::kTick, [this] { Tick(); });
   }
 
   // Runs the loop until Stop, or fails after half a minute.
@@ -92,13 +92,13 @@ class Transfer : public testing::Test {
   IpAddress destination_ = Loopback(2);
   std::string folder_;
   io::AsioEventLoop loop_;
-  std::vector<TcpSender*> senders_;
+  std::vector<SegmentSender*> senders_;
   TimerPtr tick_;
 };
 
 TEST_F(Transfer, DeliversEverySegmentOnceOverItsOwnPort) {
   const auto receiver = Receive();
-  TcpSender sender(loop_, SenderOptions(), SteeredFlow(), [&](std::int64_t total) {
+  SegmentSender sender(loop_, SenderOptions(), SteeredFlow(), [&](std::int64_t total) {
     if (total == 1'050'000) loop_.Stop();
   });
   sender.Send(1'050'000);
@@ -131,13 +131,14 @@ TEST_F(Transfer, LosesAndDoublesNothingWhileThePortChanges) {
   const auto steering = ConnectToAgent();
   const auto receiver = Receive();
   std::int64_t given = 3'000'000;
-  TcpSender sender(loop_, SenderOptions(), steering->Open(Plan(), source_, destination_, kOwnPort),
-                   [&](std::int64_t total) {
-                     if (total < given) return;
-                     if (changes >= kChanges) return loop_.Stop();
-                     given += 1'000'000;
-                     sender.Send(1'000'000);
-                   });
+  SegmentSender sender(loop_, SenderOptions(),
+                       steering->Open(Plan(), source_, destination_, kOwnPort),
+                       [&](std::int64_t total) {
+                         if (total < given) return;
+                         if (changes >= kChanges) return loop_.Stop();
+                         given += 1'000'000;
+                         sender.Send(1'000'000);
+                       });
   senders_ = {&sender};
   sender.Send(given);
   Tick();
@@ -167,18 +168,18 @@ TEST_F(Transfer, SharesAFlowOverAsManyConnectionsAsItHasPaths) {
   });
   const auto steering = ConnectToAgent();
   const auto receiver = Receive();
-  TcpSender::Options options = SenderOptions();
+  SegmentSender::Options options = SenderOptions();
   options.own_ports = {kOwnPort, kOtherPort};
-  FlowPlan plan = Plan();
+  WorkloadFlow plan = Plan();
   plan.paths = 2;
   std::int64_t given = kBytes;
-  TcpSender sender(loop_, options, steering->Open(plan, source_, destination_, kOwnPort),
-                   [&](std::int64_t total) {
-                     if (total < given) return;
-                     if (sender.Report().ports.size() >= 4) return loop_.Stop();
-                     given += 1'000'000;
-                     sender.Send(1'000'000);
-                   });
+  SegmentSender sender(loop_, options, steering->Open(plan, source_, destination_, kOwnPort),
+                       [&](std::int64_t total) {
+                         if (total < given) return;
+                         if (sender.Report().ports.size() >= 4) return loop_.Stop();
+                         given += 1'000'000;
+                         sender.Send(1'000'000);
+                       });
   senders_ = {&sender};
   sender.Send(given);
   Tick();
@@ -233,17 +234,18 @@ TEST_P(StuckTransfer, SendsTheSegmentAgainOverTheNewPort) {
   });
   const auto steering = ConnectToAgent();
   Silence silence(destination_);
-  std::unique_ptr<TcpReceiver> receiver;
+  std::unique_ptr<SegmentReceiver> receiver;
   TimerPtr accepting = loop_.WatchReadable(silence.listener(), [&] {
     accepting.reset();
     silence.Accept();
     receiver = Receive();
     move = true;
   });
-  TcpSender sender(loop_, SenderOptions(), steering->Open(Plan(), source_, destination_, kOwnPort),
-                   [&](std::int64_t total) {
-                     if (total == 300'000) loop_.Stop();
-                   });
+  SegmentSender sender(loop_, SenderOptions(),
+                       steering->Open(Plan(), source_, destination_, kOwnPort),
+                       [&](std::int64_t total) {
+                         if (total == 300'000) loop_.Stop();
+                       });
   senders_ = {&sender};
   sender.Send(300'000);
   Tick();
@@ -269,21 +271,22 @@ TEST_F(Transfer, StaysOnItsPortWhereAnotherFlowOfThePairHasTheNewOne) {
   });
   const auto steering = ConnectToAgent();
   const auto receiver = Receive();
-  TcpSender::Options first_options = SenderOptions(0);
+  SegmentSender::Options first_options = SenderOptions(0);
   first_options.own_ports = {kOtherPort};
   std::int64_t first_given = 100'000;
-  TcpSender first(loop_, first_options, SteeredFlow(), [&](std::int64_t) {});
+  SegmentSender first(loop_, first_options, SteeredFlow(), [&](std::int64_t) {});
   first.Send(first_given);
-  TcpSender second(loop_, SenderOptions(1), steering->Open(Plan(), source_, destination_, kOwnPort),
-                   [&](std::int64_t total) {
-                     if (second.Report().port_conflicts > 0) {
-                       if (total % 1'000'000 == 0) loop_.Stop();
-                     } else if (total % 1'000'000 == 0) {
-                       second.Send(1'000'000);
-                     }
-                   });
+  SegmentSender second(loop_, SenderOptions(1),
+                       steering->Open(Plan(), source_, destination_, kOwnPort),
+                       [&](std::int64_t total) {
+                         if (second.Report().port_conflicts > 0) {
+                           if (total % 1'000'000 == 0) loop_.Stop();
+                         } else if (total % 1'000'000 == 0) {
+                           second.Send(1'000'000);
+                         }
+                       });
   // The first is connected, and stays so, when the second begins.
-  TcpSender* const begun = &second;
+  SegmentSender* const begun = &second;
   TimerPtr poll;
   const std::function<void()> begin_second = [&] {
     if (first.Report().bytes == first_given) return begun->Send(1'000'000);

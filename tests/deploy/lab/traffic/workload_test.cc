@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "deploy/lab/traffic/placement.h"
+#include "deploy/lab/traffic/parallel_job.h"
 #include "deploy/lab/traffic/traffic_report.h"
 
 namespace espalier::traffic {
@@ -87,12 +87,12 @@ TEST(Workload, NamesThePlaceOfWhatIsWrong) {
   EXPECT_THAT(error_of("{"), HasSubstr("w.json:1:"));
 }
 
-TEST(PlanFlows, MakesOneFlowOfEveryRingEdgeForAllEpochs) {
+TEST(ListWorkloadFlows, MakesOneFlowOfEveryRingEdgeForAllEpochs) {
   Workload workload;
   workload.flows = {{.id = "f", .source = "h5", .destination = "h6", .bytes = 10, .port = 50'000}};
   workload.jobs = {{.id = "A", .epochs = 2, .rings = {{.hosts = {"h0", "h1", "h2"}, .bytes = 100}}},
                    {.id = "B", .rings = {{.hosts = {"h3", "h4"}, .bytes = 11}}}};
-  const std::vector<FlowPlan> plans = PlanFlows(workload);
+  const std::vector<WorkloadFlow> plans = ListWorkloadFlows(workload);
   ASSERT_EQ(plans.size(), 1U + 3U + 2U);
   for (std::size_t i = 0; i < plans.size(); ++i) EXPECT_EQ(plans[i].index, i);
   EXPECT_EQ(plans[0].port, 50'000);

@@ -1,0 +1,127 @@
+#include "agent/dpdk/flows/datapath_flow_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace espalier::dpdk {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+}  // namespace
+
+DatapathFlowTable::DatapathFlowTable(std::uint32_t max_flows, std::size_t cores)
+    : max_flows_(max_flows),
+      core_count_(cores),
+      lines_(max_flows + std::size_t{1}),
+      details_(max_flows + std::size_t{1}),
+      acknowledgements_(max_flows),
+      cores_(std::make_unique<Core[]>(cores)),
+      used_(max_flows, false),
+      paired_(max_flows, false),
+      current_(new Snapshot{FlowIndex(0), FlowIndex(0)}),
+      published_(current_.get()) {
+  ESPALIER_CHECK(max_flows > 0 && max_flows <= 1U << 24, "max_flows={}", max_flows);
+  for (std::uint32_t slot = max_flows; slot > 0; --slot) free_.push_back(slot - 1);
+}
+
+DatapathFlowTable::~DatapathFlowTable() = default;
+
+std::optional<std::uint32_t> DatapathFlowTable::Add(const FlowKey& key, FlowKind kind,
+                                                    std::uint16_t own_port, std::uint32_t psn) {
+  if (free_.empty()) return std::nullopt;
+  const std::uint32_t slot = free_.back();
+  free_.pop_back();
+  FlowLine& line = lines_[slot + 1];
+  line.port.store(0, kRelaxed);
+  line.bytes.store(0, kRelaxed);
+  line.packets.store(0, kRelaxed);
+  line.next.store(std::uint64_t{key.qpn()} << 32 | psn, kRelaxed);
+  line.expectation.store(0, kRelaxed);
+  FlowDetails& details = details_[slot + 1];
+  details.key = key;
+  details.own_port.store(Swap16(own_port), kRelaxed);
+  details.retries.store(0, kRelaxed);
+  details.watch.store(static_cast<std::uint32_t>(kind) << FlowDetails::kKindShift, kRelaxed);
+  details.rtt_us.store(0, kRelaxed);
+  details.next_acknowledged_psn.store(psn, kRelaxed);
+  used_[slot] = true;
+  ++size_;
+  return slot;
+}
+
+void DatapathFlowTable::Remove(std::uint32_t slot) {
+  ESPALIER_CHECK(used_[slot], "slot={}", slot);
+  used_[slot] = false;
+  paired_[slot] = false;
+  --size_;
+  removed_.push_back(slot);
+}
+
+void DatapathFlowTable::SetPort(std::uint32_t slot, std::uint16_t port) {
+  ESPALIER_CHECK(used_[slot], "slot={}", slot);
+  lines_[slot + 1].port.store(Swap16(port), kRelaxed);
+}
+
+void DatapathFlowTable::Pair(std::uint32_t slot, const FlowKey& acknowledgements) {
+  ESPALIER_CHECK(used_[slot] && !paired_[slot], "slot={}", slot);
+  acknowledgements_[slot] = {acknowledgements, slot};
+  paired_[slot] = true;
+}
+
+void DatapathFlowTable::ContinueFromAcknowledged(std::uint32_t slot) {
+  const std::uint32_t psn = acknowledged_psn(slot);
+  const std::uint32_t ahead = (psn - next_psn(slot)) & kPsnMask;
+  if (!paired_[slot] || ahead >= 1U << 23) return;
+  lines_[slot + 1].next.store(std::uint64_t{key(slot).qpn()} << 32 | psn, kRelaxed);
+}
+
+void DatapathFlowTable::Publish() {
+  auto next = std::make_unique<Snapshot>(Snapshot{FlowIndex(size_), FlowIndex(size_)});
+  for (std::uint32_t slot = 0; slot < max_flows_; ++slot) {
+    if (!used_[slot]) continue;
+    next->flows.Add(HashOf(details_[slot + 1].key), slot);
+    if (paired_[slot]) next->acknowledgements.Add(HashOf(acknowledgements_[slot].key), slot);
+  }
+  published_.store(next.get(), std::memory_order_seq_cst);
+  Retired retired{std::exchange(current_, std::move(next)), std::exchange(removed_, {}), {}};
+  for (std::size_t core = 0; core < core_count_; ++core) {
+    retired.bursts.push_back(cores_[core].bursts.load(std::memory_order_seq_cst));
+  }
+  retired_.push_back(std::move(retired));
+}
+
+void DatapathFlowTable::Reclaim() {
+  const auto is_unseen = [this](const Retired& retired) {
+    for (std::size_t core = 0; core < core_count_; ++core) {
+      if (cores_[core].bursts.load(std::memory_order_seq_cst) <= retired.bursts[core]) return false;
+    }
+    return true;
+  };
+  while (!retired_.empty() && is_unseen(retired_.front())) {
+    const std::vector<std::uint32_t>& slots = retired_.front().slots;
+    free_.insert(free_.end(), slots.begin(), slots.end());
+    retired_.pop_front();
+  }
+}
+
+FlowCounts DatapathFlowTable::Read(std::uint32_t slot) const {
+  const FlowLine& line = lines_[slot + 1];
+  const FlowDetails& details = details_[slot + 1];
+  FlowCounts counts{.bytes = line.bytes.load(kRelaxed),
+                    .packets = line.packets.load(kRelaxed),
+                    .retries = details.retries.load(kRelaxed),
+                    .rtt_us = details.rtt_us.load(kRelaxed)};
+  if (paired_[slot] && counts.packets > 0) {
+    const std::uint32_t psns =
+        (line.next_psn() - details.next_acknowledged_psn.load(kRelaxed)) & kPsnMask;
+    // Half of the space of numbers: acknowledgements have overtaken what was read of the line.
+    const std::uint64_t packets = psns < 1U << 23 ? psns : 0;
+    counts.outstanding_bytes = std::min(counts.bytes, packets * (counts.bytes / counts.packets));
+  }
+  return counts;
+}
+
+}  // namespace espalier::dpdk

@@ -1,0 +1,321 @@
+#include "agent/dpdk/flows/packet_steering.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/dpdk/flows/header_prediction.h"
+
+namespace espalier::dpdk {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr std::uint32_t kHalfOfPsns = 1U << 23;
+// Further back than anything is sent again, further ahead than one READ request counts.
+constexpr std::uint32_t kFarBack = 1U << 16;
+constexpr std::uint32_t kFarAhead = 1U << 22;
+
+// By one writer: no locked instruction.
+template <typename T>
+void Add(std::atomic<T>& number, T amount) {
+  number.store(static_cast<T>(number.load(kRelaxed) + amount), kRelaxed);
+}
+
+Role RoleOf(const RocePacket& packet) { return kRoles[packet.opcode()]; }
+
+bool IsConnected(const RocePacket& packet) { return RoleOf(packet) != Role::kOther; }
+
+// Management and multicast have numbers of their own.
+bool IsOrdinaryQueuePair(const RocePacket& packet) {
+  const std::uint32_t qpn = packet.destination_qpn();
+  return qpn > 1 && qpn != 0xFFFFFF;
+}
+
+// `second_line`: 0 where headers end in the first.
+[[gnu::always_inline]] inline void FetchHeaders(std::span<const Frame> frames,
+                                                std::ptrdiff_t second_line) {
+  for (const Frame& frame : frames) __builtin_prefetch(frame.data);
+  if (second_line == 0) return;
+  for (const Frame& frame : frames) __builtin_prefetch(frame.data + second_line);
+}
+
+// A packet that the line expects. True where it got another port.
+[[gnu::always_inline]] inline bool SteerExpected(FlowLine& line, std::uint8_t* udp,
+                                                 std::uint16_t port) {
+  const std::uint32_t udp_bytes = line.udp_bytes;
+  line.next.store(QueuePairAndPsn(udp) + 1, kRelaxed);
+  Add<std::uint32_t>(line.packets, 1);
+  Add<std::uint64_t>(line.bytes, udp_bytes - kMinRoceUdp);
+  const std::uint32_t difference = line.icrc_difference;
+  if (difference == 0) return false;
+  Store16(udp, port);
+  Store32(udp + udp_bytes - 4, Load32(udp + udp_bytes - 4) ^ difference);
+  return true;
+}
+
+}  // namespace
+
+// A frame between two stages.
+struct PacketSteering::Staged {
+  Candidate packet;
+  union {
+    std::uint64_t hash;  // before the look-up
+    FlowLine* line;      // behind it; the first one where it is in no flow
+  };
+};
+
+// What all frames of a burst share, and the three stages of one; inlined so that all of it is in
+// registers.
+struct PacketSteering::Burst {
+  const DatapathFlowTable::View& view;
+  const std::uint32_t claim;
+  const std::uint32_t now_us;
+  const FlowIndex::Reader flows = view.snapshot->flows.reader();
+  FlowLine* const lines = view.lines;
+  bool any_v6 = false;
+  std::uint64_t foreign = 0;
+  std::uint64_t rewritten = 0;
+
+  // Where the packet is and where its flow is looked up.
+  [[gnu::always_inline]] void Locate(const Frame& frame, Staged& staged) {
+    const Candidate packet = FindCandidate(frame.data, frame.bytes);
+    staged.packet.udp = packet.udp;
+    staged.packet.end = packet.end;
+    staged.packet.is_v4 = packet.is_v4;
+    any_v6 |= !packet.is_v4;
+    staged.hash = packet.udp == nullptr ? 0 : HashOf(packet);
+    flows.Prefetch(staged.hash);
+    __builtin_prefetch(packet.end - 4, 1);
+  }
+  [[gnu::always_inline]] void LookUp(Staged& staged) const {
+    staged.line = lines + flows.Guess(staged.hash);
+    __builtin_prefetch(staged.line, 1);
+  }
+  [[gnu::always_inline]] void Steer(PacketSteering& steering, const Frame& frame,
+                                    const Staged& staged) {
+    FlowLine& line = *staged.line;
+    const std::uint16_t port = line.port.load(kRelaxed);
+    const bool is_expected =
+        staged.packet.udp != nullptr && IsExpected(line, staged.packet, claim, port);
+    if (!is_expected) [[unlikely]] {
+      const Outcome outcome = steering.SteerUnexpected(view, frame, staged, now_us);
+      foreign += outcome == Outcome::kForeign ? 1 : 0;
+      rewritten += outcome == Outcome::kRewritten ? 1 : 0;
+      return;
+    }
+    if (SteerExpected(line, staged.packet.udp, port)) ++rewritten;
+  }
+};
+
+void PacketSteering::Outgoing(std::span<const Frame> frames, std::uint32_t now_us) {
+  const DatapathFlowTable::View view = table_.Begin();
+  if (view.snapshot->flows.bytes() <= kCachedIndexBytes) {
+    SteerByStages(view, frames, now_us);
+  } else {
+    SteerInterleaved(view, frames, now_us);
+  }
+  table_.Finish(core_);
+}
+
+void PacketSteering::SteerByStages(const DatapathFlowTable::View& view,
+                                   std::span<const Frame> frames, std::uint32_t now_us) {
+  Burst burst{.view = view, .claim = ClaimOf(core_), .now_us = now_us};
+  Staged staged[kBatch];
+  const std::size_t all = frames.size();
+  while (!frames.empty()) {
+    const std::span<const Frame> batch = frames.first(std::min(frames.size(), kBatch));
+    frames = frames.subspan(batch.size());
+    Staged* end = staged;
+    for (const Frame& frame : batch) burst.Locate(frame, *end++);
+    for (Staged* one = staged; one != end; ++one) burst.LookUp(*one);
+    const Staged* one = staged;
+    for (const Frame& frame : batch) burst.Steer(*this, frame, *one++);
+  }
+  CountBurst(all, burst.foreign, burst.rewritten);
+  second_line_ = burst.any_v6 ? 64 : 0;
+}
+
+void PacketSteering::SteerInterleaved(const DatapathFlowTable::View& view,
+                                      std::span<const Frame> frames, std::uint32_t now_us) {
+  Burst burst{.view = view, .claim = ClaimOf(core_), .now_us = now_us};
+  Staged ring[kRing];
+  const std::size_t count = frames.size();
+  const std::ptrdiff_t second_line = second_line_;
+  // Before the first frame a number is a huge one after the subtraction.
+  for (std::size_t at = 0; at < count + 3 * kAhead; ++at) {
+    const std::size_t located = at - kAhead;
+    const std::size_t looked_up = at - 2 * kAhead;
+    const std::size_t steered = at - 3 * kAhead;
+    if (at < count) {
+      __builtin_prefetch(frames[at].data);
+      __builtin_prefetch(frames[at].data + second_line);
+    }
+    if (located < count) burst.Locate(frames[located], ring[located % kRing]);
+    if (looked_up < count) burst.LookUp(ring[looked_up % kRing]);
+    if (steered < count) burst.Steer(*this, frames[steered], ring[steered % kRing]);
+  }
+  CountBurst(count, burst.foreign, burst.rewritten);
+  second_line_ = burst.any_v6 ? 64 : 0;
+}
+
+void PacketSteering::CountBurst(std::uint64_t frames, std::uint64_t foreign,
+                                std::uint64_t rewritten) {
+  Add<std::uint64_t>(counts_.frames, frames);
+  Add<std::uint64_t>(counts_.roce, frames - foreign);
+  Add<std::uint64_t>(counts_.rewritten, rewritten);
+}
+
+PacketSteering::Outcome PacketSteering::SteerUnexpected(const DatapathFlowTable::View& view,
+                                                        const Frame& frame, const Staged& staged,
+                                                        std::uint32_t now_us) {
+  FlowLine& line = *staged.line;
+  const std::uint16_t port = line.port.load(kRelaxed);
+  if (staged.packet.udp == nullptr ||
+      !ExpectAlike(line, staged.packet, ClaimOf(core_), port, patch_)) {
+    return SteerAny(view, frame, now_us);
+  }
+  const bool is_rewritten = SteerExpected(line, staged.packet.udp, port);
+  return is_rewritten ? Outcome::kRewritten : Outcome::kAsItWas;
+}
+
+// The long way, for every frame.
+PacketSteering::Outcome PacketSteering::SteerAny(const DatapathFlowTable::View& view,
+                                                 const Frame& frame, std::uint32_t now_us) {
+  const RocePacket packet = ParseRoce(frame.data, frame.bytes);
+  if (!packet) return Outcome::kForeign;
+  const auto is_it = [&](std::uint32_t slot) {
+    return Matches(view.details[slot + 1].key, packet);
+  };
+  const auto slot = view.snapshot->flows.Find(HashOf(packet), is_it);
+  if (!slot) {
+    HandleUnknown(packet);
+    return Outcome::kAsItWas;
+  }
+  if (packet.opcode() == kSendOnly && packet.IsProbe()) return Outcome::kAsItWas;
+  FlowLine& line = view.lines[*slot + 1];
+  const std::uint16_t port = line.port.load(kRelaxed);
+  if (Count(line, view.details[*slot + 1], packet, now_us)) {
+    Expect(line, packet, ClaimOf(core_), port, patch_);
+  }
+  const bool is_rewritten = port != 0 && RewriteSourcePort(packet, port, patch_);
+  return is_rewritten ? Outcome::kRewritten : Outcome::kAsItWas;
+}
+
+// True where it is the flow's own, in its turn.
+bool PacketSteering::Count(FlowLine& line, FlowDetails& details, const RocePacket& packet,
+                           std::uint32_t now_us) {
+  Add<std::uint32_t>(line.packets, 1);
+  const std::uint32_t watch = details.watch.load(kRelaxed);
+  if (watch >> FlowDetails::kKindShift != static_cast<std::uint32_t>(RoleOf(packet))) return false;
+  const std::uint32_t psn = packet.psn();
+  const bool is_next =
+      psn == line.next_psn() && Load16(packet.udp) == details.own_port.load(kRelaxed);
+  if (!is_next && !CountOutOfTurn(line, details, packet)) return false;
+  line.next.store(std::uint64_t{packet.destination_qpn()} << 32 | ((psn + 1) & kPsnMask), kRelaxed);
+  Add<std::uint64_t>(line.bytes, packet.payload_and_extended_headers());
+  if (packet.asks_for_acknowledgement() && (watch & FlowDetails::kWatching) == 0) {
+    details.watched_at_us.store(now_us, kRelaxed);
+    details.watch.store((watch & FlowDetails::kKind) | FlowDetails::kWatching | psn, kRelaxed);
+  }
+  return true;
+}
+
+// Some were missed (a READ request counts for its responses), this one is sent again, or the queue
+// pair is another. True for the first.
+bool PacketSteering::CountOutOfTurn(FlowLine& line, FlowDetails& details,
+                                    const RocePacket& packet) {
+  const std::uint32_t kind = details.watch.load(kRelaxed) & FlowDetails::kKind;
+  const std::uint32_t ahead = (packet.psn() - line.next_psn()) & kPsnMask;
+  const bool jumped = ahead < kHalfOfPsns ? ahead > kFarAhead : kPsnMask + 1 - ahead > kFarBack;
+  if (jumped || details.own_port.load(kRelaxed) != Load16(packet.udp)) {
+    Tell({.kind = FlowEvent::Kind::kRestarted,
+          .flow_kind = static_cast<FlowKind>(kind >> FlowDetails::kKindShift),
+          .own_port = packet.source_port(),
+          .key = details.key,
+          .psn = packet.psn(),
+          .message_bytes = packet.DmaBytes().value_or(0),
+          .vlan_tags = packet.vlan_tags});
+    return false;
+  }
+  if (ahead < kHalfOfPsns) return true;
+  Add<std::uint32_t>(details.retries, 1);
+  // Which of the two would be acknowledged nobody knows (Karn's rule).
+  details.watch.store(kind, kRelaxed);
+  return false;
+}
+
+void PacketSteering::HandleUnknown(const RocePacket& packet) {
+  const Operation operation = packet.operation();
+  const bool begins =
+      operation == kWriteFirst || operation == kSendFirst || operation == kReadResponseFirst;
+  if (!begins || !IsConnected(packet) || !IsOrdinaryQueuePair(packet)) return;
+  FlowEvent event{.kind = FlowEvent::Kind::kNewFlow,
+                  .own_port = packet.source_port(),
+                  .key = KeyOf(packet),
+                  .psn = packet.psn(),
+                  .message_bytes = packet.DmaBytes().value_or(0),
+                  .vlan_tags = packet.vlan_tags};
+  if (operation == kReadResponseFirst) {
+    event.flow_kind = FlowKind::kResponses;
+    FlowKey hosts = event.key;
+    hosts.number &= 0xFF;
+    const PendingRead& read = ReadAt(hosts, event.psn);
+    if (read.psn == event.psn && read.requester == hosts) event.message_bytes = read.bytes;
+  }
+  Tell(event);
+}
+
+void PacketSteering::Incoming(std::span<const Frame> frames, std::uint32_t now_us) {
+  const DatapathFlowTable::View view = table_.Begin();
+  may_tell_of_stranger_ = view.reports_unmatched_acks;
+  FetchHeaders(frames, second_line_);
+  for (const Frame& frame : frames) {
+    Add<std::uint64_t>(counts_.frames, 1);
+    const RocePacket packet = ParseRoce(frame.data, frame.bytes);
+    if (!packet) continue;
+    Add<std::uint64_t>(counts_.roce, 1);
+    if (!IsConnected(packet) || !IsOrdinaryQueuePair(packet)) continue;
+    if (RoleOf(packet) == Role::kAcknowledgement) {
+      HandleAcknowledgement(view, packet, now_us);
+    } else if (packet.operation() == kReadRequest) {
+      const FlowKey hosts = KeyOf(packet).Reversed(0);
+      ReadAt(hosts, packet.psn()) = {hosts, packet.psn(), packet.DmaBytes().value_or(0)};
+    }
+  }
+  table_.Finish(core_);
+}
+
+void PacketSteering::HandleAcknowledgement(const DatapathFlowTable::View& view,
+                                           const RocePacket& packet, std::uint32_t now_us) {
+  const auto is_it = [&](std::uint32_t slot) {
+    return Matches(view.acknowledgements[slot].key, packet);
+  };
+  const auto slot = view.snapshot->acknowledgements.Find(HashOf(packet), is_it);
+  const std::uint32_t psn = packet.psn();
+  if (!slot) {
+    if (!std::exchange(may_tell_of_stranger_, false)) return;
+    return Tell({.kind = FlowEvent::Kind::kAcknowledgement, .key = KeyOf(packet), .psn = psn});
+  }
+  FlowDetails& details = view.details[*slot + 1];
+  // "Resend from here" acknowledges what is before; an old acknowledgement nothing.
+  const std::uint32_t next = packet.IsSequenceNak() ? psn : (psn + 1) & kPsnMask;
+  const std::uint32_t gained = (next - details.next_acknowledged_psn.load(kRelaxed)) & kPsnMask;
+  if (gained < kHalfOfPsns) details.next_acknowledged_psn.store(next, kRelaxed);
+  const std::uint32_t watch = details.watch.load(kRelaxed);
+  if ((watch & FlowDetails::kWatching) == 0) return;
+  if (((next - 1 - (watch & kPsnMask)) & kPsnMask) >= kHalfOfPsns) return;
+  details.watch.store(watch & FlowDetails::kKind, kRelaxed);
+  const std::uint32_t sample =
+      std::max<std::uint32_t>(1, now_us - details.watched_at_us.load(kRelaxed));
+  const std::uint32_t smoothed = details.rtt_us.load(kRelaxed);
+  details.rtt_us.store(smoothed == 0 ? sample : smoothed - smoothed / 8 + sample / 8, kRelaxed);
+}
+
+PacketSteering::PendingRead& PacketSteering::ReadAt(const FlowKey& key, std::uint32_t psn) {
+  return reads_[((HashOf(key) ^ psn) * kHashFactor >> 32) % kPendingReads];
+}
+
+void PacketSteering::Tell(const FlowEvent& event) {
+  if (!events_.Push(event)) Add<std::uint64_t>(counts_.lost_events, 1);
+}
+
+}  // namespace espalier::dpdk

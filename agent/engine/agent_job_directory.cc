@@ -1,0 +1,33 @@
+#include "agent/engine/agent_job_directory.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "agent/local/rank_plan_client.h"
+#include "collective/client/group_join_info.h"
+
+namespace espalier::engine {
+
+Result<runtime::GroupJoinInfo> AgentJobDirectory::Find(const runtime::JobRank& rank, uid_t user,
+                                                       std::chrono::milliseconds patience) {
+  auto client = agent::RankPlanClient::Connect(agent_socket_, rank.job, rank.rank, user);
+  if (!client) return Propagate(client);
+  auto plan = (*client)->Wait(patience);
+  if (!plan) return Propagate(plan);
+  if (!*plan) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("there is no plan for rank {} of job {} on this host (`espalier job "
+                            "list` tells the job's state)",
+                            rank.rank, rank.job));
+  }
+  if (!(*plan)->offload) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("job {} does without the engine (`espalier job start --offload` starts "
+                            "one that has it)",
+                            rank.job));
+  }
+  return client::MakeGroupJoinInfo(**plan, rank.job, rank.number);
+}
+
+}  // namespace espalier::engine

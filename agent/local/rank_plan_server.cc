@@ -1,0 +1,289 @@
+#include "agent/local/rank_plan_server.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include "agent/local/rank_plan_protocol.h"
+#include "common/base/log.h"
+#include "common/os/message_socket.h"
+
+namespace espalier::agent {
+namespace {
+
+constexpr Duration kWarningInterval = std::chrono::seconds(1);
+// In the order of program::CollectiveKind, as programs count.
+constexpr std::array kCollectiveNames = {"allreduce", "allgather", "reduce_scatter",
+                                         "reduce",    "broadcast", "alltoall",
+                                         "alltonext", "barrier",   "custom"};
+
+Error SystemError(const std::string& what) {
+  return {ErrorCode::kUnavailable, fmt::format("{}: {}", what, std::strerror(errno))};
+}
+
+// Text that ends with a zero within its field; none else.
+template <std::size_t size>
+std::string TextOf(const char (&field)[size]) {
+  const auto* const end = std::find(field, field + size, '\0');
+  return end == field + size ? std::string() : std::string(field, end);
+}
+
+// It goes into logs as it is.
+bool IsName(const std::string& job) {
+  return !job.empty() && std::ranges::all_of(job, [](char c) { return c >= 0x20 && c <= 0x7e; });
+}
+
+std::string MakeBytes(const wire::RankPlan& plan) {
+  PlanFileHeader header;
+  header.plan_version = plan.version;
+  header.rank = plan.rank;
+  header.ranks = plan.ranks;
+  header.listen_port = header.first_listen_port = plan.listen_port;
+  header.offload = plan.offload ? 1 : 0;
+  header.urgent = plan.urgent ? 1 : 0;
+  header.verbs = plan.verbs ? 1 : 0;
+  header.program_bytes = plan.program.size();
+  std::memcpy(header.address, plan.address.bytes().data(), sizeof(header.address));
+  std::memcpy(header.first_address, header.address, sizeof(header.address));
+  if (plan.job_key.size() == sizeof(header.job_key)) {
+    std::memcpy(header.job_key, plan.job_key.data(), sizeof(header.job_key));
+    header.has_job_key = 1;
+  }
+  std::string addresses;
+  for (const IpAddress& address : plan.rank_addresses) {
+    addresses.append(reinterpret_cast<const char*>(address.bytes().data()), address.bytes().size());
+    ++header.address_count;
+  }
+  std::string ports;
+  for (const wire::PeerPorts& peer : plan.peers) {
+    if (peer.rank == 0) {
+      std::memcpy(header.first_address, peer.address.bytes().data(), sizeof(header.first_address));
+      header.first_listen_port = peer.destination_port;
+    }
+    for (std::size_t i = 0; i < peer.source_ports.size(); ++i) {
+      const PlanFilePort port{peer.rank, peer.channels[i], peer.source_ports[i]};
+      ports.append(reinterpret_cast<const char*>(&port), sizeof(port));
+      ++header.port_count;
+    }
+  }
+  return std::string(reinterpret_cast<const char*>(&header), sizeof(header)) + addresses + ports +
+         plan.program;
+}
+
+Result<UniqueFd> MakeFile(std::string_view bytes) {
+  UniqueFd file(memfd_create("espalier-plan", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file) return tl::unexpected<Error>(SystemError("memfd_create"));
+  while (!bytes.empty()) {
+    const ssize_t written = write(file.get(), bytes.data(), bytes.size());
+    if (written <= 0) return tl::unexpected<Error>(SystemError("the memory of a plan"));
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  if (fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) !=
+      0) {
+    return tl::unexpected<Error>(SystemError("sealing"));
+  }
+  return file;
+}
+
+}  // namespace
+
+RankPlanServer::RankPlanServer(EventLoop& loop, RankPlanServerOptions options, Metrics& metrics)
+    : loop_(loop),
+      options_(std::move(options)),
+      refused_(metrics.MakeCounter("espalier_agent_plan_clients_refused_total",
+                                   "Programs that asked for plans in a wrong way, for another "
+                                   "user's plan, or beyond a limit")),
+      dropped_reports_(metrics.MakeCounter("espalier_agent_plan_reports_dropped_total",
+                                           "Reports of collectives that were dropped, because "
+                                           "their program sends too many or has no plan")),
+      callers_({options_.max_clients, options_.max_clients_of_user},
+               {.on_readable = [this](auto& caller) { return Read(caller); },
+                .on_gone = [this](const auto& caller) { Forget(caller); },
+                .on_refused = [this] { refused_.Add(); }}),
+      users_(loop, options_.background, options_.look_up_user) {
+  users_.OnAnswer([this](const std::string& user) {
+    ServeAll([&](const Client& client) {
+      return !client.has_plan && ranks_.at(client.rank).user == user;
+    });
+  });
+}
+
+Result<std::unique_ptr<RankPlanServer>> RankPlanServer::Listen(EventLoop& loop,
+                                                               RankPlanServerOptions options,
+                                                               Metrics& metrics) {
+  std::unique_ptr<RankPlanServer> server(new RankPlanServer(loop, std::move(options), metrics));
+  Result<void> opened = server->callers_.Listen(server->options_.path);
+  if (!opened) return Propagate(opened);
+  return server;
+}
+
+void RankPlanServer::Forget(const MessageServer::Caller& caller) {
+  const auto client = clients_.find(caller.number);
+  if (client == clients_.end()) return;
+  Leave(client->second.rank);
+  clients_.erase(client);
+}
+
+// A client of that rank goes: nobody owns what has neither a plan nor clients.
+void RankPlanServer::Leave(const Name& name) {
+  const auto found = ranks_.find(name);
+  if (found == ranks_.end()) return;
+  Rank& rank = found->second;
+  if (--rank.clients == 0 && !rank.plan) ranks_.erase(found);
+}
+
+bool RankPlanServer::Read(MessageServer::Caller& caller) {
+  std::array<std::byte, 1'024> message;
+  const ssize_t size =
+      recv(caller.socket.get(), message.data(), message.size(), MSG_DONTWAIT | MSG_TRUNC);
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  if (size <= 0) return false;
+  const auto bytes = static_cast<std::size_t>(size);
+  const bool is_right = caller.is_admitted
+                            ? HandleReport(clients_.at(caller.number), message.data(), bytes)
+                            : HandleRequest(caller, message.data(), bytes);
+  if (!is_right) refused_.Add();
+  return is_right;
+}
+
+bool RankPlanServer::MayActFor(uid_t caller, uid_t user) const {
+  return caller == user || caller == 0 || caller == geteuid() || caller == options_.engine_user;
+}
+
+// To the plan of a rank. Of one that names no user, who asks first becomes the owner; root and the
+// agent's own user need not.
+RankPlanServer::Right RankPlanServer::RightOf(uid_t user, Rank& rank) {
+  if (user == 0 || user == geteuid()) return Right::kYes;
+  if (!rank.owner && rank.user.empty()) rank.owner = user;
+  if (!rank.owner) {
+    const JobUsers::Found found = users_.Find(rank.user);
+    if (found.is_pending) return Right::kNotKnownYet;
+    rank.owner = found.number;
+  }
+  return rank.owner == user ? Right::kYes : Right::kNo;
+}
+
+bool RankPlanServer::Serve(Client& client) {
+  Rank& rank = ranks_.at(client.rank);
+  const bool had_plan = std::exchange(client.has_plan, false);
+  if (!rank.plan) return !had_plan || Notify(client, rank.plan);
+  const Right right = RightOf(client.asks_for, rank);
+  if (right == Right::kNotKnownYet) return true;
+  if (right == Right::kNo) {
+    Refuse(client);
+    return false;
+  }
+  client.has_plan = true;
+  return Notify(client, rank.plan);
+}
+
+void RankPlanServer::Refuse(const Client& client) {
+  if (loop_.Now() >= next_warning_) {
+    next_warning_ = loop_.Now() + kWarningInterval;
+    const Rank& rank = ranks_.at(client.rank);
+    Log(LogLevel::kWarning, "event=plan_refused job=\"{}\" rank={} user={} owner={}",
+        client.rank.first, client.rank.second, client.asks_for,
+        rank.owner ? std::to_string(*rank.owner) : rank.user);
+  }
+  const PlanNotice notice = {.bytes = kPlanOfOtherUser};
+  (void)SendMessage(client.caller.socket.get(), &notice, sizeof(notice));
+}
+
+// All that are meant, of those that have asked.
+void RankPlanServer::ServeAll(const std::function<bool(const Client&)>& is_meant) {
+  for (auto next = clients_.begin(); next != clients_.end();) {
+    Client& client = (next++)->second;
+    if (!is_meant(client) || Serve(client)) continue;
+    refused_.Add();
+    callers_.Remove(client.caller.number);
+  }
+}
+
+bool RankPlanServer::HandleRequest(MessageServer::Caller& caller, const void* message,
+                                   std::size_t size) {
+  PlanRequest request;
+  if (size != sizeof(request)) return false;
+  std::memcpy(&request, message, sizeof(request));
+  const std::string job = TextOf(request.job);
+  if (request.magic != kPlanMagic || request.version != kPlanVersion || !IsName(job)) return false;
+  const uid_t own = caller.peer.user;
+  const uid_t user = request.user_and_one == 0 ? own : request.user_and_one - 1;
+  if (!MayActFor(own, user) || !callers_.Admit(caller)) return false;
+  const auto [client, _] =
+      clients_.try_emplace(caller.number, Client{.caller = caller,
+                                                 .rank = {job, request.rank},
+                                                 .asks_for = user,
+                                                 .reports = options_.report_burst,
+                                                 .reports_since = loop_.Now()});
+  ++ranks_[client->second.rank].clients;
+  return Serve(client->second);
+}
+
+// A token for each interval that has passed, and no more than a burst.
+bool RankPlanServer::MayReport(Client& client) {
+  const TimePoint now = loop_.Now();
+  const std::int64_t passed = (now - client.reports_since) / options_.report_interval;
+  client.reports_since += passed * options_.report_interval;
+  client.reports = std::min(options_.report_burst, client.reports + passed);
+  if (client.reports == 0) return false;
+  --client.reports;
+  return true;
+}
+
+bool RankPlanServer::HandleReport(Client& client, const void* message, std::size_t size) {
+  PlanReport report;
+  if (size != sizeof(report)) return false;
+  std::memcpy(&report, message, sizeof(report));
+  if (report.magic != kPlanMagic || report.collective >= kCollectiveNames.size()) return false;
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 53U;
+  if (report.bytes > kMost || report.duration_us > kMost / 1'000) return false;
+  if (!MayReport(client) || !client.has_plan) {
+    dropped_reports_.Add();
+    return true;
+  }
+  if (!on_report_) return true;
+  on_report_({.job = client.rank.first,
+              .rank = client.rank.second,
+              .sequence = report.sequence,
+              .collective = kCollectiveNames[report.collective],
+              .bytes = report.bytes,
+              .duration_us = report.duration_us,
+              .error = TextOf(report.error)});
+  return true;
+}
+
+void RankPlanServer::SetPlan(const wire::RankPlan& plan) {
+  const Name name(plan.job, plan.rank);
+  std::optional<PlanFile> file;
+  if (!plan.program.empty()) {
+    const std::string bytes = MakeBytes(plan);
+    Result<UniqueFd> made = MakeFile(bytes);
+    if (!made) return;  // no memory: programs stay with the plan before
+    file = PlanFile{std::move(*made), bytes.size()};
+  }
+  Rank& rank = ranks_[name];
+  if (!file || plan.user != rank.user) rank.owner.reset();
+  rank.user = file ? plan.user : std::string();
+  rank.plan = std::move(file);
+  ServeAll([&](const Client& client) { return client.rank == name; });
+  const auto left = ranks_.find(name);
+  if (left != ranks_.end() && !left->second.plan && left->second.clients == 0) ranks_.erase(left);
+}
+
+// A program that reads none of its notices loses its connection.
+bool RankPlanServer::Notify(const Client& client, const std::optional<PlanFile>& plan) {
+  PlanNotice notice;
+  notice.bytes = plan ? plan->bytes : 0;
+  return SendMessage(client.caller.socket.get(), &notice, sizeof(notice),
+                     plan ? plan->file.get() : -1);
+}
+
+}  // namespace espalier::agent

@@ -1,0 +1,30 @@
+#include "collective/client/group_join_info.h"
+
+#include <fmt/format.h>
+
+namespace espalier::client {
+namespace {
+
+// From the first rank's port to its store's.
+constexpr int kStoreOffset = 10'000;
+
+std::string StoreAt(const IpAddress& address, int port) {
+  return address.IsV4() ? fmt::format("tcp://{}:{}", address.ToString(), port)
+                        : fmt::format("tcp://[{}]:{}", address.ToString(), port);
+}
+
+}  // namespace
+
+runtime::GroupJoinInfo MakeGroupJoinInfo(const agent::LocalRankPlan& plan, const std::string& job,
+                                         std::uint32_t number) {
+  return {.store = StoreAt(plan.first_address, plan.first_listen_port + kStoreOffset),
+          .name = fmt::format("{}/{}", job, number),
+          .size = plan.ranks,
+          .options = {.medium = plan.verbs ? runtime::Medium::kVerbs : runtime::Medium::kTcp,
+                      .address = plan.address.ToString(),
+                      .connections = 1,
+                      .members = {.key = plan.job_key, .addresses = plan.addresses},
+                      .plan_port = plan.listen_port}};
+}
+
+}  // namespace espalier::client

@@ -1,0 +1,247 @@
+#include "collective/runtime/offload/offload_service.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "collective/runtime/choice/cost_table.h"
+#include "collective/runtime/offload/offload_session.h"
+#include "collective/runtime/offload/offload_user.h"
+#include "common/os/message_socket.h"
+
+namespace espalier::runtime {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// How long a reply may wait for a program that does not read: it has at most one on the way.
+constexpr timeval kLongestSend = {.tv_sec = 1, .tv_usec = 0};
+constexpr milliseconds kReap{20};  // how soon sessions that are over are looked after
+
+// Takes the request that waits, and answers that it is not served.
+void Refuse(const UniqueFd& socket, const std::string& why) {
+  OffloadRequest request;
+  static_cast<void>(ReceiveMessage(socket.get(), &request, sizeof(request), false));
+  const OffloadReply reply = RefusalOf({ErrorCode::kResourceExhausted, why});
+  static_cast<void>(SendMessage(socket.get(), &reply, sizeof(reply)));
+}
+
+// One thread takes callers and sees programs go; each session has a thread of its own.
+class Engine : public OffloadService {
+ public:
+  Engine(UniqueFd listener, UniqueFd stop, std::string path, const OffloadOptions& options)
+      : listener_(std::move(listener)),
+        stop_(std::move(stop)),
+        path_(std::move(path)),
+        options_(options),
+        budgets_(options),
+        thread_([this] { Work(); }) {}
+  ~Engine() override {
+    ::eventfd_write(stop_.get(), 1);
+    thread_.join();
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+
+  OffloadCounts counts() const override {
+    const std::lock_guard lock(mutex_);
+    return {.sessions = sessions_.size(),
+            .silent = silent_.size(),
+            .memory_bytes = budgets_.memory.used(),
+            .shared_bytes = budgets_.shared.used(),
+            .refused = refused_,
+            .failed = budgets_.failed};
+  }
+
+ private:
+  // A connection that has not said anything yet.
+  struct Silent {
+    UniqueFd socket;
+    uid_t user = 0;
+    steady_clock::time_point since;
+  };
+
+  void Work();
+  void Turn(std::vector<pollfd>& polled);
+  int WaitLimit() const;
+  void TakeCallers();
+  void DropOneSilent();
+  void DropLongSilent();
+  void Begin(Silent caller);
+  std::size_t SessionsOf(uid_t user) const;
+  std::shared_ptr<OffloadUser> FindUser(uid_t user);
+
+  const UniqueFd listener_;
+  const UniqueFd stop_;
+  const std::string path_;
+  const OffloadOptions options_;
+  OffloadBudgets budgets_;
+  mutable std::mutex mutex_;    // of what follows; only the engine's thread changes it
+  std::vector<Silent> silent_;  // the oldest first
+  std::vector<std::unique_ptr<OffloadSession>> sessions_;
+  std::map<uid_t, std::weak_ptr<OffloadUser>> users_;
+  std::uint64_t refused_ = 0;
+  bool has_no_files_ = false;  // the engine's thread alone
+  std::thread thread_;         // the last: it uses the others
+};
+
+void Engine::Work() {
+  std::vector<pollfd> polled;
+  while (true) {
+    polled.assign({{stop_.get(), POLLIN, 0}, {has_no_files_ ? -1 : listener_.get(), POLLIN, 0}});
+    for (const auto& session : sessions_) {
+      // A session that is over is no more watched, only waited for.
+      polled.push_back({session->is_over() ? -1 : session->socket(), POLLRDHUP, 0});
+    }
+    for (const Silent& caller : silent_) polled.push_back({caller.socket.get(), POLLIN, 0});
+    if (::poll(polled.data(), polled.size(), WaitLimit()) < 0) continue;
+    if (polled[0].revents != 0) break;
+    has_no_files_ = false;
+    const std::lock_guard lock(mutex_);
+    Turn(polled);
+  }
+  for (const auto& session : sessions_) session->End("the engine stops");
+  const std::lock_guard lock(mutex_);
+  sessions_.clear();
+}
+
+// What the poll has found, in its order: sessions, then those who were silent.
+void Engine::Turn(std::vector<pollfd>& polled) {
+  const std::size_t served = sessions_.size();
+  for (std::size_t i = 0; i < served; ++i) {
+    if (polled[i + 2].revents != 0) sessions_[i]->End("its program has gone");
+  }
+  std::vector<Silent> still;
+  for (std::size_t i = 0; i < silent_.size(); ++i) {
+    if (polled[i + 2 + served].revents == 0) {
+      still.push_back(std::move(silent_[i]));
+    } else {
+      Begin(std::move(silent_[i]));
+    }
+  }
+  silent_ = std::move(still);
+  std::erase_if(sessions_, [](const auto& session) { return session->has_ended(); });
+  std::erase_if(users_, [](const auto& entry) { return entry.second.expired(); });
+  DropLongSilent();
+  if (polled[1].revents != 0) TakeCallers();
+}
+
+// Until something is to be done without anybody's word.
+int Engine::WaitLimit() const {
+  const bool some_are_over =
+      std::ranges::any_of(sessions_, [](const auto& session) { return session->is_over(); });
+  if (some_are_over || has_no_files_) return static_cast<int>(kReap.count());
+  if (silent_.empty()) return -1;
+  const auto left = silent_.front().since + options_.identification_timeout - steady_clock::now();
+  const auto rounded = std::chrono::ceil<milliseconds>(left);
+  return static_cast<int>(std::clamp<std::int64_t>(rounded.count(), 0, 60'000));
+}
+
+void Engine::TakeCallers() {
+  // As many as there can be silent ones: a flood of callers keeps nobody from being served.
+  for (std::size_t i = 0; i < options_.max_unidentified; ++i) {
+    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!socket) {
+      has_no_files_ = errno == EMFILE || errno == ENFILE;  // who waits to be accepted has to wait
+      return;
+    }
+    const auto peer = LocalPeerOf(socket.get());
+    if (!peer) continue;
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kLongestSend, sizeof(kLongestSend));
+    if (silent_.size() >= options_.max_unidentified) DropOneSilent();
+    silent_.push_back({std::move(socket), peer->user, steady_clock::now()});
+  }
+}
+
+// The oldest one of the user that has most.
+void Engine::DropOneSilent() {
+  std::map<uid_t, std::size_t> counts;
+  for (const Silent& caller : silent_) ++counts[caller.user];
+  const auto most = std::ranges::max_element(
+      counts, [](const auto& a, const auto& b) { return a.second < b.second; });
+  silent_.erase(std::ranges::find(silent_, most->first, &Silent::user));
+  ++refused_;
+}
+
+void Engine::DropLongSilent() {
+  const auto now = steady_clock::now();
+  refused_ += std::erase_if(silent_, [&](const Silent& caller) {
+    return now - caller.since >= options_.identification_timeout;
+  });
+}
+
+void Engine::Begin(Silent caller) {
+  const auto refuse = [&](const std::string& why) {
+    Refuse(caller.socket, why);
+    ++refused_;
+  };
+  if (SessionsOf(caller.user) >= options_.max_sessions_per_user) {
+    return refuse(
+        fmt::format("user {} has {} ranks at this engine, which is the limit for one user",
+                    caller.user, options_.max_sessions_per_user));
+  }
+  if (sessions_.size() >= options_.max_sessions) {
+    return refuse(
+        fmt::format("this engine serves {} ranks, which is its limit", options_.max_sessions));
+  }
+  try {
+    sessions_.push_back(std::make_unique<OffloadSession>(std::move(caller.socket),
+                                                         FindUser(caller.user), options_));
+  } catch (const std::system_error&) {  // no thread to be had
+    ++refused_;
+  } catch (const std::bad_alloc&) {
+    ++refused_;
+  }
+}
+
+std::size_t Engine::SessionsOf(uid_t user) const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      sessions_, [user](const auto& session) { return session->user() == user; }));
+}
+
+std::shared_ptr<OffloadUser> Engine::FindUser(uid_t user) {
+  std::weak_ptr<OffloadUser>& known = users_[user];
+  std::shared_ptr<OffloadUser> found = known.lock();
+  if (found == nullptr) known = found = std::make_shared<OffloadUser>(user, options_, budgets_);
+  return found;
+}
+
+Result<std::unique_ptr<OffloadService>> Start(UniqueFd listener, const std::string& path,
+                                              const OffloadOptions& options) {
+  if (!options.costs_file.empty()) {
+    auto costs = ReadCostsFile(options.costs_file);
+    if (!costs) return Propagate(costs);
+  }
+  UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
+  if (!stop) return Fail(ErrorCode::kUnavailable, "no event for the engine");
+  return std::make_unique<Engine>(std::move(listener), std::move(stop), path, options);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<OffloadService>> OffloadService::Listen(const std::string& path,
+                                                               const OffloadOptions& options) {
+  auto listener = ListenOnPath(path);
+  if (!listener) return Propagate(listener);
+  auto engine = Start(std::move(*listener), path, options);
+  if (!engine) ::unlink(path.c_str());
+  return engine;
+}
+
+Result<std::unique_ptr<OffloadService>> OffloadService::Serve(UniqueFd listener,
+                                                              const OffloadOptions& options) {
+  return Start(std::move(listener), "", options);
+}
+
+}  // namespace espalier::runtime

@@ -1,0 +1,123 @@
+#include "collective/runtime/program/active_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "collective/program/verifier/verifier.h"
+#include "collective/transport/shm/shm_transport.h"
+#include "collective/transport/tcp/tcp_transport.h"
+#include "collective/transport/verbs/verbs_transport.h"
+
+namespace espalier::runtime {
+namespace {
+
+constexpr transport::ShmOptions kShared = {};
+constexpr int kSlots = kShared.slots;
+// On the paths of a fabric several messages are to be under way on every edge of a tree.
+constexpr std::size_t kPlannedSlotBytes = 256 << 10;
+constexpr std::size_t kPlannedMessageBytes = 64 << 10;
+// Whoever made the plan sees dead paths too and has a better one; until then a peer that is only
+// slow must not lose its planned port. 7 tries of 0.27 s.
+constexpr verbs::RetryPolicy kPlannedRetryPolicy = {.timeout_log2 = 16, .retries = 6};
+
+transport::PlannedConnections ConnectionsOf(const CollectivePlan& plan, int rank) {
+  transport::PlannedConnections connections;
+  for (const auto& block : plan.program->ranks[static_cast<std::size_t>(rank)].blocks) {
+    if (block.send_peer != program::kNoPeer) {
+      const transport::Endpoint to = {block.send_peer, block.channel};
+      const auto port = plan.source_ports.find(to);
+      connections.sends[to] = port == plan.source_ports.end() ? 0 : port->second;
+    }
+    if (block.receive_peer != program::kNoPeer) {
+      connections.receives.insert({block.receive_peer, block.channel});
+    }
+  }
+  return connections;
+}
+
+// One queue pair of a connection has the planned port, or the device's where none is planned.
+std::function<std::vector<std::uint16_t>(transport::Endpoint)> PlannedPortsOf(
+    const CollectivePlan& plan) {
+  return [ports = plan.source_ports](transport::Endpoint endpoint) -> std::vector<std::uint16_t> {
+    const auto port = ports.find(endpoint);
+    if (port == ports.end() || port->second == 0) return {};
+    return {port->second};
+  };
+}
+
+Result<std::unique_ptr<transport::Transport>> Open(const CollectivePlan& plan,
+                                                   const ActivePlan::Place& place,
+                                                   transport::Deadline deadline) {
+  const std::string name = fmt::format("{}/plan.{}", place.group, plan.generation);
+  if (place.medium == Medium::kShared) {
+    transport::ShmOptions options = kShared;
+    options.channels = std::max(1, program::CountChannels(*plan.program));
+    return transport::JoinShm(place.store, name, place.rank, place.size, options, deadline);
+  }
+  if (place.medium == Medium::kVerbs) {
+    return transport::JoinVerbs(place.store, name, place.rank, place.size,
+                                {.slots = kSlots,
+                                 .address = place.address,
+                                 .members = place.members,
+                                 .source_ports = PlannedPortsOf(plan),
+                                 .patience = kPlannedRetryPolicy,
+                                 .check = place.check});
+  }
+  return transport::JoinTcp(place.store, name, place.rank, place.size,
+                            {.slots = kSlots,
+                             .slot_bytes = kPlannedSlotBytes,
+                             .message_bytes = kPlannedMessageBytes,
+                             .address = place.address,
+                             .members = place.members,
+                             .listener = place.listener,
+                             .memory = place.memory,
+                             .check = place.check,
+                             .planned = ConnectionsOf(plan, place.rank)});
+}
+
+}  // namespace
+
+Result<CollectivePlan> CheckCollectivePlan(CollectivePlan plan, int size, std::int64_t budget) {
+  if (plan.program == nullptr) return Fail(ErrorCode::kInvalidArgument, "a plan without a program");
+  const program::Program& program = *plan.program;
+  if (program.ranks.size() != static_cast<std::size_t>(size)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("program {} is for {} ranks, the group has {}", program.name,
+                            program.ranks.size(), size));
+  }
+  const program::Verdict verdict =
+      program::Verify(program, {.fifo_slots = kSlots, .budget = budget});
+  if (verdict.violation) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("program {} is not right: {}",
+                                                         program.name, verdict.violation->message));
+  }
+  if (verdict.root != program.collective.root) {
+    auto rooted = std::make_shared<program::Program>(program);
+    rooted->collective.root = verdict.root;
+    plan.program = std::move(rooted);
+  }
+  return plan;
+}
+
+Result<std::unique_ptr<ActivePlan>> ActivePlan::Prepare(CollectivePlan plan, const Place& place,
+                                                        transport::Deadline deadline) {
+  auto transport = Open(plan, place, deadline);
+  if (!transport) return Propagate(transport);
+  auto interpreter = Interpreter::Prepare(plan.program, **transport, deadline, place.memory);
+  if (!interpreter) return Propagate(interpreter);
+  return std::unique_ptr<ActivePlan>(
+      new ActivePlan(std::move(plan), std::move(*transport), std::move(*interpreter)));
+}
+
+bool ActivePlan::Serves(const CallSignature& call, std::size_t bytes) const {
+  const program::Program& program = *plan_.program;
+  const auto size = static_cast<std::int64_t>(bytes);
+  return call.kind == program.collective.kind && call.root == program.collective.root &&
+         size >= program.min_bytes && size <= program.max_bytes;
+}
+
+}  // namespace espalier::runtime

@@ -1,0 +1,41 @@
+#include "collective/runtime/shared/shared_protocol_kind.h"
+
+#include <algorithm>
+
+#include "common/base/enum_names.h"
+
+namespace espalier::runtime {
+namespace {
+
+constexpr EnumNames<SharedProtocolKind> kWayNames({
+    {SharedProtocolKind::kSmall, "small"},
+    {SharedProtocolKind::kStaged, "slots"},
+    {SharedProtocolKind::kStagedStreaming, "streamed"},
+    {SharedProtocolKind::kSingleCopy, "read"},
+});
+
+}  // namespace
+
+std::string_view SharedProtocolName(SharedProtocolKind way) { return kWayNames.NameOf(way); }
+std::optional<SharedProtocolKind> FindSharedProtocol(std::string_view name) {
+  return kWayNames.Find(name);
+}
+
+// Rounds are meetings of all ranks, messages the flags of others that a rank looks at in them.
+Work SharedWork(SharedProtocolKind way, int ranks, std::size_t bytes, int lanes) {
+  const double turns = lanes > 0 ? std::max(1.0, 1.0 * ranks / lanes) : 1.0;
+  const double size = static_cast<double>(bytes) * turns;
+  const double peers = ranks - 1;
+  if (way == SharedProtocolKind::kSmall) {
+    return {.rounds = 1, .messages = peers * turns, .bytes = size, .reduced_bytes = size * ranks};
+  }
+  const std::size_t pieces = (bytes + kSlotBytes - 1) / kSlotBytes;
+  const double rounds = static_cast<double>(pieces) +
+                        2;  // the call's beginning; what is copied in and out at the ends
+  return {.rounds = rounds,
+          .messages = rounds * peers * turns,
+          .bytes = size * peers / ranks + size,
+          .reduced_bytes = size};
+}
+
+}  // namespace espalier::runtime

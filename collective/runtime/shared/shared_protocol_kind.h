@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "collective/runtime/choice/cost_model.h"
+
+namespace espalier::runtime {
+
+// How a call between private buffers goes through shared memory (shared_collectives.h).
+enum class SharedProtocolKind : std::uint8_t { kSmall, kStaged, kStagedStreaming, kSingleCopy };
+
+constexpr std::size_t kMaxSmallBytes = 256 << 10;
+constexpr std::size_t kSlotBytes = 1 << 20;
+
+// "small", "slots", "streamed", "read".
+std::string_view SharedProtocolName(SharedProtocolKind way);
+std::optional<SharedProtocolKind> FindSharedProtocol(std::string_view name);
+// What an allreduce of so many bytes asks that way; small or slots.
+Work SharedWork(SharedProtocolKind way, int ranks, std::size_t bytes, int lanes);
+
+}  // namespace espalier::runtime

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "collective/transport/base/transport.h"
+#include "common/base/result.h"
+
+namespace espalier::transport {
+
+// Where the ranks of a group find one another: small texts under names that are set once.
+// Thread safety: any thread.
+class RendezvousStore {
+ public:
+  virtual ~RendezvousStore() = default;
+  virtual Result<void> Set(const std::string& key, const std::string& value) = 0;
+  // Waits until the key is set. kUnavailable past the deadline.
+  virtual Result<std::string> Get(const std::string& key, Deadline deadline) = 0;
+};
+
+}  // namespace espalier::transport

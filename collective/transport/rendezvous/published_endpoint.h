@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/ip_address.h"
+#include "common/base/result.h"
+
+namespace espalier::transport {
+
+// Where a rank listens, as the others find it in the group's store.
+struct PublishedEndpoint {
+  IpAddress address;
+  std::uint16_t port = 0;
+  std::uint64_t group = 0;    // a random number of the rank's: who knows it has read the store
+  std::uint32_t version = 0;  // of the transport's messages
+
+  // "ADDRESS PORT GROUP VERSION".
+  std::string ToText() const;
+  // Errors: kFailedPrecondition for another version or other text.
+  static Result<PublishedEndpoint> Parse(const std::string& text, std::uint32_t version);
+};
+
+// Draws such a number.
+std::uint64_t DrawGroup();
+
+}  // namespace espalier::transport

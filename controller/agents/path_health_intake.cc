@@ -1,0 +1,65 @@
+#include "controller/agents/path_health_intake.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace espalier::controller {
+namespace {
+
+// Of each path of a flow, a host may say once in this time that it does not carry: an agent looks
+// again after twice as long at the earliest (PathGuardOptions::redraw_interval).
+constexpr Duration kVerdictInterval = std::chrono::milliseconds(100);
+
+}  // namespace
+
+PathHealthIntake::PathHealthIntake(State& state, Placement& placement, LinkHealth& link_health,
+                                   EventLoop& loop, Metrics& metrics)
+    : state_(state),
+      placement_(placement),
+      link_health_(link_health),
+      loop_(loop),
+      ignored_(metrics.MakeCounter("espalier_controller_verdicts_ignored_total",
+                                   "Verdicts of hosts on their flows' paths that came too soon "
+                                   "after the last")) {}
+
+bool PathHealthIntake::IsTaken(FlowSlot slot) {
+  const TimePoint now = loop_.Now();
+  const Flow& flow = state_.flows.At(slot);
+  if (slot.Index() >= taken_.size()) taken_.resize(slot.Index() + 1);
+  Taken& taken = taken_[slot.Index()];
+  const bool is_same = taken.agent == flow.agent && taken.local == flow.local;
+  if (!is_same || taken.count == 0 || now - taken.since >= kVerdictInterval) {
+    taken = {flow.agent, flow.local, now, 0};
+  }
+  return taken.count++ < std::max<std::size_t>(1, flow.subflows.size());
+}
+
+bool PathHealthIntake::Handle(AgentId id, const wire::PathHealth& health) {
+  const std::string& host = state_.agents.At(id).name;
+  bool has_accused = false;
+  bool needs_turn = false;
+  for (const wire::FlowHealth& report : health.flows) {
+    const auto slot = state_.flows.Find(id, report.flow);
+    const bool is_local_reroute = report.verdict == wire::PathVerdict::kLocallyRerouted;
+    const bool is_dead = is_local_reroute || report.verdict == wire::PathVerdict::kDead;
+    if (!slot || !is_dead) continue;
+    const Flow& flow = state_.flows.At(*slot);
+    if (!IsTaken(*slot)) {
+      ignored_.Add();
+      continue;
+    }
+    link_health_.HandlePathFailure(id, flow, report.path_id);
+    has_accused = true;
+    state_.history.RecordOf(
+        host, loop_.Now(), is_local_reroute ? "flow_redrawn" : "flow_path_dead",
+        fmt::format("flow={} port={}", state_.FlowName(flow), report.source_port));
+    if (!is_local_reroute) continue;
+    placement_.local_reroutes().Handle(*slot, report.path_id, report.source_port, loop_.Now());
+    needs_turn = true;
+  }
+  if (has_accused) link_health_.Update();
+  return needs_turn;
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,135 @@
+#include "controller/placement/arrival_placer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace espalier::controller {
+
+using wire::PathReason;
+
+namespace {
+
+constexpr std::size_t kMaxEndsRepaired = 256;  // before one assignment
+
+}  // namespace
+
+std::vector<FlowSlot> InOrder(const State& state, std::vector<FlowSlot> slots) {
+  const auto comes_before = [&](FlowSlot a, FlowSlot b) {
+    const Flow& x = state.flows.At(a);
+    const Flow& y = state.flows.At(b);
+    if (x.job != y.job) return state.flows.JobName(x.job) < state.flows.JobName(y.job);
+    if (x.agent == y.agent) return x.local < y.local;
+    return state.agents.At(x.agent).name < state.agents.At(y.agent).name;
+  };
+  std::sort(slots.begin(), slots.end(), comes_before);
+  return slots;
+}
+
+std::set<FlowSlot> ArrivalPlacer::FindPaths(std::span<const FlowSlot> slots,
+                                            std::size_t move_limit) {
+  FlowPaths& paths = state_.flow_paths;
+  for (const FlowSlot slot : slots) {
+    const std::vector<Subflow>& subflows = state_.flows.At(slot).subflows;
+    for (std::uint32_t i = 0; i < subflows.size(); ++i) {
+      if (!subflows[i].subflow && !subflows[i].adopting) paths.Add(slot, i);
+    }
+  }
+  std::vector<SubflowId> to_place;
+  for (const FlowSlot slot : slots) {
+    for (const Subflow& subflow : state_.flows.At(slot).subflows) {
+      if (!paths.PathOf(subflow) && !subflow.adopting) to_place.push_back(*subflow.subflow);
+    }
+  }
+  std::set<FlowSlot> others;
+  for (const OnlineAssigner::Move& move :
+       paths.PlaceArrivals(to_place, ChainOptions(options_, move_limit))) {
+    if (move.from != kNoPath) others.insert(paths.FlowOf(move.subflow));
+  }
+  for (const SubflowId subflow : to_place) {
+    const FlowPaths::Owner owner = paths.OwnerOf(subflow);
+    Subflow& placed = state_.flows.At(*owner.slot).subflows[owner.index];
+    if (!paths.PathOf(placed)) paths.Remove(placed);
+  }
+  for (const FlowSlot slot : slots) others.erase(slot);
+  return others;
+}
+
+std::set<FlowSlot> ArrivalPlacer::Relieve(std::size_t move_limit) {
+  std::set<FlowSlot> moved;
+  for (const OnlineAssigner::Move& move :
+       state_.flow_paths.Rebalance(ChainOptions(options_, move_limit))) {
+    moved.insert(state_.flow_paths.FlowOf(move.subflow));
+  }
+  return moved;
+}
+
+bool ArrivalPlacer::TakePlanned(FlowSlot slot, const StartPredictor::Planned& planned,
+                                std::set<FlowSlot>& others) {
+  FlowPaths& paths = state_.flow_paths;
+  for (const OnlineAssigner::Move& move : planned.moves) others.insert(paths.FlowOf(move.subflow));
+  paths.Take(planned.moves);
+  Flow& flow = state_.flows.At(slot);
+  bool is_within = true;
+  for (std::uint32_t i = 0; i < flow.subflows.size(); ++i) {
+    paths.Add(slot, i);
+    paths.Place(flow.subflows[i], planned.paths[i]);
+    is_within =
+        is_within && (planned.holds || paths.live().IsWithinLimits(*flow.subflows[i].subflow));
+  }
+  if (is_within) {
+    flow.origin = DecisionOrigin::kPredicted;
+    return true;
+  }
+  for (Subflow& subflow : flow.subflows) paths.Remove(subflow);
+  return false;
+}
+
+std::vector<FlowSlot> ArrivalPlacer::TakeNew() {
+  std::vector<FlowSlot> slots;
+  for (const FlowSlot slot : state_.flows.TakeNew()) {
+    if (state_.flows.IsOpen(slot) && state_.flows.At(slot).status == FlowStatus::kNew) {
+      slots.push_back(slot);
+    }
+  }
+  slots = InOrder(state_, std::move(slots));
+  slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
+  return slots;
+}
+
+ArrivalPlacer::Placed ArrivalPlacer::PlaceNew(StartPredictor& predictor, std::size_t move_limit) {
+  const std::vector<FlowSlot> slots = TakeNew();
+  Placed placed{.flows = slots.size()};
+  std::set<FlowSlot> others;
+  std::vector<FlowSlot> unplanned;
+  for (const FlowSlot slot : slots) {
+    const Flow& flow = state_.flows.At(slot);
+    const bool is_bare = std::ranges::none_of(
+        flow.subflows, [](const Subflow& subflow) { return subflow.subflow || subflow.adopting; });
+    const auto planned = is_bare ? predictor.Find(slot) : std::nullopt;
+    if (planned && TakePlanned(slot, *planned, others)) {
+      predictor.Confirm(*planned);
+      ++placed.planned;
+    } else {
+      unplanned.push_back(slot);
+    }
+  }
+  for (const FlowSlot slot : unplanned) {
+    predictor.CountMiss(slot);
+    state_.flows.At(slot).origin = DecisionOrigin::kReactive;
+  }
+  others.merge(FindPaths(unplanned, move_limit));
+  const std::size_t changes = slots.size() + std::min(std::exchange(ends_, 0), kMaxEndsRepaired);
+  if (others.size() < move_limit * changes) {
+    others.merge(Relieve(move_limit * changes - others.size()));
+  }
+  for (const FlowSlot slot : slots) {
+    others.erase(slot);
+    ports_.Settle(slot, PathReason::kAssigned);
+    state_.flow_paths.SetInProgress(state_.flows.At(slot));
+  }
+  for (const FlowSlot slot : others) ports_.ChoosePorts(slot, PathReason::kRecomputed);
+  placed.moved = others.size();
+  return placed;
+}
+
+}  // namespace espalier::controller

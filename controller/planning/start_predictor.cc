@@ -1,0 +1,484 @@
+#include "controller/planning/start_predictor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <tuple>
+
+namespace espalier::controller {
+namespace {
+
+constexpr std::size_t kMaxJobs = 1'024;
+constexpr std::size_t kMaxJobsOfHost = 64;  // that it was the first to name
+constexpr std::size_t kPlannedSets = 8;     // of a job: the next ones
+constexpr std::size_t kMaxStartsInPlan = 8'192;
+constexpr std::uint32_t kMaxPortRounds = 16;  // of asking for the ports of one plan
+constexpr std::uint32_t kMaxAlike = 64;       // open flows of one pair told apart
+constexpr Duration kImminent = std::chrono::milliseconds(20);
+// Between two looks at a flow's reports: a part of the time that is left to it, within these
+// bounds.
+constexpr int kLooksAhead = 8;
+constexpr Duration kMinLook = std::chrono::milliseconds(50);
+constexpr Duration kMaxLook = std::chrono::seconds(1);
+
+std::uint64_t Hash(const fabric::PortKey& key) {
+  // Ports and queue pairs may be new with each connection: they do not name a flow.
+  const auto pair = (static_cast<std::uint64_t>(key.source.value()) << 32U) |
+                    static_cast<std::uint32_t>(key.destination.value());
+  return PathFingerprint(static_cast<std::uint32_t>(pair >> 32U), static_cast<std::uint32_t>(pair),
+                         key.protocol, 0);
+}
+
+// Of flows between the same ends, told apart by their number.
+CycleLearner::Key KeyOf(std::uint64_t pair, std::uint32_t ordinal) {
+  return CycleLearner::Key(pair + ordinal);
+}
+
+}  // namespace
+
+StartPredictor::StartPredictor(State& state, PathLearner& learner, const ControllerOptions& options,
+                               Metrics& metrics)
+    : state_(state),
+      learner_(learner),
+      options_(options),
+      expected_(metrics.MakeCounter("espalier_foresight_starts_expected_total",
+                                    "Flow starts that were of a set that a job repeats")),
+      unexpected_(metrics.MakeCounter("espalier_foresight_starts_unexpected_total",
+                                      "Flow starts that nothing had announced")),
+      plan_hits_(metrics.MakeCounter("espalier_foresight_plan_hits_total",
+                                     "Flow starts answered from a ready plan")),
+      plan_fits_(metrics.MakeCounter(
+          "espalier_foresight_plan_fits_total",
+          "Flow starts that took the path of a plan that was behind, within all limits")),
+      plan_misses_(metrics.MakeCounter("espalier_foresight_plan_misses_total",
+                                       "Expected flow starts for which no plan held")),
+      plans_made_(metrics.MakeCounter("espalier_foresight_plans_made_total",
+                                      "Plans made in the background")),
+      start_error_(metrics.MakeLatency("espalier_foresight_start_error_seconds",
+                                       "Distance of a set's start from when it was predicted")),
+      end_error_(metrics.MakeLatency("espalier_foresight_end_error_seconds",
+                                     "Distance of a flow's end from when it was predicted")),
+      jobs_known_(metrics.MakeGauge("espalier_foresight_jobs", "Jobs whose flows are predicted")),
+      jobs_off_(metrics.MakeGauge("espalier_foresight_jobs_off",
+                                  "Jobs whose prediction is off, as it was wrong too often")) {}
+
+StartPredictor::Job* StartPredictor::FindJob(std::uint32_t name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : found->second;
+}
+
+bool StartPredictor::MakeRoom(std::size_t host) {
+  const auto is_of_host = [&](const auto& job) {
+    return state_.flows.jobs().NamedBy(job->name) == host;
+  };
+  const auto of_host =
+      static_cast<std::size_t>(std::count_if(jobs_.begin(), jobs_.end(), is_of_host));
+  if (jobs_.size() < kMaxJobs && of_host < kMaxJobsOfHost) return true;
+  const Job* oldest = nullptr;
+  for (const auto& job : jobs_) {
+    const bool may_go = job->open_flows == 0 && (of_host < kMaxJobsOfHost || is_of_host(job));
+    if (!may_go) continue;
+    if (oldest == nullptr || job->learner.last_start() < oldest->learner.last_start()) {
+      oldest = job.get();
+    }
+  }
+  if (oldest == nullptr) return false;
+  ForgetJob(oldest->name);
+  return true;
+}
+
+StartPredictor::Job* StartPredictor::AddJob(std::uint32_t name) {
+  if (!MakeRoom(state_.flows.jobs().NamedBy(name))) return nullptr;
+  jobs_.push_back(std::make_unique<Job>(name, CycleOptions{}));
+  by_name_[name] = jobs_.back().get();
+  return jobs_.back().get();
+}
+
+void StartPredictor::ForgetJob(std::uint32_t name) {
+  if (by_name_.erase(name) == 0) return;
+  std::erase_if(jobs_, [&](const auto& job) { return job->name == name; });
+}
+
+void StartPredictor::HandleStarts(std::span<const FlowSlot> slots, TimePoint now) {
+  now_ = now;
+  for (const FlowSlot slot : slots) {
+    if (!state_.flows.At(slot).subflows.empty()) Learn(slot, now);
+  }
+}
+
+void StartPredictor::Learn(FlowSlot slot, TimePoint now) {
+  const Flow& flow = state_.flows.At(slot);
+  Job* job = FindJob(flow.job);
+  if (job == nullptr) job = AddJob(flow.job);
+  if (job == nullptr) return unexpected_.Add();
+  if (known_.size() <= slot.Index()) known_.resize(slot.Index() + 1);
+  Known& known = known_[slot.Index()];
+  known.job = job;
+  known.pair = Hash(flow.key);
+  std::uint64_t& taken = job->ordinals[known.pair];
+  known.ordinal =
+      std::min<std::uint32_t>(static_cast<std::uint32_t>(std::countr_one(taken)), kMaxAlike - 1);
+  taken |= std::uint64_t{1} << known.ordinal;
+  known.key = KeyOf(known.pair, known.ordinal);
+  ++job->open_flows;
+
+  const std::uint64_t remaining = state_.flows.ActivityOf(slot).remaining_bytes;
+  const auto next = job->upcoming.empty() ? CycleLearner::Next{} : job->upcoming.front();
+  const std::uint64_t starts = job->learner.StartsOf(next.set);
+  known.is_expected = job->learner.HandleStart(known.key, remaining, now);
+  (known.is_expected ? expected_ : unexpected_).Add();
+  if (next.expected && job->learner.StartsOf(next.set) > starts) {
+    start_error_.ObserveSeconds(std::abs(SecondsOf(now - *next.expected)));
+  }
+  job->templates[known.key] = {.port_key = flow.key,
+                               .source_leaf = flow.source_leaf,
+                               .destination_leaf = flow.destination_leaf,
+                               .subflows = static_cast<std::uint32_t>(flow.subflows.size()),
+                               .agent = flow.agent,
+                               .is_open = true};
+  ends_.Begin(slot, now, 0);
+  ends_.TakeReport(slot, now, remaining, 0);
+  NoteSwitch(*job, now);
+}
+
+Result<std::size_t> StartPredictor::Declare(const Schedule& schedule, TimePoint now) {
+  if (schedule.flows.empty()) return 0U;
+  for (const auto& [source, destination] : schedule.flows) {
+    for (const fabric::NodeId end : {source, destination}) {
+      if (state_.paths.FindAttachment(end)) continue;
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("\"{}\" is no NIC of the fabric", state_.topology.node(end).id));
+    }
+  }
+  const auto agent_of = [&](fabric::NodeId nic) {
+    return state_.agents.Intern(fabric::HostOf(state_.topology.node(nic)));
+  };
+  const std::uint32_t number =
+      state_.flows.JobIndex(schedule.job, agent_of(schedule.flows.front().first));
+  Job* job = FindJob(number);
+  if (job == nullptr) job = AddJob(number);
+  if (job == nullptr) return Fail(ErrorCode::kResourceExhausted, "too many jobs are predicted");
+  now_ = now;
+  const std::size_t members_before = job->learner.member_count();
+  std::unordered_map<std::uint64_t, std::uint32_t> alike;  // of one pair, by the pair's hash
+  std::vector<Key> members;
+  for (const auto& [source, destination] : schedule.flows) {
+    Template member{.port_key = {.source = source, .destination = destination},
+                    .source_leaf = state_.paths.FindAttachment(source)->leaf,
+                    .destination_leaf = state_.paths.FindAttachment(destination)->leaf,
+                    .agent = agent_of(source)};
+    if (options_.fabric_hashes_protocol) member.port_key.protocol = schedule.protocol;
+    if (member.source_leaf == member.destination_leaf) continue;
+    const std::uint64_t pair = Hash(member.port_key);
+    const std::uint32_t ordinal = alike[pair]++;
+    if (ordinal >= kMaxAlike) continue;
+    members.push_back(KeyOf(pair, ordinal));
+    job->templates.try_emplace(members.back(), member);
+  }
+  job->learner.Declare(members, schedule.bytes_each, schedule.period);
+  return job->learner.member_count() - members_before;
+}
+
+void StartPredictor::NoteSwitch(Job& job, TimePoint now) {
+  if (job.was_on == job.learner.IsOn()) return;
+  job.was_on = job.learner.IsOn();
+  state_.history.RecordOf(
+      "jobs", now, job.was_on ? "prediction_on" : "prediction_off",
+      fmt::format("job={} hit_rate={:.3f}", state_.flows.JobName(job.name), job.learner.HitRate()));
+}
+
+void StartPredictor::HandleEnd(FlowSlot slot, TimePoint now) {
+  if (const auto forecast = ends_.Of(slot)) {
+    end_error_.ObserveSeconds(std::abs(SecondsOf(now - forecast->expected)));
+  }
+  ends_.End(slot);
+  if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) return;
+  Known& known = known_[slot.Index()];
+  --known.job->open_flows;
+  const auto member = known.job->templates.find(known.key);
+  if (member != known.job->templates.end()) member->second.is_open = false;
+  const auto taken = known.job->ordinals.find(known.pair);
+  if (taken != known.job->ordinals.end()) {
+    taken->second &= ~(std::uint64_t{1} << known.ordinal);
+    if (taken->second == 0) known.job->ordinals.erase(taken);
+  }
+  known = {};
+}
+
+void StartPredictor::HandleProgress(std::span<const FlowSlot> due, TimePoint now) {
+  now_ = now;
+  for (const FlowSlot slot : due) {
+    if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) {
+      state_.flows.IgnoreReportsBefore(slot, TimePoint::max());
+      continue;
+    }
+    const FlowActivity& activity = state_.flows.ActivityOf(slot);
+    ends_.SetPlannedRate(slot, PlannedRate(state_.flows.At(slot)));
+    ends_.TakeReport(slot, now, activity.remaining_bytes, activity.achieved_bps);
+    // The nearer its end, the more often.
+    const auto left = ends_.ExpectedEnd(slot).value_or(now) - now;
+    state_.flows.IgnoreReportsBefore(slot,
+                                     now + std::clamp(left / kLooksAhead, kMinLook, kMaxLook));
+  }
+}
+
+double StartPredictor::PlannedRate(const Flow& flow) {
+  double rate = 0;
+  const double share = static_cast<double>(kLoadUnit) / static_cast<double>(flow.subflows.size());
+  for (const Subflow& subflow : flow.subflows) {
+    if (!subflow.subflow || state_.flow_paths.live().PathOf(*subflow.subflow) < 0) return 0;
+    double of_way = static_cast<double>(state_.view.unit_bps());
+    for (const std::uint32_t link : state_.flow_paths.live().LinksOf(*subflow.subflow)) {
+      const auto load = static_cast<double>(state_.flow_paths.live().LoadOf(link));
+      const auto capacity = static_cast<double>(state_.view.capacities()[link]);
+      of_way = std::min(of_way, capacity * share / std::max(load, share));
+    }
+    rate += of_way;
+  }
+  return rate;
+}
+
+void StartPredictor::Tick(TimePoint now) {
+  now_ = now;
+  int off = 0;
+  for (const auto& job : jobs_) {
+    job->learner.Tick(now);
+    Refresh(*job);
+    NoteSwitch(*job, now);
+    off += job->learner.IsOn() ? 0 : 1;
+  }
+  jobs_known_.Set(static_cast<double>(jobs_.size()));
+  jobs_off_.Set(off);
+}
+
+void StartPredictor::Refresh(Job& job) {
+  if (job.seen_changes == job.learner.changes()) return;
+  job.seen_changes = job.learner.changes();
+  job.upcoming = job.learner.Upcoming();
+  if (job.upcoming.size() > kPlannedSets) job.upcoming.resize(kPlannedSets);
+  std::erase_if(job.plans, [&](const Plan& plan) {
+    return std::none_of(job.upcoming.begin(), job.upcoming.end(),
+                        [&](const auto& next) { return next.set == plan.set; });
+  });
+  if (job.templates.size() > 2 * CycleOptions{}.max_members) job.templates.clear();
+}
+
+bool StartPredictor::Holds(const Plan& plan) const {
+  return plan.version == state_.topology.version() &&
+         plan.fingerprint == state_.flow_paths.fingerprint() &&
+         (plan.decided.moves.empty() || plan.changes == state_.flow_paths.changes());
+}
+
+std::span<const std::int32_t> StartPredictor::PathsIn(const Plan& plan, Key key,
+                                                      std::size_t subflows) {
+  const auto found = plan.subflows.find(key);
+  if (found == plan.subflows.end() || found->second.second != subflows) return {};
+  const auto paths = std::span(plan.decided.paths).subspan(found->second.first, subflows);
+  const bool has_all = std::find(paths.begin(), paths.end(), kNoPath) == paths.end();
+  return has_all ? paths : std::span<const std::int32_t>();
+}
+
+std::optional<StartPredictor::Planned> StartPredictor::Find(FlowSlot slot) {
+  found_ = nullptr;
+  if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) return std::nullopt;
+  const Known& known = known_[slot.Index()];
+  if (!known.job->learner.IsOn()) return std::nullopt;
+  std::optional<Planned> best;
+  for (Plan& plan : known.job->plans) {
+    const auto paths = PathsIn(plan, known.key, state_.flows.At(slot).subflows.size());
+    const bool holds = Holds(plan);
+    const bool is_of_this_fabric = plan.version == state_.topology.version();
+    if (paths.empty() || !is_of_this_fabric || (best && !holds)) continue;
+    found_ = &plan;
+    best = Planned{.paths = paths, .holds = holds};
+    if (!holds) continue;
+    best->moves = plan.decided.moves;
+    break;
+  }
+  found_key_ = known.key;
+  return best;
+}
+
+void StartPredictor::Confirm(const Planned& planned) {
+  (planned.holds ? plan_hits_ : plan_fits_).Add();
+  if (planned.holds) {
+    found_->fingerprint = state_.flow_paths.fingerprint();
+    found_->changes = state_.flow_paths.changes();
+    found_->decided.moves.clear();
+  }
+  found_->subflows.erase(found_key_);
+  found_->is_used_up = found_->subflows.empty();
+}
+
+void StartPredictor::CountMiss(FlowSlot slot) {
+  if (slot.Index() >= known_.size() || !known_[slot.Index()].is_expected) return;
+  known_[slot.Index()].is_expected = false;  // counted, should it be placed again
+  plan_misses_.Add();
+}
+
+StartPredictor::Remainder StartPredictor::RemainderAt(TimePoint until) {
+  Remainder remainder{.fingerprint = state_.flow_paths.fingerprint()};
+  for (const FlowSlot slot : ends_.EndingBy(until)) {
+    const Flow& flow = state_.flows.At(slot);
+    for (const Subflow& subflow : flow.subflows) {
+      const auto path = state_.flow_paths.PathOf(subflow);
+      if (!path) continue;
+      remainder.ending.push_back(*subflow.subflow);
+      remainder.fingerprint -= state_.flow_paths.FingerprintOf(flow, path->value());
+    }
+  }
+  return remainder;
+}
+
+StartPredictor::Plan StartPredictor::Make(Job& job, SetId set, const Remainder& remainder,
+                                          bool assumes_ends) {
+  // In the order in which an assignment on arrival would take them, as far as can be known.
+  std::vector<std::pair<Key, const Template*>> members;
+  for (const CycleLearner::Member& member : job.learner.MembersOf(set)) {
+    const auto found = job.templates.find(member.key);
+    if (found == job.templates.end() || (found->second.is_open && !assumes_ends)) continue;
+    members.emplace_back(member.key, &found->second);
+  }
+  if (members.size() > kMaxStartsInPlan) members.resize(kMaxStartsInPlan);
+  std::stable_sort(members.begin(), members.end(), [&](const auto& a, const auto& b) {
+    return state_.agents.At(a.second->agent).name < state_.agents.At(b.second->agent).name;
+  });
+  Plan plan{.set = set,
+            .version = state_.topology.version(),
+            .fingerprint = remainder.fingerprint,
+            .assumes_ends = assumes_ends};
+  std::vector<PredictedStart> starts;
+  std::uint32_t first = 0;
+  for (const auto& [key, member] : members) {
+    starts.push_back({*state_.view.LeafOf(member->source_leaf),
+                      *state_.view.LeafOf(member->destination_leaf), member->subflows});
+    plan.subflows.emplace(key, std::pair(first, member->subflows));
+    first += member->subflows;
+  }
+  const OnlineAssigner::Options chains =
+      ChainOptions(options_, assumes_ends ? 0 : options_.moves_per_start);
+  plan.decided = state_.flow_paths.TryStarts(starts, remainder.ending, chains);
+  plan.changes = state_.flow_paths.changes();
+  plan.made = ++made_;
+  plans_made_.Add();
+  return plan;
+}
+
+bool StartPredictor::PlanFor(Job& job, const CycleLearner::Next& next) {
+  for (const bool assumes_ends : {false, true}) {
+    Remainder remainder{.fingerprint = state_.flow_paths.fingerprint()};
+    if (assumes_ends) {
+      if (!next.expected) continue;
+      remainder = RemainderAt(std::max(*next.expected, now_));
+      if (remainder.ending.empty()) continue;
+    }
+    const auto present = std::find_if(job.plans.begin(), job.plans.end(), [&](const Plan& plan) {
+      return plan.set == next.set && plan.assumes_ends == assumes_ends;
+    });
+    if (present != job.plans.end()) {
+      const bool rests_on_it =
+          present->version == state_.topology.version() &&
+          present->fingerprint == remainder.fingerprint &&
+          (present->decided.moves.empty() || present->changes == state_.flow_paths.changes());
+      if (rests_on_it && !present->is_used_up) continue;
+      *present = Make(job, next.set, remainder, assumes_ends);
+    } else {
+      job.plans.push_back(Make(job, next.set, remainder, assumes_ends));
+    }
+    return true;
+  }
+  return false;
+}
+
+void StartPredictor::AskForPorts(Job& job, Plan& plan) {
+  plan.lacks_ports = false;
+  ++plan.port_rounds;
+  for (const auto& [key, subflows] : plan.subflows) {
+    const auto member = job.templates.find(key);
+    if (member == job.templates.end()) continue;
+    for (std::uint32_t i = 0; i < subflows.second; ++i) {
+      const std::int32_t path = plan.decided.paths[subflows.first + i];
+      if (path == kNoPath) continue;
+      const fabric::PathIndex index(path);
+      const auto port = ChoosePort(state_.path_map, member->second.port_key, index,
+                                   state_.flow_paths.ports(), PortNeed::kSure, 0);
+      if (!port && !learner_.RequestPort(member->second.port_key, index)) plan.lacks_ports = true;
+    }
+  }
+}
+
+std::vector<StartPredictor::Wanted> StartPredictor::WantedPlans() {
+  std::vector<Wanted> wanted;
+  for (const auto& job : jobs_) {
+    if (!job->learner.IsOn()) continue;
+    Refresh(*job);
+    for (std::size_t i = 0; i < job->upcoming.size(); ++i) {
+      const CycleLearner::Next& next = job->upcoming[i];
+      Wanted& plan = wanted.emplace_back(
+          Wanted{.due = next.expected.value_or(TimePoint::max()), .job = job.get(), .index = i});
+      const bool is_due =
+          next.expected && next.expected < now_ + kImminent && now_ < *next.expected + kImminent;
+      if (!is_due && !job->learner.HasPartlyStarted(next.set)) continue;
+      plan.due = TimePoint{};
+      for (const Plan& present : job->plans) {
+        if (present.set == next.set) plan.last_made = std::max(plan.last_made, present.made);
+      }
+    }
+  }
+  std::sort(wanted.begin(), wanted.end(), [](const Wanted& a, const Wanted& b) {
+    return std::tie(a.due, a.last_made, a.job->name, a.index) <
+           std::tie(b.due, b.last_made, b.job->name, b.index);
+  });
+  return wanted;
+}
+
+bool StartPredictor::PlanNext(TimePoint now) {
+  now_ = now;
+  const std::vector<Wanted> wanted = WantedPlans();
+  for (const Wanted& plan : wanted) {
+    if (PlanFor(*plan.job, plan.job->upcoming[plan.index])) return true;
+  }
+  for (const auto& job : jobs_) {
+    for (Plan& plan : job->plans) {
+      const bool is_due = plan.port_rounds == 0 || ports_changed_;
+      if (plan.lacks_ports && is_due && plan.port_rounds < kMaxPortRounds) {
+        AskForPorts(*job, plan);
+      }
+    }
+  }
+  ports_changed_ = false;
+  return false;
+}
+
+std::vector<StartPredictor::JobView> StartPredictor::Jobs() const {
+  std::vector<JobView> views;
+  for (const auto& job : jobs_) {
+    CycleLearner& learner = job->learner;
+    JobView view{.job = state_.flows.JobName(job->name),
+                 .is_on = learner.IsOn(),
+                 .hit_rate = learner.HitRate(),
+                 .hits = learner.hits(),
+                 .misses = learner.misses(),
+                 .sets = learner.set_count(),
+                 .members = learner.member_count(),
+                 .period = learner.Period()};
+    if (const auto upcoming = learner.Upcoming(); !upcoming.empty()) {
+      const CycleLearner::Next& next = upcoming.front();
+      view.next_start = next.expected;
+      view.uncertainty = next.uncertainty;
+      view.confidence = next.confidence;
+      view.next_flows = learner.MembersOf(next.set).size();
+      view.is_planned = std::any_of(job->plans.begin(), job->plans.end(), [&](const Plan& plan) {
+        return plan.set == next.set && Holds(plan);
+      });
+    }
+    views.push_back(std::move(view));
+  }
+  std::sort(views.begin(), views.end(),
+            [](const JobView& a, const JobView& b) { return a.job < b.job; });
+  return views;
+}
+
+}  // namespace espalier::controller

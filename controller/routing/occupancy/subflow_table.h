@@ -1,0 +1,129 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "common/base/strong_id.h"
+#include "controller/routing/fabric/fabric_view.h"
+
+namespace espalier::controller {
+
+// A way is one path of one flow. Its number is dense, and used again after the way is gone.
+using SubflowId = StrongId<struct SubflowTag, std::uint32_t>;
+constexpr SubflowId kNoSubflow(0xFFFF'FFFF);
+
+struct SubflowMove {
+  SubflowId subflow;
+  std::int32_t from = 0;  // kNoPath: it had none
+  std::int32_t to = 0;
+};
+
+// What a chain of moves may move.
+struct MoveBudget {
+  std::size_t moves = std::numeric_limits<std::size_t>::max();
+  std::size_t live = std::numeric_limits<std::size_t>::max();     // of them: ways that have begun
+  std::int64_t bytes = std::numeric_limits<std::int64_t>::max();  // in flight, of these
+};
+
+// What is in flight of a way that is live; asked for only when it might move. Not set: nothing.
+using BytesInFlight = std::function<std::int64_t(SubflowId)>;
+
+// A route is a path as the occupancy counts them: by spine in a Clos, whether there is such a path
+// or not; elsewhere by index among the candidates. kNoPath: none.
+struct alignas(32) SubflowState {
+  const CandidatePaths* candidates = nullptr;  // null in a Clos
+  std::uint32_t source = 0;
+  std::uint32_t destination = 0;
+  std::int32_t route = kNoPath;
+  std::uint32_t walk : 30 = 0;  // the last walk along two spines that took it
+  bool pinned : 1 = false;
+  bool live : 1 = false;
+  std::int64_t share = 0;  // what it puts on each link of its path, of kLoadUnit
+};
+
+// All ways: between which leaves each is, on which route, and what it costs to move it.
+//
+// It only keeps routes; LinkTable::MoveTo sets them, together with what is on the links. A way
+// that is live costs its bytes in flight, one that has not begun costs less than any that has.
+// The view must outlive it. All O(1), but for paths of a Clos in which links are missing
+// (O(spines / 64)). Thread safety: one thread.
+class SubflowTable {
+ public:
+  static constexpr std::int64_t kNotLive = -1;
+
+  explicit SubflowTable(const FabricView& view, BytesInFlight bytes_in_flight = nullptr)
+      : view_(view), bytes_in_flight_(std::move(bytes_in_flight)) {}
+
+  void Clear() {
+    subflows_.clear();
+    free_.clear();
+  }
+  // A way between two leaves, without a route.
+  SubflowId Add(std::uint32_t source, std::uint32_t destination, std::int64_t share, bool pinned);
+  // Its number may be used again; it must be off its route.
+  void Remove(SubflowId subflow) { free_.push_back(subflow); }
+
+  SubflowState& operator[](SubflowId subflow) { return subflows_[subflow.Index()]; }
+  const SubflowState& operator[](SubflowId subflow) const { return subflows_[subflow.Index()]; }
+
+  // A path is an index as in FabricView::Candidates; the way's path there may be.
+  std::int32_t ToPath(const SubflowState& state, std::int32_t route) const {
+    if (route < 0 || state.candidates != nullptr) return route;
+    return view_.clos()->PathThrough(state.source, state.destination,
+                                     static_cast<std::uint32_t>(route));
+  }
+  std::int32_t ToRoute(const SubflowState& state, std::int32_t path) const {
+    if (path < 0 || state.candidates != nullptr) return path;
+    return static_cast<std::int32_t>(view_.clos()->SpineOf(state.source, state.destination, path));
+  }
+  std::int32_t RouteCount(const SubflowState& state) const {
+    return static_cast<std::int32_t>(state.candidates != nullptr ? state.candidates->size()
+                                                                 : view_.clos()->spines);
+  }
+  PathLinks LinksOf(const SubflowState& state, std::int32_t route) const {
+    const auto index = static_cast<std::size_t>(route);
+    if (state.candidates != nullptr) return PathLinks(state.candidates->Hops(index));
+    const Clos& clos = *view_.clos();
+    return PathLinks(clos.up[std::size_t{state.source} * clos.spines + index],
+                     clos.down[std::size_t{state.destination} * clos.spines + index]);
+  }
+  // There is such a path, and all its links take new flows.
+  bool IsUsable(const SubflowState& state, std::int32_t route) const {
+    const PathLinks links = LinksOf(state, route);
+    return std::all_of(links.begin(), links.end(), [&](std::uint32_t link) {
+      return link != kNoLink && view_.capacities()[link] > 0;
+    });
+  }
+
+  // What is in flight of it; kNotLive for one that has not begun.
+  std::int64_t CostOf(SubflowId subflow) const {
+    if (!subflows_[subflow.Index()].live) return kNotLive;
+    return bytes_in_flight_ ? bytes_in_flight_(subflow) : 0;
+  }
+  // It is there to be moved, and within the budget.
+  bool CanMove(SubflowId subflow, const MoveBudget& budget) const {
+    const SubflowState& state = subflows_[subflow.Index()];
+    if (state.pinned || budget.moves == 0) return false;
+    return !state.live || (budget.live > 0 && CostOf(subflow) <= budget.bytes);
+  }
+  // Takes off the budget what moving it costs.
+  void Charge(SubflowId subflow, MoveBudget& budget) const {
+    --budget.moves;
+    if (!subflows_[subflow.Index()].live) return;
+    --budget.live;
+    budget.bytes -= CostOf(subflow);
+  }
+
+ private:
+  const FabricView& view_;
+  const BytesInFlight bytes_in_flight_;
+  std::vector<SubflowState> subflows_;
+  std::vector<SubflowId> free_;
+};
+
+}  // namespace espalier::controller

@@ -1,0 +1,249 @@
+#include "deploy/lab/ground_truth.h"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <sstream>
+#include <tuple>
+#include <utility>
+
+#include "common/files/json.h"
+
+namespace espalier::lab {
+namespace {
+
+using FlowKey = std::tuple<std::string, std::uint8_t, IpAddress, IpAddress, std::uint16_t>;
+
+FlowKey KeyOf(const FlowCount& count) {
+  return {count.spine, count.protocol, count.source, count.destination, count.source_port};
+}
+
+std::int64_t ToInteger(const io::JsonValue* value) {
+  std::int64_t number = 0;
+  if (value != nullptr) {
+    std::from_chars(value->text.data(), value->text.data() + value->text.size(), number);
+  }
+  return number;
+}
+
+const io::JsonValue* FindDeep(const io::JsonValue& root, std::initializer_list<const char*> path) {
+  const io::JsonValue* value = &root;
+  for (const char* key : path) {
+    if (value != nullptr) value = value->Find(key);
+  }
+  return value;
+}
+
+// {"elem": {"val": {"concat": ["udp", "10.0.0.1", "10.1.0.1", 50000]},
+//           "counter": {"packets": 1, "bytes": 31}}}
+std::optional<FlowCount> ParseElement(const std::string& spine, const io::JsonValue& element) {
+  const io::JsonValue* key = FindDeep(element, {"elem", "val", "concat"});
+  const io::JsonValue* counter = FindDeep(element, {"elem", "counter"});
+  if (key == nullptr || counter == nullptr || key->items.size() != 4) return std::nullopt;
+  const Result<IpAddress> source = IpAddress::Parse(key->items[1].text);
+  const Result<IpAddress> destination = IpAddress::Parse(key->items[2].text);
+  if (!source || !destination) return std::nullopt;
+  FlowCount count;
+  count.spine = spine;
+  count.protocol = key->items[0].text == "tcp" ? IPPROTO_TCP : IPPROTO_UDP;
+  count.source = *source;
+  count.destination = *destination;
+  count.source_port = static_cast<std::uint16_t>(ToInteger(&key->items[3]));
+  count.packets = ToInteger(counter->Find("packets"));
+  count.bytes = ToInteger(counter->Find("bytes"));
+  return count;
+}
+
+Result<void> AddSpine(const Lab& lab, const std::string& spine, std::vector<FlowCount>& counts) {
+  Result<std::string> text = lab.Run(spine, {"nft", "-j", "list", "table", "inet", "judge"});
+  if (!text) return Propagate(text);
+  Result<io::JsonValue> json = io::ParseJson(*text, spine + " nft");
+  if (!json) return Propagate(json);
+  const io::JsonValue* objects = json->Find("nftables");
+  if (objects == nullptr) return Fail(ErrorCode::kInternal, spine + ": nft lists no table");
+  for (const io::JsonValue& object : objects->items) {
+    const io::JsonValue* elements = FindDeep(object, {"set", "elem"});
+    if (elements == nullptr) continue;
+    for (const io::JsonValue& element : elements->items) {
+      std::optional<FlowCount> count = ParseElement(spine, element);
+      if (!count) return Fail(ErrorCode::kInternal, spine + ": nft's counters are not understood");
+      counts.push_back(std::move(*count));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<FlowCount>> ReadFlowCounts(const Lab& lab) {
+  std::vector<FlowCount> counts;
+  for (const LabNode& node : lab.plan().nodes()) {
+    if (node.role != Role::kSpine) continue;
+    if (Result<void> added = AddSpine(lab, node.name, counts); !added) return Propagate(added);
+  }
+  return counts;
+}
+
+Result<std::vector<InterfaceCount>> ReadInterfaceCounts(const Lab& lab) {
+  std::map<std::pair<std::string, std::string>, std::string> links;
+  for (const fabric::Link& link : lab.topology().links()) {
+    links[{lab.topology().node(link.a).id, link.a_port}] = link.id;
+    links[{lab.topology().node(link.b).id, link.b_port}] = link.id;
+  }
+  std::vector<InterfaceCount> counts;
+  for (const LabNode& node : lab.plan().nodes()) {
+    if (node.role == Role::kHost) continue;
+    Result<std::string> text = lab.Run(node.name, {"cat", "/proc/self/net/dev"});
+    if (!text) return Propagate(text);
+    std::istringstream lines(*text);
+    for (std::string line; std::getline(lines, line);) {
+      std::replace(line.begin(), line.end(), ':', ' ');
+      std::istringstream fields(line);
+      InterfaceCount count;
+      std::string skip;
+      std::int64_t in_dropped = 0;
+      std::int64_t out_dropped = 0;
+      fields >> count.interface >> count.in_bytes >> count.in_packets >> skip >> in_dropped;
+      for (int i = 0; i < 4; ++i) fields >> skip;
+      fields >> count.out_bytes >> count.out_packets >> skip >> out_dropped;
+      const auto link = links.find({node.name, count.interface});
+      if (!fields || link == links.end()) continue;  // headings, lo
+      count.node = node.name;
+      count.link = link->second;
+      count.dropped = in_dropped + out_dropped;
+      counts.push_back(std::move(count));
+    }
+  }
+  return counts;
+}
+
+std::vector<FlowCount> Difference(std::span<const FlowCount> before,
+                                  std::span<const FlowCount> after) {
+  std::map<FlowKey, const FlowCount*> known;
+  for (const FlowCount& count : before) known[KeyOf(count)] = &count;
+  std::vector<FlowCount> difference;
+  for (FlowCount count : after) {
+    const auto old = known.find(KeyOf(count));
+    if (old != known.end()) {
+      count.packets -= old->second->packets;
+      count.bytes -= old->second->bytes;
+    }
+    if (count.packets > 0) difference.push_back(std::move(count));
+  }
+  return difference;
+}
+
+std::map<std::string, int> CountFlowsPerDirection(const fabric::Topology& topology,
+                                                  std::span<const FlowCount> counts,
+                                                  std::int64_t min_bytes) {
+  // The leaf of an address: the switch at the other end of its host's link.
+  const auto leaf_of = [&](const IpAddress& address) -> std::optional<fabric::NodeId> {
+    const std::optional<fabric::NodeId> nic = topology.FindNic(address);
+    if (!nic || topology.Outgoing(*nic).empty()) return std::nullopt;
+    return topology.To(topology.Outgoing(*nic).front());
+  };
+  std::map<std::string, int> flows;
+  const auto add = [&](fabric::NodeId from, fabric::NodeId to) {
+    for (const fabric::DirectedLink& direction : topology.Outgoing(from)) {
+      if (topology.To(direction) == to) ++flows[topology.DirectionName(direction)];
+    }
+  };
+  for (const FlowCount& count : counts) {
+    const std::optional<fabric::NodeId> spine = topology.FindNode(count.spine);
+    const std::optional<fabric::NodeId> from = leaf_of(count.source);
+    const std::optional<fabric::NodeId> to = leaf_of(count.destination);
+    if (count.bytes < min_bytes || !spine || !from || !to) continue;
+    add(*from, *spine);
+    add(*spine, *to);
+  }
+  return flows;
+}
+
+namespace {
+
+struct LeafBatch {
+  std::string script;
+  std::vector<std::size_t> queries;  // their positions, in the order of the script's lines
+};
+
+// Lines of a batch that failed, from "Command failed -:7".
+std::set<std::size_t> FailedLines(const std::string& errors) {
+  constexpr std::string_view kMark = "Command failed -:";
+  std::set<std::size_t> failed;
+  for (std::size_t at = errors.find(kMark); at != std::string::npos;
+       at = errors.find(kMark, at + 1)) {
+    failed.insert(std::strtoul(errors.c_str() + at + kMark.size(), nullptr, 10));
+  }
+  return failed;
+}
+
+// "10.1.0.1 from 10.0.0.1 via 172.16.0.3 dev s1 \    cache iif h0": "spine1".
+std::optional<std::string> SpineOfLine(const std::string& line) {
+  const std::size_t at = line.find(" dev s");
+  if (at == std::string::npos) return std::nullopt;
+  const std::size_t begin = at + 6;
+  const std::size_t end = line.find_first_not_of("0123456789", begin);
+  return "spine" + line.substr(begin, end - begin);
+}
+
+Result<void> RunBatch(const Lab& lab, const std::string& leaf, const LeafBatch& batch,
+                      std::vector<std::optional<std::string>>& answers) {
+  const Result<Command> command = lab.MakeCommand(leaf, {"ip", "-o", "-force", "-batch", "-"});
+  if (!command) return tl::unexpected(command.error());
+  const Result<CommandOutput> output = RunCommand(*command, batch.script);
+  if (!output) return tl::unexpected(output.error());
+  const std::set<std::size_t> failed = FailedLines(output->err);
+  std::istringstream lines(output->out);
+  std::size_t answered = 0;
+  for (std::size_t i = 0; i < batch.queries.size(); ++i) {
+    if (failed.contains(i + 1)) continue;
+    std::string line;
+    if (std::getline(lines, line)) ++answered;
+    answers[batch.queries[i]] = SpineOfLine(line);
+  }
+  if (answered + failed.size() != batch.queries.size()) {
+    return Fail(ErrorCode::kInternal, fmt::format("{}: {} route queries, {} answers: {}", leaf,
+                                                  batch.queries.size(), answered, output->err));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<std::optional<std::string>>> LookUpSpines(const Lab& lab,
+                                                             std::span<const RouteQuery> queries) {
+  if (lab.record().options.ipv6) {
+    // Forwarded packets are hashed from the packet, look-ups from the flow; with hash policy 3
+    // only the former's hash is mixed once more. (For IPv4 a look-up makes a packet.)
+    return Fail(ErrorCode::kUnsupported,
+                "the kernel's IPv6 route look-up does not hash as forwarding does (read the "
+                "spines' counters instead)");
+  }
+  const fabric::Topology& topology = lab.topology();
+  std::map<std::string, LeafBatch> batches;
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    const RouteQuery& query = queries[i];
+    const std::optional<fabric::NodeId> nic = topology.FindNic(query.source);
+    if (!nic || topology.Outgoing(*nic).empty()) {
+      return Fail(ErrorCode::kNotFound,
+                  fmt::format("{} is no host of this lab", query.source.ToString()));
+    }
+    const fabric::DirectedLink uplink = topology.Outgoing(*nic).front();
+    LeafBatch& batch = batches[topology.node(topology.To(uplink)).id];
+    batch.script += fmt::format(
+        "route get {} from {} iif {} ipproto {} sport {} dport {}\n", query.destination.ToString(),
+        query.source.ToString(), topology.link(uplink.link).b_port,
+        query.protocol == IPPROTO_TCP ? "tcp" : "udp", query.source_port, query.destination_port);
+    batch.queries.push_back(i);
+  }
+  std::vector<std::optional<std::string>> answers(queries.size());
+  for (const auto& [leaf, batch] : batches) {
+    if (Result<void> run = RunBatch(lab, leaf, batch, answers); !run) return Propagate(run);
+  }
+  return answers;
+}
+
+}  // namespace espalier::lab

@@ -1,0 +1,261 @@
+#include "deploy/lab/traffic/segment_sender.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace espalier::traffic {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How long a connection may make no progress before its segments move to another port, where
+// there is one. Longer than any round trip through full queues.
+constexpr milliseconds kStall{500};
+constexpr milliseconds kRetryPause{50};
+constexpr int kTicksPerTransportReport = 5;
+
+bool IsEarlier(const Segment& a, const Segment& b) { return a.sequence < b.sequence; }
+
+}  // namespace
+
+SegmentSender::SegmentSender(io::AsioEventLoop& loop, const Options& options, SteeredFlow steered,
+                             std::function<void(std::int64_t)> on_acknowledged)
+    : loop_(loop),
+      options_(options),
+      steered_(std::move(steered)),
+      on_acknowledged_(std::move(on_acknowledged)) {
+  report_.index = options.flow;
+}
+
+void SegmentSender::Send(std::int64_t bytes) {
+  if (report_.start_ns == 0) report_.start_ns = loop_.Now().time_since_epoch().count();
+  report_.done = false;
+  to_send_ += bytes;
+  while (bytes > 0) {
+    const std::int64_t length = std::min(bytes, options_.segment_bytes);
+    pending_.push_back({next_sequence_++, length});
+    bytes -= length;
+  }
+  if (!pause_) pause_ = loop_.After(Duration::zero(), [this] { Pump(); });
+}
+
+std::vector<SegmentSender::PortChoice> SegmentSender::PortsInForce() const {
+  std::vector<PortChoice> choices;
+  for (const std::uint16_t port : steered_.ports()) {
+    if (port != avoided_) choices.push_back({port, true});
+  }
+  if (!choices.empty()) return choices;
+  if (!steered_.ports().empty() && !connections_.empty()) {
+    const SegmentConnection::Options& current = connections_.back()->options();
+    return {{current.port, current.steered}};
+  }
+  for (const std::uint16_t port : options_.own_ports) choices.push_back({port, false});
+  return choices;
+}
+
+bool SegmentSender::IsInForce(const SegmentConnection& connection) const {
+  return std::ranges::any_of(PortsInForce(), [&](const PortChoice& choice) {
+    return choice.port == connection.options().port;
+  });
+}
+
+void SegmentSender::Pump() {
+  pause_.reset();
+  steered_.Refresh();
+  if (!pending_.empty()) UpdateConnections();
+  while (!pending_.empty()) {
+    SegmentConnection* const connection = ReadyConnection();
+    if (connection == nullptr) return;  // those that are busy call when they are ready
+    connection->Push(pending_.front());
+    pending_.pop_front();
+  }
+}
+
+void SegmentSender::UpdateConnections() {
+  for (const PortChoice choice : PortsInForce()) {
+    const bool exists = std::ranges::any_of(connections_, [&](const auto& connection) {
+      return connection->options().port == choice.port;
+    });
+    if (!exists && !OpenConnection(choice)) Pause();
+  }
+  LimitRates();
+  for (std::size_t i = connections_.size(); i-- > 0;) {
+    SegmentConnection* const connection = connections_[i].get();
+    if (!IsInForce(*connection) && connection->Unacknowledged().empty()) Bury(connection);
+  }
+}
+
+void SegmentSender::LimitRates() {
+  const std::uint64_t all = steered_.max_rate_bps();
+  const std::uint64_t each = all == 0 ? 0 : std::max<std::uint64_t>(1, all / PortsInForce().size());
+  for (const auto& connection : connections_) connection->LimitRate(each);
+}
+
+SegmentConnection* SegmentSender::ReadyConnection() {
+  auto best = connections_.end();
+  for (auto at = connections_.begin(); at != connections_.end(); ++at) {
+    if (!(*at)->IsReady() || !IsInForce(**at)) continue;
+    const bool is_better =
+        best == connections_.end() || (*at)->BytesWithKernel() < (*best)->BytesWithKernel();
+    if (is_better) best = at;
+  }
+  if (best == connections_.end()) return nullptr;
+  std::rotate(best, best + 1, connections_.end());
+  return connections_.back().get();
+}
+
+bool SegmentSender::OpenConnection(PortChoice choice) {
+  auto handle = std::make_shared<SegmentConnection*>(nullptr);
+  Result<std::unique_ptr<SegmentConnection>> connection = SegmentConnection::Open(
+      loop_,
+      {.flow = options_.flow,
+       .source = options_.source,
+       .destination = options_.destination,
+       .port = choice.port,
+       .steered = choice.steered},
+      {.on_acknowledged =
+           [this, handle](const Segment& segment) { HandleAcknowledged(*handle, segment); },
+       .on_ready = [this] { Pump(); },
+       .on_broken = [this, handle] { HandleBroken(*handle); }});
+  if (!connection) {
+    if (connection.error().code == ErrorCode::kAlreadyExists && choice.steered) {
+      ++report_.port_conflicts;
+      avoided_ = choice.port;
+    }
+    return false;
+  }
+  *handle = connection->get();
+  connections_.push_back(std::move(*connection));
+  return true;
+}
+
+void SegmentSender::HandleAcknowledged(SegmentConnection* connection, const Segment& segment) {
+  to_send_ -= segment.length;
+  report_.bytes += segment.length;
+  ++report_.segments;
+  report_.end_ns = loop_.Now().time_since_epoch().count();
+  Use(connection->options()).bytes += segment.length;
+  report_.done = to_send_ == 0;
+  if (report_.done) ReportProgress();
+  if (!IsInForce(*connection) && connection->Unacknowledged().empty()) Bury(connection);
+  on_acknowledged_(report_.bytes);
+}
+
+void SegmentSender::HandleBroken(SegmentConnection* connection) {
+  Abandon(connection);
+  Pause();
+}
+
+void SegmentSender::Abandon(SegmentConnection* connection) {
+  for (const Segment& segment : connection->Unacknowledged()) {
+    pending_.insert(std::upper_bound(pending_.begin(), pending_.end(), segment, IsEarlier),
+                    segment);
+  }
+  Bury(connection);
+}
+
+void SegmentSender::Bury(SegmentConnection* connection) {
+  old_retries_ += connection->ReadTransport().retries;
+  connection->Close();
+  const auto found = std::find_if(connections_.begin(), connections_.end(),
+                                  [&](const auto& other) { return other.get() == connection; });
+  buried_.push_back(std::move(*found));
+  connections_.erase(found);
+}
+
+void SegmentSender::Pause() {
+  pause_ = loop_.After(kRetryPause, [this] { Pump(); });
+}
+
+void SegmentSender::HandleNews() {
+  steered_.Refresh();
+  LimitRates();
+  if (!steered_.is_path_dead()) return;
+  std::vector<SegmentConnection*> dead;
+  for (const auto& connection : connections_) {
+    if (!IsInForce(*connection)) dead.push_back(connection.get());
+  }
+  for (SegmentConnection* connection : dead) {
+    report_.abandoned += static_cast<std::int64_t>(connection->Unacknowledged().size());
+    Abandon(connection);
+  }
+  Pump();
+}
+
+void SegmentSender::HandleTick() {
+  buried_.clear();
+  steered_.Refresh();
+  if (to_send_ == 0) return;
+  ReportProgress();
+  if (++ticks_ % kTicksPerTransportReport == 0) ReportTransport();
+  const TimePoint now = loop_.Now();
+  std::vector<SegmentConnection*> stuck;
+  for (const auto& connection : connections_) {
+    connection->Watch();
+    if (!IsInForce(*connection) && now - connection->last_progress() >= kStall) {
+      stuck.push_back(connection.get());
+    }
+  }
+  for (SegmentConnection* connection : stuck) {
+    report_.abandoned += static_cast<std::int64_t>(connection->Unacknowledged().size());
+    Abandon(connection);
+  }
+  if (!stuck.empty()) Pump();
+}
+
+void SegmentSender::Finish() {
+  pause_.reset();
+  connections_.clear();
+  steered_.Close();
+}
+
+PortUse& SegmentSender::Use(const SegmentConnection::Options& options) {
+  const auto found = std::find_if(report_.ports.begin(), report_.ports.end(), [&](const auto& use) {
+    return use.port == options.port && use.steered == options.steered;
+  });
+  if (found != report_.ports.end()) return *found;
+  return report_.ports.emplace_back(PortUse{options.port, options.steered, 0});
+}
+
+void SegmentSender::ReportProgress() {
+  std::int64_t arrived = 0;
+  std::int64_t with_kernel = 0;
+  for (const auto& connection : connections_) {
+    arrived += connection->BytesArrived();
+    with_kernel += connection->BytesWithKernel();
+  }
+  // Headers are counted in both; they are a few bytes.
+  arrived = std::min(arrived, to_send_);
+  const std::int64_t outstanding = std::clamp<std::int64_t>(with_kernel - arrived, 0, to_send_);
+  // A ring's edge that waits for its turn has nothing to send; one that sends has the rest of its
+  // epoch before it.
+  std::int64_t remaining = 0;
+  if (to_send_ > 0) {
+    const std::int64_t rest = options_.epoch_bytes - report_.bytes % options_.epoch_bytes;
+    remaining = std::max<std::int64_t>(0, std::max(to_send_, rest) - arrived - outstanding);
+  }
+  const std::uint16_t port =
+      connections_.empty() ? PortsInForce().front().port : connections_.back()->options().port;
+  steered_.Report(remaining, outstanding, report_.bytes + arrived, port);
+}
+
+void SegmentSender::ReportTransport() {
+  SegmentConnection::Transport sum{old_retries_, 0};
+  std::vector<SteeredFlow::PathProgress> paths;
+  for (const auto& connection : connections_) {
+    const SegmentConnection::Transport transport = connection->ReadTransport();
+    sum.retries += transport.retries;
+    sum.rtt_us = transport.rtt_us;
+    std::int64_t outstanding = 0;  // also what waits for the connection itself
+    for (const Segment& segment : connection->Unacknowledged()) outstanding += segment.length;
+    paths.push_back({.source_port = connection->options().port,
+                     .outstanding = outstanding,
+                     .sent = connection->BytesEverArrived(),
+                     .retries = transport.retries});
+  }
+  steered_.ReportTransport(sum.retries, sum.rtt_us);
+  if (options_.own_ports.size() > 1) steered_.ReportPaths(paths);
+}
+
+}  // namespace espalier::traffic

@@ -1,0 +1,105 @@
+// What hosts say of the paths of their flows.
+#include "controller/agents/path_health_intake.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/controller/agents/flow_fixture.h"
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+using wire::PathVerdict;
+
+class Verdicts : public FlowFixture {
+ protected:
+  Verdicts() {
+    for (const char* const host : {"h0", "h2"}) Open(host, 1, 1);
+  }
+  // A flow to h1 that has its paths: 0, 1, ...
+  void Open(const std::string& host, std::uint64_t id, std::uint8_t paths) {
+    Flow flow;
+    flow.agent = Agent(host);
+    flow.local = wire::LocalFlowId(id);
+    flow.source_address = Address(host);
+    flow.destination_address = Address("h1");
+    flow.max_paths = paths;
+    const FlowSlot slot = state_.flows.Open(std::move(flow));
+    placement_.Admit(slot, {});
+    state_.flows.SetStatus(slot, FlowStatus::kRouted);
+    for (std::uint32_t subflow = 0; subflow < paths; ++subflow) {
+      state_.flow_paths.Add(slot, subflow);
+      state_.flow_paths.Place(state_.flows.At(slot).subflows[subflow],
+                              static_cast<std::int32_t>(subflow));
+    }
+  }
+  bool Say(const std::string& host, PathVerdict verdict, std::uint32_t path = 0,
+           std::uint64_t id = 1) {
+    wire::PathHealth health;
+    health.flows = {{.flow = wire::LocalFlowId(id),
+                     .path_id = path,
+                     .source_port = 0xC007,
+                     .verdict = verdict}};
+    return verdicts_.Handle(Agent(host), health);
+  }
+  std::size_t Dead() const { return EventsOf("flow_path_dead"); }
+  std::int64_t Ignored() { return flow_metrics_.MakeCounter(kIgnored, "").Value(); }
+
+  static constexpr const char* kIgnored = "espalier_controller_verdicts_ignored_total";
+  PathHealthIntake verdicts_{state_, placement_, *health_, *loop_, flow_metrics_};
+};
+
+TEST_F(Verdicts, TwoHostsThatCallAPathDeadTakeItsLinkOut) {
+  EXPECT_FALSE(Say("h0", PathVerdict::kDead));
+  EXPECT_EQ(LastOf("flow_path_dead"), "flow=h0:1 port=49159");
+  EXPECT_FALSE(IsDown("leaf1--spine0"));
+  Say("h2", PathVerdict::kDead);
+  EXPECT_TRUE(IsDown("leaf1--spine0"));
+}
+
+TEST_F(Verdicts, AFlowThatLeftItsPathIsToBePlaced) {
+  EXPECT_TRUE(Say("h0", PathVerdict::kLocallyRerouted));
+  EXPECT_EQ(LastOf("flow_redrawn"), "flow=h0:1 port=49159");
+  EXPECT_EQ(FlowOf("h0", 1).subflows[0].port, 0xC007);
+  Say("h2", PathVerdict::kLocallyRerouted);  // which says as well that the path is dead
+  EXPECT_TRUE(IsDown("leaf1--spine0"));
+}
+
+TEST_F(Verdicts, GoodAndSlowPathsAreNoNews) {
+  for (const char* const host : {"h0", "h2"}) {
+    EXPECT_FALSE(Say(host, PathVerdict::kGood));
+    EXPECT_FALSE(Say(host, PathVerdict::kSlow));
+  }
+  EXPECT_EQ(state_.history.last_sequence(), 0U);
+}
+
+TEST_F(Verdicts, NobodySpeaksOfFlowsThatItHasNot) {
+  EXPECT_FALSE(Say("h0", PathVerdict::kDead, 0, 99));
+  EXPECT_FALSE(Say("h3", PathVerdict::kLocallyRerouted));
+  EXPECT_EQ(state_.history.last_sequence(), 0U);
+}
+
+TEST_F(Verdicts, OfOnePathAHostSaysSoOnceAnInterval) {
+  Say("h0", PathVerdict::kDead);
+  world_.RunFor(100ms - 1ns);
+  EXPECT_FALSE(Say("h0", PathVerdict::kLocallyRerouted));
+  EXPECT_EQ(EventsOf("flow_redrawn"), 0U);
+  EXPECT_EQ(Ignored(), 1);
+  Say("h2", PathVerdict::kDead);  // another host's flow
+  EXPECT_EQ(Dead(), 2U);
+  world_.RunFor(1ns);
+  Say("h0", PathVerdict::kDead);
+  EXPECT_EQ(Dead(), 3U);
+}
+
+TEST_F(Verdicts, OfEachPathOfASplitFlowOnce) {
+  Open("h0", 2, 2);
+  for (std::uint32_t path = 0; path < 3; ++path) Say("h0", PathVerdict::kDead, path, 2);
+  EXPECT_EQ(Dead(), 2U);
+  EXPECT_EQ(Ignored(), 1);
+}
+
+}  // namespace
+}  // namespace espalier::controller

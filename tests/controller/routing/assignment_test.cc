@@ -23,7 +23,7 @@ TEST(WayNumbersDeathTest, EndWithWhat32BitsCanNumber) {
   EXPECT_EQ(last.Take(16), 0xFFFF'FFFFU - 20);
   EXPECT_EQ(last.Take(4), 0xFFFF'FFFFU - 4);
   EXPECT_EQ(last.taken(), kMaxTotalSubflows);
-  EXPECT_DEATH(last.Take(1), "ways of all commodities=4294967296, at most 4294967295");
+  EXPECT_DEATH(last.Take(1), "subflows of all commodities=4294967296, at most 4294967295");
 }
 
 TEST(WayNumbersDeathTest, AreOfAtLeastOneAndAtMostSixteenWays) {
@@ -31,8 +31,8 @@ TEST(WayNumbersDeathTest, AreOfAtLeastOneAndAtMostSixteenWays) {
   Assigner assigner(fabric.view);
   for (const std::uint32_t subflows : {0U, kMaxSubflows + 1}) {
     const Commodities flows = {{.source = 0, .destination = 1, .subflows = subflows}};
-    EXPECT_DEATH(assigner.Optimal(flows), "ways=");
-    EXPECT_DEATH(assigner.Greedy(flows), "ways=");
+    EXPECT_DEATH(assigner.Optimal(flows), "subflows=");
+    EXPECT_DEATH(assigner.Greedy(flows), "subflows=");
   }
 }
 

@@ -28,14 +28,14 @@ class ArrivalPlacer {
   };
   // Assigns paths to all new flows, in the order of InOrder, and ports if the path map knows them.
   // Flows with a usable precomputed start go first, the others are placed on top of them. Each of
-  // the latter may move `move_limit` subflows in progress. The moves that are left, and as many
-  // for each departure since the last call, relieve links above their even share.
+  // the latter may move `move_limit` subflows in progress. The moves that are left, and as many for
+  // each departure since the last call, relieve links above their even share.
   Placed PlaceNew(StartPredictor& predictor, std::size_t move_limit);
   // Counts a departure, after which links above their even share may be relieved.
   void HandleEnd() { ++ends_; }
 
-  // Finds paths for all subflows of these flows that have none. Each may move `move_limit`
-  // subflows in progress. Returns the other flows that moved.
+  // Finds paths for all subflows of these flows that have none. Each may move `move_limit` subflows
+  // in progress. Returns the other flows that moved.
   std::set<FlowSlot> FindPaths(std::span<const FlowSlot> slots, std::size_t move_limit);
   // Relieves links above their even share by at most this many moves. Returns the flows that moved.
   std::set<FlowSlot> Relieve(std::size_t move_limit);

@@ -22,8 +22,8 @@ struct FlowMove {
   std::int64_t bytes_in_flight = 0;  // of the flow; in a recomputation, of the subflows that move
 };
 
-// A flow that has left its paths, with all that a report of the move needs: the flow may end
-// before the report is made.
+// A flow that has left its paths, with all that a report of the move needs: the flow may end before
+// the report is made.
 struct Rerouted {
   FlowSlot slot;
   AgentId agent;

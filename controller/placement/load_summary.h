@@ -25,8 +25,8 @@ struct LoadSummary {
 
   bool IsOptimal() const { return max_load <= lower_bound; }
 };
-// Summarises all flows that have paths. O(flows + links): for views and operators, not to be
-// called for every arrival.
+// Summarises all flows that have paths. O(flows + links): for views and operators, not to be called
+// for every arrival.
 LoadSummary Summarize(const State& state);
 
 }  // namespace espalier::controller

@@ -18,12 +18,14 @@ constexpr std::size_t kMaxLeftPorts = 8;
 }  // namespace
 
 // Problem: the port of a local reroute is random, so its path is unknown and may be loaded. The
-// path that the flow left looks idle, but may be dead. Idea: the subflow is adopted, as after a
-// restart: a probe finds its path. Later, MakeRoom relieves the links above their even share. It
-// pins all rerouted flows in a first pass, so that others move away from them. A second pass
-// handles flows that were rerouted onto each other: it pins one of them at a time and lets the
-// other ones move. Invariant: ports that a flow left stay taken under its key until the flow ends
-// or has left kMaxLeftPorts later ones. Cost: O(rerouted flows) per call besides the rebalancing.
+// path that the flow left looks idle, but may be dead.
+// Idea: the subflow is adopted, as after a restart: a probe finds its path. Later, MakeRoom
+// relieves the links above their even share. It pins all rerouted flows in a first pass, so that
+// others move away from them. A second pass handles flows that were rerouted onto each other: it
+// pins one of them at a time and lets the other ones move.
+// Invariant: ports that a flow left stay taken under its key until the flow ends or has left
+// kMaxLeftPorts later ones.
+// Cost: O(rerouted flows) per call besides the rebalancing.
 
 void LocalReroutes::Handle(FlowSlot slot, std::uint32_t left_path, std::uint16_t port,
                            TimePoint now) {

@@ -27,8 +27,8 @@ class Reassigner {
       : state_(state), view_(view), options_(options), assigner_(view), rates_(view) {}
 
   // Returns paths that lower the maximum load or, at the same load, make the slower jobs faster by
-  // these weights, and move at most `max_moved_bytes`; none if no move is worth it. All subflows
-  // of these elephants must have a path in `present`.
+  // these weights, and move at most `max_moved_bytes`; none if no move is worth it. All subflows of
+  // these elephants must have a path in `present`.
   std::optional<Assignment> FindBetter(const Elephants& elephants, const Assignment& present,
                                        std::span<const std::uint32_t> job_weights,
                                        std::int64_t max_moved_bytes = kNoLimit);

@@ -44,10 +44,10 @@ class Assigner {
 
   // Minimises the maximum load. The result is exact on a 2-tier Clos whose leaves share one set of
   // usable spines, whose links have equal rates, and if all commodities have equally many subflows
-  // (EquitablePaths). Otherwise it is the best assignment found within the budget, never worse
-  // than Greedy; lower_bound shows the gap. Among assignments of equal maximum load, the result has
-  // the lexicographically greatest vector of jobs' slowest rates that the budget allows to find.
-  // If Greedy in the order of the paper's authors (PaperOrder) reaches the same load, and nothing
+  // (EquitablePaths). Otherwise it is the best assignment found within the budget, never worse than
+  // Greedy; lower_bound shows the gap. Among assignments of equal maximum load, the result has the
+  // lexicographically greatest vector of jobs' slowest rates that the budget allows to find. If
+  // Greedy in the order of the paper's authors (PaperOrder) reaches the same load, and nothing
   // found makes jobs or their phases faster, its assignment is returned.
   const Assignment& Optimal(std::span<const Commodity> commodities,
                             const AssignOptions& options = {});

@@ -17,8 +17,8 @@ struct Commodity {
   std::uint32_t phase = 0;        // of its job (its ring), for the third layer of fairness
   // Into how many subflows it is split (1 to kMaxSubflows); each carries an equal share.
   std::uint32_t subflows = 1;
-  // The directed links of its NICs (NIC -> leaf and leaf -> NIC), which limit its rate;
-  // kNoLink: no limit.
+  // The directed links of its NICs (NIC -> leaf and leaf -> NIC), which limit its rate; kNoLink: no
+  // limit.
   std::uint32_t source_link = kNoLink;
   std::uint32_t destination_link = kNoLink;
 };

@@ -15,8 +15,8 @@ namespace espalier::controller {
 // the floor or the ceiling of the leaf's mean, so no assignment has less on a leaf's busiest link.
 //
 // It applies if all usable links have one rate, all sending leaves and all receiving leaves with a
-// usable link reach the same spines, and all commodities have equally many subflows.
-// It is a workspace. Thread safety: one thread.
+// usable link reach the same spines, and all commodities have equally many subflows. It is a
+// workspace. Thread safety: one thread.
 class EquitablePaths {
  public:
   explicit EquitablePaths(FabricView& view) : view_(view) {}

@@ -121,9 +121,9 @@ class CutCollector {
 // which these add up to all portions.
 // Idea: at the smallest t some link is exactly full, or t could be smaller. So t is k portions on a
 // link of some capacity c. For each distinct c, a binary search finds the smallest k that gives
-// room for all; the smallest load over all c is the answer. Invariant: `low` portions on such a
-// link do not give enough room, `high` portions do. Cost: O(distinct capacities x links x log
-// portions), in exact 128-bit arithmetic.
+// room for all; the smallest load over all c is the answer.
+// Invariant: `low` portions on such a link do not give enough room, `high` portions do.
+// Cost: O(distinct capacities x links x log portions), in exact 128-bit arithmetic.
 Load ComputeCutBound(const FabricView& view, std::int64_t units, std::int64_t portion,
                      std::span<const std::int64_t> capacities) {
   const std::int64_t portions = (units + portion - 1) / portion;

@@ -135,8 +135,8 @@ class FlowTable {
     std::span<const MessageChange> changes;
     std::span<const FlowSlot> due;  // flows to review: IgnoreReportsBefore
   };
-  // Takes an agent's report on its flows; ignores flows that are not open.
-  // O(flows reported) if their ids ascend. The result is valid until the next call.
+  // Takes an agent's report on its flows; ignores flows that are not open. O(flows reported) if
+  // their ids ascend. The result is valid until the next call.
   Taken TakeProgress(AgentId agent, std::span<const wire::FlowProgress> progress, TimePoint now);
   // Leaves the flow out of Taken::due before this time. By default every report is due.
   void IgnoreReportsBefore(FlowSlot slot, TimePoint time) {

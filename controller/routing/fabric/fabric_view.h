@@ -44,8 +44,8 @@ struct Clos {
   std::uint32_t SpineOf(std::uint32_t source, std::uint32_t destination, std::int32_t path) const;
 };
 
-// The candidate paths P_uv between two leaves. Path p takes the directed links
-// hops[hop_begin[p] .. hop_begin[p + 1]).
+// The candidate paths P_uv between two leaves. Path p takes the directed links hops[hop_begin[p] ..
+// hop_begin[p + 1]).
 struct CandidatePaths {
   std::vector<std::uint32_t> hop_begin{0};
   std::vector<std::uint32_t> hops;

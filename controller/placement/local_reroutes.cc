@@ -12,7 +12,7 @@ namespace {
 // How long after a local reroute room is made. If no link is down, a failed one may be unknown yet:
 // this wait covers the link failure probes (LinkFailureProbesOptions::patience).
 constexpr Duration kUntilRoomIsMade = std::chrono::milliseconds(300);
-constexpr Duration kUntilDoubtsEnd = std::chrono::seconds(4);
+constexpr Duration kUntilProbesEnd = std::chrono::seconds(4);
 constexpr std::size_t kMaxLeftPorts = 8;
 
 }  // namespace
@@ -77,7 +77,7 @@ std::vector<FlowSlot> LocalReroutes::TakeTight(TimePoint now) {
   const bool is_any_down = std::ranges::any_of(
       state_.topology.links(),
       [](const fabric::Link& link) { return link.state == fabric::LinkState::kDown; });
-  const Duration pause = is_any_down ? kUntilRoomIsMade : kUntilDoubtsEnd;
+  const Duration pause = is_any_down ? kUntilRoomIsMade : kUntilProbesEnd;
   std::vector<FlowSlot> tight;
   for (auto& [slot, rerouted] : rerouted_) {
     const Flow& flow = state_.flows.At(slot);

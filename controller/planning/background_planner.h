@@ -14,8 +14,8 @@
 namespace espalier::controller {
 
 // Runs background planning in small steps: first the assignments for predicted starts, and when
-// these are up to date, the failure plans. Thread safety: the controller's loop thread. The
-// references must outlive it.
+// these are up to date, the failure plans.
+// Thread safety: the controller's loop thread. The references must outlive it.
 class BackgroundPlanner {
  public:
   struct Callbacks {

@@ -37,8 +37,8 @@ namespace espalier::controller {
 // Bounds: jobs in all and by the host that named them first, members and precomputed starts per
 // job, flows per precomputed start. If there is no room for a job, the one that started least
 // recently among those without open flows is dropped; if all have open flows, the job is not
-// learned. Reports of a host affect only the predictions of the jobs that it names. Thread safety:
-// the controller's loop thread. The references must outlive it.
+// learned. Reports of a host affect only the predictions of the jobs that it names.
+// Thread safety: the controller's loop thread. The references must outlive it.
 class StartPredictor {
  public:
   StartPredictor(State& state, PathLearner& learner, const ControllerOptions& options,

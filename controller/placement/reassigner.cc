@@ -13,9 +13,9 @@ namespace espalier::controller {
 // scratch would move nearly every flow.
 // Idea: two candidates. The first is from scratch; it stays as good if interchangeable spines are
 // relabelled (KeepSpines) and the subflows of a flow exchange their paths (KeepSubflows), which
-// keeps most flows in place. The second repairs the present assignment, a move at a time. The first
-// one wins if it moves few enough bytes and is strictly better, or if the configured algorithm is
-// greedy, whose own assignment is then wanted.
+// keeps most flows in place. The second relieves the overloaded links of the present assignment.
+// The first one wins if it moves few enough bytes and is strictly better, or if the configured
+// algorithm is greedy, whose own assignment is then wanted.
 // Invariant: flows that cannot move keep their paths in both. Without such flows, relabelling never
 // changes the loads, as it happens only if all links of the Clos are up and equally fast.
 // Cost: one assignment from scratch, O(subflows log subflows) for the relabelling, at most kSteps

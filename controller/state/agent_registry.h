@@ -52,12 +52,11 @@ struct Agent {
   }
 };
 
-// The agents that have ever registered, and the connection of each. Their names are the names of
-// hosts in the topology.
+// The known agents, connected or not. Their names are the names of hosts in the topology.
 // Thread safety: the controller's loop thread.
 class AgentRegistry {
  public:
-  // Returns the id of this name, which never changes, and registers the name if it is unknown.
+  // Returns the id of this name, which never changes, and adds the name if it is unknown.
   AgentId Intern(const std::string& name);
   std::optional<AgentId> FindByName(std::string_view name) const;
   std::optional<AgentId> FindByPeer(PeerId peer) const;

@@ -29,7 +29,7 @@
 namespace espalier::controller {
 
 // The state that the parts of the controller share: topology, flows, paths, ports, agents, events
-// and intents. Only the controller's loop thread reads and changes it.
+// and intents. The controller's loop thread alone owns and changes it.
 struct State {
   explicit State(fabric::Topology the_topology)
       : topology(std::move(the_topology)),

@@ -98,8 +98,8 @@ TEST(JobNames, KeepTheirNumbersWhileFlowsAreOpenAndTheLatestIdleOnesAfter) {
 TEST(JobNames, ANumberIsNotReusedBeforeItWasTakenAsForgotten) {
   JobNames names;
   for (std::size_t i = 0; i <= JobNames::kMaxIdle; ++i) names.Intern("j" + std::to_string(i), 0);
-  const std::uint32_t anew = names.Intern("other", 1);
-  EXPECT_EQ(anew, names.size() - 1);
+  const std::uint32_t reused = names.Intern("other", 1);
+  EXPECT_EQ(reused, names.size() - 1);
   EXPECT_EQ(names.TakeForgotten(), std::vector<std::uint32_t>{1});
   EXPECT_EQ(names.Intern("j0", 1), 1U);  // as a new one
   EXPECT_EQ(names.Intern("", 5), 0U);

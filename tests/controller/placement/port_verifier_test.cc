@@ -1,4 +1,4 @@
-// Whether ports in use still lead to their paths.
+// Verification of ports in use.
 #include "controller/placement/port_verifier.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 constexpr const char* kMismatches = "espalier_controller_path_map_mismatches_total";
 
-TEST(PortVerifierTest, FindsOutWhenAPortLeadsElsewhere) {
+TEST(PortVerifierTest, DetectsAPortThatTakesAnotherPath) {
   Cluster cluster(kFourLeaves, {.verify_interval = 100ms});
   cluster.ConnectAll();
   cluster.Open(0, {{.id = 1, .to = 4}});
@@ -29,9 +29,9 @@ TEST(PortVerifierTest, FindsOutWhenAPortLeadsElsewhere) {
   EXPECT_EQ(cluster.AppliedSpine(0, 1, 4), 0);
 }
 
-// An edge's port is looked at when its turn comes, and a job whose port leads elsewhere gets
-// others.
-TEST(PortVerifierTest, FindsOutWhenThePortOfAnEdgeLeadsElsewhere) {
+// An edge's port is verified when its turn comes. A job whose port takes another path gets new
+// ports.
+TEST(PortVerifierTest, DetectsAnEdgePortThatTakesAnotherPath) {
   ControllerOptions options{.verify_interval = 100ms};
   options.fabric_hashes_protocol = false;  // what UDP probes learn holds for TCP
   Cluster cluster(kFourLeaves, options);
@@ -52,8 +52,8 @@ TEST(PortVerifierTest, FindsOutWhenThePortOfAnEdgeLeadsElsewhere) {
   EXPECT_GE(count(), 1);
 }
 
-// What was known of an edge's port before links changed is looked at again.
-TEST(PortVerifierTest, LooksAtThePortsOfEdgesAfterAChangeOfLinks) {
+// An edge's port is verified again after links have changed.
+TEST(PortVerifierTest, VerifiesThePortsOfEdgesAfterALinkChange) {
   ControllerOptions options{.verify_interval = {}};
   options.fabric_hashes_protocol = false;
   Cluster cluster(kFourLeaves, options);

@@ -1,4 +1,4 @@
-// What edges of forests reserve, by itself.
+// Reservations of forest edges, without the rest of the controller.
 #include "controller/state/edge_reservations.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ class Edges : public testing::Test {
   EdgeReservations edges_{flow_paths_, flows_};
 };
 
-TEST_F(Edges, HaveTheirLoadOnTheirPathsUntilTheyAreClosed) {
+TEST_F(Edges, LoadTheirPathsUntilTheyAreClosed) {
   const std::uint64_t fingerprint = flow_paths_.fingerprint();
   const EdgeName first = edges_.Open(AgentId(0), Edge("job", 1, kLoadUnit / 3));
   const EdgeName second = edges_.Open(AgentId(0), Edge("job", 1, kLoadUnit / 4));
@@ -59,7 +59,7 @@ TEST_F(Edges, HaveTheirLoadOnTheirPathsUntilTheyAreClosed) {
   flow_paths_.CheckInvariants();
 }
 
-TEST_F(Edges, AreKnownByAgentsAndNumbersThatNoneHadBefore) {
+TEST_F(Edges, AreNamedByAgentsAndNumbersThatAreNeverReused) {
   const EdgeName one = edges_.Open(AgentId(1), Edge("job", 0, 1));
   const EdgeName two = edges_.Open(AgentId(0), Edge("job", 0, 1));
   edges_.Close(one);
@@ -94,7 +94,7 @@ TEST_F(Edges, KeepTheNamesOfTheirJobs) {
   EXPECT_NE(flows_.JobName(job), "mine");
 }
 
-TEST_F(Edges, DoNotMoveForOthers) {
+TEST_F(Edges, AreNotMovedByOthers) {
   const EdgeName edge = edges_.Open(AgentId(0), Edge("job", 0, 3 * kLoadUnit));
   for (std::uint64_t id = 1; id <= 2; ++id) {
     Flow flow;
@@ -125,7 +125,7 @@ TEST_F(EdgesDeathTest, ChecksThatPortsAreTaken) {
   flow_paths_.ReleasePort(edges_.Find(edge)->key, kEdgePort);
   EXPECT_DEATH(edges_.CheckInvariants(), "port 49152 is free");
 }
-TEST_F(EdgesDeathTest, ChecksThatNobodyElseReserves) {
+TEST_F(EdgesDeathTest, ChecksThatOnlyEdgesReserve) {
   edges_.Open(AgentId(0), Edge("job", 0, 1));
   flow_paths_.Reserve(Node("leaf0"), Node("leaf1"), 1, 1);
   EXPECT_DEATH(edges_.CheckInvariants(), "1 edges have 2 reservations");

@@ -57,9 +57,9 @@ TEST(ComparatorsDeathTest, RefuseWaysAsTheAssignersDo) {
   for (const std::uint32_t subflows : {0U, kMaxSubflows + 1}) {
     const Commodities flows = {{.source = 0, .destination = 1, .subflows = subflows}};
     const std::vector<std::uint64_t> keys = {1};
-    EXPECT_DEATH(AssignByHash(fabric.view, flows, keys, 1), "ways=");
-    EXPECT_DEATH(AssignByAnnealing(fabric.view, flows, {}), "ways=");
-    EXPECT_DEATH(IlpProgram(fabric.view, flows), "ways=");
+    EXPECT_DEATH(AssignByHash(fabric.view, flows, keys, 1), "subflows=");
+    EXPECT_DEATH(AssignByAnnealing(fabric.view, flows, {}), "subflows=");
+    EXPECT_DEATH(IlpProgram(fabric.view, flows), "subflows=");
   }
 }
 

@@ -136,7 +136,8 @@ TEST_F(Sessions, WelcomeAnAgentWithWhatItIsToKeepTo) {
 TEST_F(Sessions, HandOnWhatAgentsSayAndNothingOfStrangers) {
   Deliver(kPeer, kInstance, wire::FlowReport{});
   EXPECT_EQ(reports_, 0);
-  EXPECT_EQ(std::get<wire::Welcome>(bus_.sent.at(0).second.body).reason, "say Hello first");
+  EXPECT_EQ(std::get<wire::Welcome>(bus_.sent.at(0).second.body).reason,
+            "no session on this connection (send Hello first)");
   Hello(kPeer, "h0");
   Deliver(kPeer, kInstance, wire::FlowReport{});
   EXPECT_EQ(reports_, 1);
@@ -172,7 +173,7 @@ TEST_F(Sessions, RefuseAnotherProtocol) {
 
 TEST_F(Sessions, RefuseANameThatIsNotThatOfTheKey) {
   bus_.names[kPeer] = "h0";
-  EXPECT_EQ(Hello(kPeer, "h1").reason, "this key is that of h0, not of h1");
+  EXPECT_EQ(Hello(kPeer, "h1").reason, "this key belongs to h0, not to h1");
   EXPECT_EQ(state_.agents.FindByName("h1"), std::nullopt);
   EXPECT_TRUE(Hello(kPeer, "h0").accepted);
 }
@@ -180,7 +181,7 @@ TEST_F(Sessions, RefuseANameThatIsNotThatOfTheKey) {
 TEST_F(Sessions, RefuseASecondProcessOfANameUntilTheFirstHasBeenSilent) {
   Hello(kPeer, "h0");
   EXPECT_EQ(Hello(kOther, HelloOf("h0"), kInstance + 1).reason,
-            "another agent of this name is connected (names must be unique)");
+            "another agent with this name is connected (names must be unique)");
   world_.RunFor(3s);
   EXPECT_TRUE(Hello(kOther, HelloOf("h0"), kInstance + 1).accepted);
   EXPECT_EQ(bus_.disconnected, std::vector{kPeer});
@@ -202,7 +203,7 @@ TEST_F(Sessions, RefuseMoreStrangersThanThereIsRoomFor) {
         Hello(PeerId(1'000U + static_cast<unsigned>(i)), "new" + std::to_string(i)).accepted);
   }
   EXPECT_EQ(Hello(kPeer, "one more").reason,
-            "no host of the topology has this name, nor is there room for more");
+            "no host of the topology has this name, and too many such agents are known");
   EXPECT_TRUE(Hello(kPeer, "h0").accepted);
   EXPECT_TRUE(Hello(PeerId(1'000), "new0").accepted);  // known
 }
@@ -217,7 +218,7 @@ TEST_F(Sessions, BelieveTheFirstLaterEpochToTheLetterAndAfterASecondNoneIsLater)
 
 TEST_F(Sessions, RefuseAnEpochThatNoControllerCanHaveGiven) {
   EXPECT_EQ(Hello(kPeer, HelloOf("h0", 10 + kMaxEpochsAhead + 1)).reason,
-            "an epoch so high that no controller can have given it");
+            "the agent claims an epoch that no controller can have reached");
   EXPECT_EQ(state_.epoch, 10U);
 }
 
@@ -337,7 +338,7 @@ TEST_F(Limited, AnAgentThatSendsMoreThanItMayIsSentAwayAndMayNotComeBackAtOnce) 
   EXPECT_EQ(reports_, 12);  // of 8 entries each
   EXPECT_EQ(taken, 13);
   EXPECT_EQ(bus_.disconnected, std::vector{kPeer});
-  EXPECT_EQ(Hello(kOther, "h0").reason, "it sends more entries than max_entries_per_second");
+  EXPECT_EQ(Hello(kOther, "h0").reason, "the agent sends more entries than max_entries_per_second");
   EXPECT_TRUE(Hello(PeerId(9), "h1").accepted);  // nobody else
   world_.RunFor(3s);
   EXPECT_TRUE(Hello(kOther, "h0").accepted);

@@ -134,13 +134,13 @@ TEST_F(Security, APeerIsOnlyTheAgentOfItsKey) {
   cluster_.Settle();
   ASSERT_TRUE(cluster_.host(kThief).welcome.has_value());
   EXPECT_FALSE(cluster_.host(kThief).welcome->accepted);
-  EXPECT_EQ(cluster_.host(kThief).welcome->reason, "this key is that of h1, not of h0");
+  EXPECT_EQ(cluster_.host(kThief).welcome->reason, "this key belongs to h1, not to h0");
   EXPECT_EQ(cluster_.CounterValue("espalier_controller_peers_refused_total"), 1);
   cluster_.Advance(std::chrono::seconds(2));
   const auto events = cluster_.state().history.Since(0, 10'000);
   EXPECT_TRUE(std::ranges::any_of(events, [](const HistoryEvent& event) {
     return event.kind == "peer_refused" &&
-           event.text == "who=h1 reason=\"it calls itself h0\" count=1";
+           event.text == "who=h1 reason=\"it claims the name h0\" count=1";
   }));
   EXPECT_EQ(cluster_.state().flows.CountOfAgent(AgentId(0)), 3U);
 }

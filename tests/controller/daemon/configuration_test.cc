@@ -149,7 +149,7 @@ TEST_F(ConfigurationTest, KeepsPlainHttpOffTheNetwork) {
     EXPECT_TRUE(Read(http + " insecure_http: true"));
     EXPECT_TRUE(Read(http + " tls_certificate_file: \"a\" tls_key_file: \"b\""));
   }
-  EXPECT_NE(ErrorOf(topology + "tls_certificate_file: \"a\"").find("go together"),
+  EXPECT_NE(ErrorOf(topology + "tls_certificate_file: \"a\"").find("must be set together"),
             std::string::npos);
 }
 

@@ -107,17 +107,17 @@ TEST_F(IntentEdits, SaysWhatIsSoAlready) {
   };
   refuse(kLink, IntentAction::kRestore, "link leaf0--spine0 is not failed");
   refuse(kLink, IntentAction::kUndrain, "link leaf0--spine0 is not drained");
-  refuse(kFailedInFile, IntentAction::kFail, "link leaf0--spine1 is failed already");
-  refuse(kDrainedInFile, IntentAction::kDrain, "link leaf1--spine0 is drained already");
+  refuse(kFailedInFile, IntentAction::kFail, "link leaf0--spine1 is already failed");
+  refuse(kDrainedInFile, IntentAction::kDrain, "link leaf1--spine0 is already drained");
   Keep(Link(kLink, IntentAction::kFail));
-  refuse(kLink, IntentAction::kFail, "link leaf0--spine0 is failed already");
+  refuse(kLink, IntentAction::kFail, "link leaf0--spine0 is already failed");
   Keep(Link(kFailedInFile, IntentAction::kRestore));
   refuse(kFailedInFile, IntentAction::kRestore, "link leaf0--spine1 is not failed");
   ExpectRefused(Node("spine0", IntentAction::kUndrain), ErrorCode::kAlreadyExists,
                 "node spine0 is not drained");
   Keep(Node("spine0", IntentAction::kDrain));
   ExpectRefused(Node("spine0", IntentAction::kDrain), ErrorCode::kAlreadyExists,
-                "node spine0 is drained already");
+                "node spine0 is already drained");
 }
 
 TEST_F(IntentEdits, AFailureAndADrainOfOneLinkStandBesideEachOther) {
@@ -133,7 +133,8 @@ TEST_F(IntentEdits, NamesWhatThereIsNot) {
                                     IntentAction::kDrain, IntentAction::kUndrain}) {
     ExpectRefused(Link("leaf9--spine0", action), ErrorCode::kNotFound,
                   "there is no link \"leaf9--spine0\" (`espalier links` lists them)");
-    ExpectRefused(Node("leaf9", action), ErrorCode::kNotFound, "there is no node \"leaf9\"");
+    ExpectRefused(Node("leaf9", action), ErrorCode::kNotFound,
+                  "there is no node \"leaf9\" (`espalier nodes` lists them)");
   }
 }
 
@@ -143,7 +144,8 @@ TEST_F(IntentEdits, AnEndIsToCome) {
   EXPECT_EQ(intents_.failed_links.at(kLink).until, kNow + 1us);
   request_.until = kNow;  // now is past
   const std::string past =
-      "1970-02-11T16:00:00.000Z is past: the clock says 1970-02-11T16:00:00.000Z";
+      "the end time 1970-02-11T16:00:00.000Z is in the past (the controller's clock says "
+      "1970-02-11T16:00:00.000Z)";
   ExpectRefused(Link("leaf1--spine1", IntentAction::kDrain), ErrorCode::kInvalidArgument, past);
   ExpectRefused(Node("spine0", IntentAction::kFail), ErrorCode::kInvalidArgument, past);
   ExpectRefused(Weight("job", 2), ErrorCode::kInvalidArgument, past);
@@ -153,25 +155,26 @@ TEST_F(IntentEdits, AnEndIsToCome) {
 TEST_F(IntentEdits, WhatIsTakenBackHasNoEnd) {
   request_.until = kNow + 1h;
   const auto text = [](const std::string& verb) {
-    return "only what is failed, drained or set can have an end: " + verb + " takes no time";
+    return verb + " does not take an end time (only fail, drain and set do)";
   };
   ExpectRefused(Link(kLink, IntentAction::kRestore), ErrorCode::kInvalidArgument, text("restore"));
   ExpectRefused(Node("spine0", IntentAction::kUndrain), ErrorCode::kInvalidArgument,
                 text("undrain"));
-  ExpectRefused(Weight("job", 1), ErrorCode::kInvalidArgument, text("to take it back"));
-  ExpectRefused(Policy("plan_ahead", std::nullopt), ErrorCode::kInvalidArgument,
-                text("to take it back"));
+  ExpectRefused(Weight("job", 1), ErrorCode::kInvalidArgument, text("a reset"));
+  ExpectRefused(Policy("plan_ahead", std::nullopt), ErrorCode::kInvalidArgument, text("a reset"));
 }
 
 TEST_F(IntentEdits, WeightsAreFrom1To1000AndOneIsNone) {
-  ExpectRefused(Weight("job", 0), ErrorCode::kInvalidArgument, "weight: 0 (it is 1 to 1000)");
+  ExpectRefused(Weight("job", 0), ErrorCode::kInvalidArgument,
+                "weight 0 is out of range (choose 1 to 1000)");
   ExpectRefused(Weight("job", 1'001), ErrorCode::kInvalidArgument,
-                "weight: 1001 (it is 1 to 1000)");
-  ExpectRefused(Weight("", 2), ErrorCode::kInvalidArgument, "which job? (it has no name)");
-  ExpectRefused(Weight("job", 1), ErrorCode::kAlreadyExists, "nothing was said of job");
+                "weight 1001 is out of range (choose 1 to 1000)");
+  ExpectRefused(Weight("", 2), ErrorCode::kInvalidArgument,
+                "the job's name is empty (name the job whose weight is to change)");
+  ExpectRefused(Weight("job", 1), ErrorCode::kAlreadyExists, "no weight or policy is set for job");
   Keep(Weight("job", 1'000));
   EXPECT_EQ(intents_.weights, (IntentById{{"job", Written(JobWeight{1'000})}}));
-  ExpectRefused(Weight("job", 1'000), ErrorCode::kAlreadyExists, "job is 1000 already");
+  ExpectRefused(Weight("job", 1'000), ErrorCode::kAlreadyExists, "job is already set to 1000");
   Keep(Weight("job", 2));
   EXPECT_EQ(intents_.weights.at("job").value, IntentValue(JobWeight{2}));
   Keep(Weight("job", 1));
@@ -183,24 +186,25 @@ TEST_F(IntentEdits, TheSameValueWithAnotherEndIsNews) {
   request_.until = kNow + 1h;
   Keep(Weight("job", 2));
   EXPECT_EQ(intents_.weights.at("job").until, kNow + 1h);
-  ExpectRefused(Weight("job", 2), ErrorCode::kAlreadyExists, "job is 2 already");
+  ExpectRefused(Weight("job", 2), ErrorCode::kAlreadyExists, "job is already set to 2");
 }
 
 TEST_F(IntentEdits, PoliciesAreThoseOfTheConfiguration) {
   const std::string names =
-      " (there are: algorithm, moves_per_start, moved_bytes_per_start, limit_rates, plan_ahead)";
+      " (choose one of: algorithm, moves_per_start, moved_bytes_per_start, limit_rates, "
+      "plan_ahead)";
   ExpectRefused(Policy("listen", "x"), ErrorCode::kNotFound,
                 "there is no policy \"listen\"" + names);
   ExpectRefused(Policy("listen", std::nullopt), ErrorCode::kNotFound,
                 "there is no policy \"listen\"" + names);
   ExpectRefused(Policy("algorithm", "best"), ErrorCode::kInvalidArgument,
-                "algorithm: \"best\" (it is optimal or greedy)");
+                "algorithm: invalid value \"best\" (give optimal or greedy)");
   ExpectRefused(Policy("algorithm", std::nullopt), ErrorCode::kAlreadyExists,
-                "nothing was said of algorithm");
+                "no weight or policy is set for algorithm");
   Keep(Policy("algorithm", "greedy"));
   EXPECT_EQ(intents_.policies, (IntentById{{"algorithm", Written(Algorithm::kGreedy)}}));
   ExpectRefused(Policy("algorithm", "greedy"), ErrorCode::kAlreadyExists,
-                "algorithm is greedy already");
+                "algorithm is already set to greedy");
   Keep(Policy("algorithm", std::nullopt));
   EXPECT_EQ(intents_, Intents{});
 }
@@ -211,7 +215,7 @@ TEST_F(IntentEdits, JobsAreKeptWithWhatTheyAreUntilTheyAreStopped) {
   Keep(AddJobIntent(intents_, job, request_, kNow));
   EXPECT_EQ(intents_.jobs, (IntentById{{"train", {"dust", "ada", kNow, std::nullopt, job}}}));
   ExpectRefused(RemoveJobIntent(intents_, "other"), ErrorCode::kNotFound,
-                "there is no job \"other\" (`espalier job list` names them)");
+                "there is no job \"other\" (`espalier job list` lists them)");
   Keep(RemoveJobIntent(intents_, "train"));
   EXPECT_EQ(intents_, Intents{});
 }

@@ -74,7 +74,7 @@ TEST_F(JobUserTest, AgentsThatDoNotKnowOfItGetNoPlans) {
   const auto refused = cluster_.StartJob(Spec("train", "alice"));
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().message,
-            "rank 2 (h2): agent h2 does not know \"job_user\" (upgrade it, or look into its "
+            "rank 2 (h2): agent h2 does not support \"job_user\" (upgrade it, or check its "
             "configuration)");
   EXPECT_TRUE(cluster_.StartJob(Spec("of_anybody", "")).has_value());
 }

@@ -93,7 +93,8 @@ TEST_F(TreeJobsTest, AJobThatCannotBeReadIsSaidSoAndCanBeStopped) {
   EXPECT_EQ(std::ranges::count_if(events,
                                   [](const auto& event) {
                                     return event.kind == "job_unreadable" &&
-                                           event.text == "job train: cannot be read from the store";
+                                           event.text ==
+                                               "job train: its entry in the store cannot be read";
                                   }),
             1);
   EXPECT_TRUE(cluster_.StopJob("train").has_value());
@@ -108,24 +109,26 @@ TEST_F(TreeJobsTest, WhatCannotBeStartedIsRefusedAndChangesNothing) {
   };
   JobSpec unknown = Spec();
   unknown.ranks.push_back("h99");
-  EXPECT_EQ(refusal(unknown).message, "there is no node \"h99\" to be a rank");
+  EXPECT_EQ(refusal(unknown).message,
+            "there is no node \"h99\" (name compute nodes of the topology as ranks)");
   JobSpec twice = Spec();
   twice.ranks.push_back("h0");
-  EXPECT_EQ(refusal(twice).message, "h0 is named twice as a rank");
+  EXPECT_EQ(refusal(twice).message, "h0 is named twice among the ranks");
   JobSpec of_switches = Spec();
   of_switches.ranks.push_back("leaf0");
   EXPECT_EQ(refusal(of_switches).code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(refusal(Spec("one", 1)).message, "a job has two ranks or more, not 1");
+  EXPECT_EQ(refusal(Spec("one", 1)).message, "a job needs at least two ranks, not 1");
   EXPECT_EQ(refusal(Spec("", 2)).code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(refusal(Spec("a\nb", 2)).code, ErrorCode::kInvalidArgument);
 
   cluster_.host(5).peer = PeerId(0);
   cluster_.Advance(4s);
-  EXPECT_EQ(refusal(Spec()).message, "rank 5 (h5): agent h5 is not connected");
+  EXPECT_EQ(refusal(Spec()).message,
+            "rank 5 (h5): agent h5 is not connected (start it, or look at its log)");
   cluster_.host(5).features = {"probe"};
   cluster_.Connect(5);
   EXPECT_EQ(refusal(Spec()).message,
-            "rank 5 (h5): agent h5 does not know \"collective\" (upgrade it, or look into its "
+            "rank 5 (h5): agent h5 does not support \"collective\" (upgrade it, or check its "
             "configuration)");
   ASSERT_TRUE(cluster_.ChangeNode("leaf1", IntentAction::kFail).has_value());
   EXPECT_EQ(refusal(Spec("cut", 4)).code, ErrorCode::kFailedPrecondition);

@@ -158,7 +158,7 @@ TEST_F(Budget, LinksBeyondItStayInUseAndAwaitTheOperator) {
   EXPECT_TRUE(health_->awaiting_operator().contains(Link("leaf0--spine0")));
   EXPECT_EQ(LastOf("detection_budget_exceeded"),
             "links=leaf0--spine0 waiting=1 limit=1 remedy=\"these links stay in use; if they are "
-            "down, espalier fail link or espalier fail node takes them out of use\"");
+            "down, take them out of use with espalier fail link or espalier fail node\"");
   EXPECT_EQ(changes_, 1);
 }
 

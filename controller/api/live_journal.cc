@@ -19,10 +19,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kMinInterval = 200ms;
-constexpr int kWorkShare = 10;  // of the time, one part is spent here at most
+constexpr int kWorkShare = 10;  // scans take at most one part in so many of the time
 constexpr std::size_t kMaxKeptBytes = 16 << 20;
 constexpr std::uint64_t kMaxEvents = 200;
-// The bound that the most loaded link is held against takes as long as all else in a look.
+// The lower bound of the load takes as long as the rest of a scan, so it is updated less often.
 constexpr Duration kSummaryInterval = 1s;
 
 std::string Quoted(std::string_view text) {
@@ -43,12 +43,14 @@ LiveJournal::LiveJournal(Controller& controller, Metrics& metrics, std::function
     : controller_(&controller),
       loop_(controller.loop()),
       on_news_(std::move(on_news)),
-      updates_written_(metrics.MakeCounter("espalier_controller_feed_updates_total",
-                                           "Changes written down for viewers, once for all")),
+      updates_written_(metrics.MakeCounter(
+          "espalier_controller_feed_updates_total",
+          "Updates of the live feed that were written, each once for all clients")),
       snapshots_written_(metrics.MakeCounter("espalier_controller_feed_snapshots_total",
-                                             "Whole states written down for viewers")),
-      slice_seconds_(metrics.MakeLatency("espalier_controller_feed_slice_seconds",
-                                         "The loop's time that viewers take at a stretch")) {}
+                                             "Snapshots of the live feed that were written")),
+      slice_seconds_(
+          metrics.MakeLatency("espalier_controller_feed_slice_seconds",
+                              "Time that the live feed occupies the loop without a break")) {}
 
 void LiveJournal::Follow() {
   following_ = true;
@@ -84,7 +86,7 @@ void LiveJournal::Continue() {
   if (has_ended) {
     Finish();
   } else {
-    look_->has_all = LookAtEdges(ScanFlows(kFlowsPerSlice)) > 0;
+    look_->has_all = ScanEdges(ScanFlows(kFlowsPerSlice)) > 0;
   }
   const Duration spent = loop_.Now() - start;
   slice_seconds_.ObserveSeconds(SecondsOf(spent));
@@ -98,7 +100,7 @@ void LiveJournal::Continue() {
   timer_ = loop_.After(pause, [this] {
     timer_.reset();
     if (following_) return Begin();
-    // Whoever comes next is told how things are then.
+    // The next client gets a new snapshot.
     is_current_ = false;
     updates_.clear();
     kept_bytes_ = 0;
@@ -121,7 +123,7 @@ std::size_t LiveJournal::ScanFlows(std::size_t most) {
   const State& state = controller_->state();
   for (; most > 0 && look_->next_slot < look_->slots.size(); --most, ++look_->next_slot) {
     const FlowSlot slot = look_->slots[look_->next_slot];
-    if (!state.flows.IsOpen(slot)) continue;  // since the look began: it is found to have ended
+    if (!state.flows.IsOpen(slot)) continue;  // closed since the scan began: EndFlow finds it
     if (slot.Index() >= flows_.size()) flows_.resize(slot.Index() + 1);
     for (; look_->next_flow < slot.Index(); ++look_->next_flow) EndFlow(look_->next_flow);
     ScanFlow(slot);
@@ -133,7 +135,7 @@ std::size_t LiveJournal::ScanFlows(std::size_t most) {
   return most;
 }
 
-std::size_t LiveJournal::LookAtEdges(std::size_t most) {
+std::size_t LiveJournal::ScanEdges(std::size_t most) {
   const State& state = controller_->state();
   const EdgeReservations::ByName& edges = state.edges.all();
   auto edge = edges.upper_bound(look_->last_edge);
@@ -151,7 +153,7 @@ void LiveJournal::ScanFlow(FlowSlot slot) {
   const Flow& flow = state.flows.At(slot);
   FlowRecord& told = flows_[slot.Index()];
   if (!told.name.empty() && (told.agent != flow.agent || told.local != flow.local)) {
-    EndFlow(slot.Index());  // the place was another's
+    EndFlow(slot.Index());  // the slot belonged to another flow
   }
   Tell(told, Show(state, slot));
 }
@@ -178,14 +180,14 @@ void LiveJournal::Tell(FlowRecord& told, const ShownFlow& flow) {
 void LiveJournal::EndFlow(std::size_t slot) {
   FlowRecord told = std::exchange(flows_[slot], {});
   if (told.name.empty()) return;
-  // Where it was closed and opened again in the course of one look, it has another place.
+  // A flow that was closed and opened again during one scan has another slot.
   const auto now = controller_->state().flows.Find(told.agent, told.local);
   const bool has_moved =
       now && now->Index() < flows_.size() && flows_[now->Index()].name == told.name;
   if (!has_moved) AppendTo(look_->ended, Quoted(told.name));
 }
 
-// An edge's number is no other edge's later.
+// Numbers of edges are never reused.
 void LiveJournal::EndEdgesBefore(const EdgeName* next) {
   auto told = edges_.upper_bound(look_->last_edge);
   while (told != edges_.end() && (next == nullptr || told->first < *next)) {
@@ -262,7 +264,7 @@ void LiveJournal::Finish() {
 
 void LiveJournal::Keep(std::string parts) {
   ++change_;
-  // Nobody has had anything from before the first look of a row.
+  // No client has the state from before the first scan after Follow.
   if (!is_current_) return;
   updates_written_.Add();
   auto text = std::make_shared<const std::string>(

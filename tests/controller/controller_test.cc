@@ -191,7 +191,8 @@ TEST(Controller, RefusesASecondAgentOfOneName) {
   cluster.Settle();
   ASSERT_TRUE(cluster.host(5).welcome.has_value());
   EXPECT_FALSE(cluster.host(5).welcome->accepted);
-  EXPECT_NE(cluster.host(5).welcome->reason.find("another agent of this name"), std::string::npos);
+  EXPECT_NE(cluster.host(5).welcome->reason.find("another agent with this name"),
+            std::string::npos);
   cluster.Open(0, {{.id = 1, .to = 4}});
   cluster.Settle();
   EXPECT_EQ(cluster.AppliedSpine(0, 1, 4), 0);

@@ -196,7 +196,7 @@ TEST_F(HttpGuardTest, OnlyACookieMustComeFromAPageOfThisServer) {
   EXPECT_EQ(post({{"cookie", cookie}, {"host", host}, {"origin", "https://" + host}}), 200);
   EXPECT_EQ(Ask("GET", "/api/v1/flows", {{"cookie", cookie}, {"origin", "https://evil"}}).status,
             200);
-  EXPECT_EQ(refusals_.back(), "10.0.0.1: a page of another server asks");
+  EXPECT_EQ(refusals_.back(), "10.0.0.1: request from a page of another server");
 }
 
 TEST_F(HttpGuardTest, CookiesAreForThisServerAndWithTlsForNoPlainConnection) {

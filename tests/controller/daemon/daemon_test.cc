@@ -18,7 +18,7 @@ TEST_F(Daemon, RefusesClearlyAndChangesNothing) {
   WriteConfig("http: \"0.0.0.0:9180\"\n");
   ExpectRefusal("tls_certificate_file");
   WriteConfig("tls_key_file: \"x\"\n");
-  ExpectRefusal("go together");
+  ExpectRefusal("must be set together");
   WriteConfig("no_such_field: 1\n");
   ExpectRefusal("c.conf:");
   WriteConfig("");

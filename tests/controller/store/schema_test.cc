@@ -105,9 +105,10 @@ TEST_F(SchemaTest, IsReadOnlyOfAStoreOfAKnownVersion) {
     return read.error().message;
   };
   const auto newest = static_cast<std::int64_t>(StoreMigrations().size());
-  EXPECT_NE(error_at(0, 1).find("no store of Espalier's"), std::string::npos);
-  EXPECT_NE(error_at(kStoreApplicationId + 1, 1).find("no store of Espalier's"), std::string::npos);
-  EXPECT_NE(error_at(kStoreApplicationId, 0).find("is version 0, this program knows 1 to"),
+  EXPECT_NE(error_at(0, 1).find("not a store of Espalier"), std::string::npos);
+  EXPECT_NE(error_at(kStoreApplicationId + 1, 1).find("not a store of Espalier"),
+            std::string::npos);
+  EXPECT_NE(error_at(kStoreApplicationId, 0).find("has version 0, but this program reads 1 to"),
             std::string::npos);
   EXPECT_NE(error_at(kStoreApplicationId, newest + 1).find("upgrade Espalier"), std::string::npos);
   EXPECT_EQ(error_at(kStoreApplicationId, 1), "");

@@ -107,7 +107,7 @@ TEST_F(SqliteDatabase, ErrorsNameTheFileAndTheRemedy) {
   EXPECT_EQ(opened.error().code, ErrorCode::kFailedPrecondition);
   EXPECT_TRUE(opened.error().message.starts_with(path_ + ": ")) << opened.error().message;
   EXPECT_TRUE(opened.error().message.ends_with(
-      "(it is damaged or no database: espalier store restore puts a backup in its place)"))
+      "(it is damaged or not a database: replace it by a backup with espalier store restore)"))
       << opened.error().message;
   std::filesystem::remove(path_);
   Database database = MakeTable();

@@ -139,7 +139,7 @@ TEST_F(StoreFileTest, RefusesWhatItDoesNotKnow) {
   EXPECT_NE(begun.error().message.find("unknown kind \"wish\""), std::string::npos)
       << begun.error().message;
   ASSERT_TRUE(file.database().Execute("UPDATE secret SET value = 'short'").has_value());
-  EXPECT_NE(file.Begin(kNow).error().message.find("the secret of the jobs' keys is damaged"),
+  EXPECT_NE(file.Begin(kNow).error().message.find("the secret for the keys of jobs is damaged"),
             std::string::npos);
 }
 

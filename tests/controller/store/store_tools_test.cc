@@ -109,14 +109,14 @@ TEST_F(StoreToolsTest, RefusesANewerOrForeignDatabase) {
     Database database = Database::Open(path_).value();
     ASSERT_TRUE(database.Execute("PRAGMA user_version = 99").has_value());
   }
-  EXPECT_NE(ErrorOf(path_).find("its schema is version 99"), std::string::npos) << ErrorOf(path_);
+  EXPECT_NE(ErrorOf(path_).find("its schema has version 99"), std::string::npos) << ErrorOf(path_);
   EXPECT_NE(ErrorOf(path_).find("upgrade"), std::string::npos);
   const std::string foreign = folder_.path() + "/foreign.db";
   {
     Database database = Database::Open(foreign).value();
     ASSERT_TRUE(database.Execute("CREATE TABLE songs(title)").has_value());
   }
-  EXPECT_NE(ErrorOf(foreign).find("no store of Espalier's"), std::string::npos);
+  EXPECT_NE(ErrorOf(foreign).find("not a store of Espalier"), std::string::npos);
   EXPECT_FALSE(RestoreStore(path_, foreign).has_value());
 }
 

@@ -47,7 +47,7 @@ TEST(RecordReader, NamesTheLineAndColumnOfWhatIsWrong) {
   const std::string most(RecordReader::kMaxFieldBytes, 'a');
   EXPECT_THAT(ReadAll("b," + most, Format::kCommas), ElementsAre("1:1=b;1:3=" + most + ";"));
   const std::pair<std::string, std::string> cases[] = {
-      {"a\nb,c\"d", "f:2:3: a quote stands inside a field (quote the whole field)"},
+      {"a\nb,c\"d", "f:2:3: a quote inside an unquoted field (quote the whole field)"},
       {"a\n\"b", "f:2:1: a quote is not closed on its line"},
       {"a\nb,\"c\"\"", "f:2:3: a quote is not closed on its line"},
       {"a\nb,\"c\"d", "f:2:6: a comma must follow the closing quote"},

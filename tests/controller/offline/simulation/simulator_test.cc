@@ -195,13 +195,13 @@ TEST(Simulator, RefusesWhatIsNoWorkload) {
   const NodeId leaf = Node(bench.topology(), "leaf0");
   const Ring of_switches{.flows = {{leaf, leaf}, {leaf, leaf}}, .round_bytes = 1};
   const std::pair<std::vector<Job>, const char*> cases[] = {
-      {{}, "no job"},
-      {{{.id = "j"}}, "job j: has no ring"},
+      {{}, "no jobs"},
+      {{{.id = "j"}}, "job j: has no rings"},
       {{{.id = "j", .rings = {lonely}}}, "fewer than two flows"},
       {{{.id = "j", .rings = {MakeRing(bench.topology(), {"h0", "h2"}, 0)}}}, "no bytes"},
-      {{{.id = "j", .epochs = 0, .rings = {ring}}}, "no epoch"},
+      {{{.id = "j", .epochs = 0, .rings = {ring}}}, "no epochs"},
       {{{.id = "j", .start_ns = -1, .rings = {ring}}}, "negative"},
-      {{{.id = "j", .rings = {of_switches}}}, "leaf0 hangs on no switch"},
+      {{{.id = "j", .rings = {of_switches}}}, "leaf0 is not attached to exactly one switch"},
   };
   for (const auto& [jobs, message] : cases) {
     const auto outcome = bench.Run(jobs);

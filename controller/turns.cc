@@ -17,9 +17,9 @@ Turns::Turns(EventLoop& loop, EventHistory& history, std::function<void()> turn,
       wait_seconds_(
           metrics.MakeLatency("espalier_controller_turn_wait_seconds",
                               "Time from the first request for a turn until the turn began")),
-      late_turns_(metrics.MakeCounter(
-          "espalier_controller_late_turns_total",
-          "Turns that began late, after which arrivals move no other flow and planning pauses")) {}
+      late_turns_(metrics.MakeCounter("espalier_controller_late_turns_total",
+                                      "Turns that began late, after which arrivals move no flow in "
+                                      "progress and planning pauses")) {}
 
 void Turns::Request() {
   if (std::exchange(is_pending_, true)) return;

@@ -61,10 +61,10 @@ AgentSessions::AgentSessions(State& state, const ControllerOptions& options, Eve
                               "Messages from agents refused as malformed or out of place")),
       peers_refused_(metrics.MakeCounter("espalier_controller_peers_refused_total",
                                          "Connections of peers that were refused or ended")),
-      agents_over_limit_(
-          metrics.MakeCounter("espalier_controller_agents_over_limit_total",
-                              "Agents disconnected or refused because they sent more than "
-                              "max_entries_per_second")),
+      agents_over_limit_(metrics.MakeCounter(
+          "espalier_controller_agents_over_limit_total",
+          "Times that an agent was disconnected or refused because it sent more than "
+          "max_entries_per_second")),
       decode_seconds_(metrics.MakeLatency("espalier_controller_decode_seconds",
                                           "Time to decode one message from an agent")),
       agents_connected_(

@@ -90,7 +90,7 @@ class LinkFailureProbes {
   bool HasRoom() const { return open_.size() < options_.max_orders; }
   void AskAbout(AgentId reporter, fabric::LinkId link, TimePoint now,
                 std::vector<AddressedProbe>& probes);
-  // A path that has the link, but not as its first one; none where there is none.
+  // A path of the pair that has the link, but not as its first one; none if there is no such path.
   std::optional<fabric::PathIndex> PathOver(std::span<const fabric::Path> paths,
                                             fabric::LinkId link) const;
   // The answers show that the port now leads to another path, for example because a switch stopped

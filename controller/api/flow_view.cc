@@ -41,9 +41,9 @@ namespace {
 
 // The switches on the paths of these subflows.
 std::string Via(const State& state, const ShownFlow& flow,
-                std::span<const ShownFlow::SubflowId> subflows) {
+                std::span<const ShownFlow::Subflow> subflows) {
   std::vector<std::int32_t> indices;
-  for (const ShownFlow::SubflowId& subflow : subflows) {
+  for (const ShownFlow::Subflow& subflow : subflows) {
     if (subflow.path) indices.push_back(subflow.path->value());
   }
   return state.Via(flow.source_leaf, flow.destination_leaf, indices);
@@ -51,7 +51,7 @@ std::string Via(const State& state, const ShownFlow& flow,
 
 void WriteSubflows(JsonWriter& json, const State& state, const ShownFlow& flow) {
   json.Key("paths").BeginArray();
-  for (const ShownFlow::SubflowId& subflow : flow.subflows) {
+  for (const ShownFlow::Subflow& subflow : flow.subflows) {
     json.BeginObject();
     json.Key("via").String(Via(state, flow, {&subflow, 1}));
     json.Key("source_port").Integer(subflow.port);
@@ -79,7 +79,8 @@ void WriteFlow(JsonWriter& json, const State& state, const ShownFlow& flow, Time
   const FlowActivity& activity = flow.activity;
   json.BeginObject();
   WriteIdentity(json, state, flow);
-  json.Key("plan").String(DecisionOriginName(flow.origin));
+  json.Key("origin").String(DecisionOriginName(flow.origin));
+  json.Key("plan").String(DecisionOriginName(flow.origin));  // deprecated: use origin
   json.Key("source_address").String(flow.source_address.ToString());
   json.Key("destination_address").String(flow.destination_address.ToString());
   json.Key("via").String(Via(state, flow, flow.subflows));
@@ -103,7 +104,7 @@ std::string LiveFlow(const State& state, const ShownFlow& flow) {
   json.Key("activity").String(ActivityName(flow.activity.state));
   json.Key("achieved_bps").Integer(static_cast<std::int64_t>(bps));
   json.Key("paths").BeginArray();
-  for (const ShownFlow::SubflowId& subflow : flow.subflows) {
+  for (const ShownFlow::Subflow& subflow : flow.subflows) {
     json.BeginObject();
     json.Key("source_port").Integer(subflow.port);
     json.Key("learning").Bool(subflow.is_learning);
@@ -135,7 +136,7 @@ std::uint64_t LiveFlowDigest(const ShownFlow& flow) {
                   static_cast<std::uint64_t>(flow.reason) << 8 |
                   static_cast<std::uint64_t>(flow.activity.state) << 1 |
                   static_cast<std::uint64_t>(flow.is_acknowledged));
-  for (const ShownFlow::SubflowId& subflow : flow.subflows) {
+  for (const ShownFlow::Subflow& subflow : flow.subflows) {
     Mix(digest, static_cast<std::uint64_t>(subflow.port) << 1 |
                     static_cast<std::uint64_t>(subflow.is_learning));
     Mix(digest, subflow.path ? subflow.path->Index() + 1 : 0);

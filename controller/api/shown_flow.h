@@ -11,7 +11,7 @@ namespace espalier::controller {
 // A flow as operators see it at one moment: a flow that an agent has reported, or an edge of a
 // job's forest, which is ROUTED and acknowledged while it reserves its path.
 struct ShownFlow {
-  struct SubflowId {
+  struct Subflow {
     std::optional<fabric::PathIndex> path;  // the decided path, if any
     std::uint16_t port = 0;                 // pushed to the agent; 0: none
     bool is_learning = false;               // no port that leads to the path is known yet
@@ -34,7 +34,7 @@ struct ShownFlow {
   std::uint64_t max_rate_bps = 0;  // 0: no limit
   FlowActivity activity;
   TimePoint started;
-  std::vector<SubflowId> subflows;  // empty: LOCAL, or the source or destination is unknown
+  std::vector<Subflow> subflows;  // empty: LOCAL, or the source or destination is unknown
 
   std::uint16_t first_port() const { return subflows.empty() ? 0 : subflows.front().port; }
 };

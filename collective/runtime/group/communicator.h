@@ -43,7 +43,7 @@ struct CommunicatorOptions {
   // calls; empty: costs of a usual machine.
   std::string costs_file;
   // Does the calls of its collective, whatever their size, and wherever it can: an algorithm's name
-  // over a transport; "small", "slots", "streamed" or "read" in shared memory. Empty: chosen by
+  // over a transport; "small", "staged", "staged-streaming" or "single-copy" in shared memory. Empty: chosen by
   // size, and what is only copied by what takes least time.
   std::string algorithm;
   // Where the group's own memory comes from over TCP (slots of connections, scratch and staging of

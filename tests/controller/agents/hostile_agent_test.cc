@@ -185,7 +185,7 @@ TEST_F(HostileAgent, CannotMakeVersionsOfPlansFallOrNegative) {
   ASSERT_TRUE(cluster_.StartJob(spec));
   cluster_.Settle();
   const auto version = [&] {
-    const auto& plan = cluster_.controller().jobs().all().at("train").in_force;
+    const auto& plan = cluster_.controller().jobs().all().at("train").active;
     return plan ? static_cast<std::int64_t>(plan->version) : 0;
   };
   std::int64_t before = version();

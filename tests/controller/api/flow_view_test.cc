@@ -27,7 +27,7 @@ class FlowViewTest : public OperatorApiFixture {
   }
   io::JsonValue Whole(FlowSlot slot) {
     io::JsonWriter json;
-    WriteFlow(json, cluster_.state(), slot, cluster_.controller().Now());
+    WriteFlow(json, cluster_.state(), Show(cluster_.state(), slot), cluster_.controller().Now());
     return Json({.status = 200, .body = json.Text()});
   }
 };
@@ -90,11 +90,11 @@ TEST_F(FlowViewTest, TellsAWholeFlow) {
 }
 
 TEST_F(FlowViewTest, IsAcknowledgedOnceItsAgentSaysSo) {
-  EXPECT_TRUE(IsAcknowledged(cluster_.state(), SlotOf(0, 5)));
+  EXPECT_TRUE(Show(cluster_.state(), SlotOf(0, 5)).is_acknowledged);
   cluster_.host(0).acknowledges = false;
   cluster_.Open(0, {{.id = 8, .to = 3, .job = "A"}});
   cluster_.Settle();
-  EXPECT_FALSE(IsAcknowledged(cluster_.state(), SlotOf(0, 8)));
+  EXPECT_FALSE(Show(cluster_.state(), SlotOf(0, 8)).is_acknowledged);
   EXPECT_FALSE(Whole(SlotOf(0, 8)).Find("acknowledged")->boolean);
 }
 
@@ -104,12 +104,12 @@ TEST_F(FlowViewTest, TheDigestDiffersWhereTheTextDoesButForTheRate) {
   std::string text;
   std::uint64_t digest = 0;
   const auto look = [&] {
-    text = LiveFlow(cluster_.state(), slot);
-    digest = LiveFlowDigest(cluster_.state(), slot);
+    text = LiveFlow(cluster_.state(), Show(cluster_.state(), slot));
+    digest = LiveFlowDigest(Show(cluster_.state(), slot));
   };
   const auto expect = [&](bool same_text, bool same_digest) {
-    EXPECT_EQ(LiveFlow(cluster_.state(), slot) == text, same_text);
-    EXPECT_EQ(LiveFlowDigest(cluster_.state(), slot) == digest, same_digest);
+    EXPECT_EQ(LiveFlow(cluster_.state(), Show(cluster_.state(), slot)) == text, same_text);
+    EXPECT_EQ(LiveFlowDigest(Show(cluster_.state(), slot)) == digest, same_digest);
     look();
   };
   look();
@@ -122,7 +122,7 @@ TEST_F(FlowViewTest, TheDigestDiffersWhereTheTextDoesButForTheRate) {
   expect(false, false);
   Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}});
   expect(false, false);  // another path, for another reason
-  EXPECT_NE(LiveFlowDigest(cluster_.state(), SlotOf(1, 6)), digest);
+  EXPECT_NE(LiveFlowDigest(Show(cluster_.state(), SlotOf(1, 6))), digest);
 }
 
 }  // namespace

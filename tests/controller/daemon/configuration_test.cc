@@ -5,7 +5,7 @@
 #include <fstream>
 #include <limits>
 
-#include "controller/settings/policies.h"
+#include "controller/intents/policy.h"
 #include "tests/example_file.h"
 #include "tests/temporary_folder.h"
 
@@ -105,7 +105,7 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"detection_max_links", text(options.detection.max_links)},
       {"detection_max_tier_percent", text(options.detection.max_tier_fraction * 100)},
       {"detection_window_seconds", text(options.detection.budget_window / 1s)},
-      {"algorithm", Quoted(PolicyValue(options, "algorithm"))},
+      {"algorithm", Quoted(FormatPolicy(options.algorithm))},
       {"moves_per_start", text(options.moves_per_start)},
       {"limit_rates", Written(options.limit_rates)},
       {"plan_ahead", Written(options.plan_ahead)},

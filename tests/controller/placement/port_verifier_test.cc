@@ -61,10 +61,10 @@ TEST(PortVerifierTest, LooksAtThePortsOfEdgesAfterAChangeOfLinks) {
   ASSERT_TRUE(cluster.ChangeLink("leaf0--spine3", IntentAction::kFail).has_value());
   ASSERT_TRUE(cluster.StartJob({.name = "train", .ranks = {"h0", "h4"}}).has_value());
   cluster.Advance(1s);
-  const auto version = cluster.controller().jobs().all().at("train").in_force->version;
+  const auto version = cluster.controller().jobs().all().at("train").active->version;
   ASSERT_TRUE(cluster.ChangeLink("leaf0--spine3", IntentAction::kRestore).has_value());
   cluster.Advance(1s);
-  ASSERT_EQ(cluster.controller().jobs().all().at("train").in_force->version, version);
+  ASSERT_EQ(cluster.controller().jobs().all().at("train").active->version, version);
   ASSERT_FALSE(cluster.state().edges.all().empty());
   for (const auto& [name, edge] : cluster.state().edges.all()) {
     const auto known = cluster.state().path_map.Find(edge.key, edge.source_port);

@@ -12,18 +12,18 @@
 namespace espalier::controller {
 namespace {
 
-constexpr std::uint16_t kPort = 0xC000;
-constexpr std::uint64_t kFirst = std::uint64_t{1} << 63U;
+constexpr std::uint16_t kEdgePort = 0xC000;
+constexpr std::uint64_t kFirstNumber = std::uint64_t{1} << 63U;
 
 class Edges : public testing::Test {
  protected:
   // From h0 to h1.
   EdgeReservation Edge(const std::string& job, std::int32_t path, std::int64_t load) {
     const fabric::PortKey key{.source = Node("h0"), .destination = Node("h1")};
-    flow_paths_.TakePort(key, kPort);
+    flow_paths_.TakePort(key, kEdgePort);
     return {.job = flows_.JobIndex(job, AgentId(0)),
             .key = key,
-            .source_port = kPort,
+            .source_port = kEdgePort,
             .source_leaf = Node("leaf0"),
             .destination_leaf = Node("leaf1"),
             .path = fabric::PathIndex(path),
@@ -65,8 +65,8 @@ TEST_F(Edges, AreKnownByAgentsAndNumbersThatNoneHadBefore) {
   edges_.Close(one);
   const EdgeName three = edges_.Open(AgentId(1), Edge("job", 0, 1));
   const EdgeName four = edges_.Open(AgentId(0), Edge("job", 0, 1));
-  EXPECT_EQ(one.number.value(), kFirst);
-  EXPECT_EQ(three.number.value(), kFirst + 2);
+  EXPECT_EQ(one.number.value(), kFirstNumber);
+  EXPECT_EQ(three.number.value(), kFirstNumber + 2);
   std::vector<EdgeName> names;
   for (const auto& [name, edge] : edges_.all()) names.push_back(name);
   EXPECT_EQ(names, (std::vector{two, four, three}));
@@ -122,7 +122,7 @@ TEST_F(EdgesDeathTest, AnEdgeIsClosedOnce) {
 }
 TEST_F(EdgesDeathTest, ChecksThatPortsAreTaken) {
   const EdgeName edge = edges_.Open(AgentId(0), Edge("job", 0, 1));
-  flow_paths_.ReleasePort(edges_.Find(edge)->key, kPort);
+  flow_paths_.ReleasePort(edges_.Find(edge)->key, kEdgePort);
   EXPECT_DEATH(edges_.CheckInvariants(), "port 49152 is free");
 }
 TEST_F(EdgesDeathTest, ChecksThatNobodyElseReserves) {

@@ -143,7 +143,7 @@ class Scene {
   std::uint64_t told_ = 0;
 };
 
-TEST(LyingHost, ThePredictionsOfOtherJobsAreAsGoodAsWithoutIt) {
+TEST(LyingHost, DoesNotWorsenThePredictionsOfOtherJobs) {
   const auto run = [](Lie lie) {
     Scene scene(lie);
     int planned = 0;
@@ -160,7 +160,7 @@ TEST(LyingHost, ThePredictionsOfOtherJobsAreAsGoodAsWithoutIt) {
   }
 }
 
-TEST(LyingHost, WhoInventsJobsMakesRoomForThemByItsOwn) {
+TEST(LyingHost, InventedJobsDisplaceOnlyItsOwn) {
   Scene scene(Lie::kInventedJobs);
   for (int i = 0; i < 20; ++i) scene.Iterate();
   EXPECT_EQ(scene.Training().hits, 19U * 15);
@@ -172,7 +172,7 @@ TEST(LyingHost, WhoInventsJobsMakesRoomForThemByItsOwn) {
   EXPECT_GT(named.size(), 3'000U);
 }
 
-TEST(LyingHost, WhoInventsPortsIsNotRememberedForAllOfThem) {
+TEST(LyingHost, InventedPortsAreNotAllKept) {
   Scene scene(Lie::kInventedKeys);
   for (int i = 0; i < 20; ++i) {
     scene.Iterate();
@@ -182,7 +182,7 @@ TEST(LyingHost, WhoInventsPortsIsNotRememberedForAllOfThem) {
   EXPECT_EQ(scene.Training().hits, 19U * 15);
 }
 
-TEST(LyingHost, NamesOfHostsThatAreNoneAreTakenUpToALimit) {
+TEST(LyingHost, UnknownHostNamesAreLimited) {
   Cluster cluster(fabric::LeafSpineOptions{.spines = 2, .leaves = 2, .hosts_per_leaf = 1});
   cluster.ConnectAll();
   for (int i = 0; i < 2'000; ++i) {

@@ -203,7 +203,7 @@ class ControllerGolden : public testing::Test {
   std::string story_;
 };
 
-TEST_F(ControllerGolden, AnswersAsItAlwaysDid) {
+TEST_F(ControllerGolden, MatchesTheGoldenFile) {
   FlowsStartAndIterate();
   LinksAndPoliciesChange();
   AJobRunsOnTrees();

@@ -52,7 +52,7 @@ class TurnsTest : public testing::Test {
                metrics_};
 };
 
-TEST_F(TurnsTest, OneTurnDoesAllThatHasComeUpByThen) {
+TEST_F(TurnsTest, OneTurnHandlesAllPendingEvents) {
   for (int i = 0; i < 5; ++i) turns_.Request();
   EXPECT_EQ(turns_taken_, 0) << "not inside of who asks";
   loop_.RunAfter(0ms);
@@ -64,7 +64,7 @@ TEST_F(TurnsTest, OneTurnDoesAllThatHasComeUpByThen) {
   EXPECT_EQ(turns_taken_, 2);
 }
 
-TEST_F(TurnsTest, IsLateWhereATurnBeginsLongAfterItWasAskedFor) {
+TEST_F(TurnsTest, IsLateIfATurnBeginsLongAfterItsRequest) {
   turns_.Request();
   loop_.RunAfter(50ms);
   EXPECT_FALSE(turns_.is_late());

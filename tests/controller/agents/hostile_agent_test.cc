@@ -64,7 +64,7 @@ TEST_F(HostileAgent, CannotReplaceTheHistoryOfTheCluster) {
   EXPECT_THAT(cluster_.MetricsText(), HasSubstr("espalier_controller_events_dropped "));
 }
 
-TEST_F(HostileAgent, JudgesAFlowOnceAnInterval) {
+TEST_F(HostileAgent, CanReportAFlowOnceAnInterval) {
   cluster_.ConnectAll();
   cluster_.Open(kLiar, {{.id = 1, .to = 8}});
   cluster_.Settle();
@@ -79,7 +79,7 @@ TEST_F(HostileAgent, JudgesAFlowOnceAnInterval) {
   EXPECT_EQ(cluster_.CounterValue("espalier_controller_verdicts_ignored_total"), 639);
 }
 
-TEST_F(HostileAgent, IsSentAwayForItsEntriesAndNobodyElseIs) {
+TEST_F(HostileAgent, IsDisconnectedForItsEntriesAndNoOtherAgentIs) {
   cluster_.ConnectAll();
   wire::FlowReport churn;  // few messages and bytes, much work
   for (std::uint64_t id = 0; id < 16'384; ++id) churn.ended.push_back(wire::LocalFlowId(id));
@@ -141,7 +141,7 @@ TEST(Overload, AgentsAreToldToReportLessOften) {
   }
 }
 
-TEST_F(HostileAgent, CannotPumpTheEpoch) {
+TEST_F(HostileAgent, CannotRaiseTheEpochWithoutLimit) {
   cluster_.ConnectAll();
   const std::uint64_t stored = cluster_.state().epoch;
   std::set<std::uint64_t> epochs;
@@ -178,7 +178,7 @@ TEST_F(HostileAgent, TwoHonestAgentsThatSawDifferentEpochsAreBothBelieved) {
 }
 
 // However often a liar and restarts of the controller raised the epoch.
-TEST_F(HostileAgent, CannotMakeVersionsOfPlansFallOrNegative) {
+TEST_F(HostileAgent, CannotMakeVersionsOfPlansFallOrOverflow) {
   cluster_.ConnectAll();
   JobSpec spec{.name = "train", .ranks = {}};
   for (int i = 0; i < 8; ++i) spec.ranks.push_back("h" + std::to_string(i));
@@ -201,7 +201,7 @@ TEST_F(HostileAgent, CannotMakeVersionsOfPlansFallOrNegative) {
 }
 
 // Two hosts that lie about every flow of theirs, time and again.
-TEST_F(HostileAgent, TwoLiarsCondemnNoMoreLinksThanTheBudget) {
+TEST_F(HostileAgent, TwoLiarsTakeDownNoMoreLinksThanTheBudget) {
   cluster_.ConnectAll();
   std::size_t most_down = 0;
   const std::size_t budget = 4;  // a quarter of 16
@@ -235,7 +235,7 @@ TEST_F(HostileAgent, TwoLiarsCondemnNoMoreLinksThanTheBudget) {
   EXPECT_LE(most_down, budget);
 }
 
-TEST_F(HostileAgent, AFeedCondemnsNoMoreLinksThanTheBudgetAndTheOperatorMay) {
+TEST_F(HostileAgent, AFeedTakesDownNoMoreLinksThanTheBudgetButTheOperatorCan) {
   cluster_.ConnectAll();
   const auto& topology = cluster_.state().topology;
   std::vector<std::string> links;

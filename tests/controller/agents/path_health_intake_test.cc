@@ -51,7 +51,7 @@ class Verdicts : public FlowFixture {
   PathHealthIntake verdicts_{state_, placement_, *health_, *loop_, flow_metrics_};
 };
 
-TEST_F(Verdicts, TwoHostsThatCallAPathDeadTakeItsLinkOut) {
+TEST_F(Verdicts, TwoHostsThatReportAPathTakeItsLinkDown) {
   EXPECT_FALSE(Say("h0", PathVerdict::kDead));
   EXPECT_EQ(LastOf("flow_path_dead"), "flow=h0:1 port=49159");
   EXPECT_FALSE(IsDown("leaf1--spine0"));
@@ -59,7 +59,7 @@ TEST_F(Verdicts, TwoHostsThatCallAPathDeadTakeItsLinkOut) {
   EXPECT_TRUE(IsDown("leaf1--spine0"));
 }
 
-TEST_F(Verdicts, AFlowThatLeftItsPathIsToBePlaced) {
+TEST_F(Verdicts, AFlowThatWasReroutedLocallyNeedsATurn) {
   EXPECT_TRUE(Say("h0", PathVerdict::kLocallyRerouted));
   EXPECT_EQ(LastOf("flow_redrawn"), "flow=h0:1 port=49159");
   EXPECT_EQ(FlowOf("h0", 1).subflows[0].port, 0xC007);
@@ -67,7 +67,7 @@ TEST_F(Verdicts, AFlowThatLeftItsPathIsToBePlaced) {
   EXPECT_TRUE(IsDown("leaf1--spine0"));
 }
 
-TEST_F(Verdicts, GoodAndSlowPathsAreNoNews) {
+TEST_F(Verdicts, GoodAndSlowPathsAreIgnored) {
   for (const char* const host : {"h0", "h2"}) {
     EXPECT_FALSE(Say(host, PathVerdict::kGood));
     EXPECT_FALSE(Say(host, PathVerdict::kSlow));
@@ -75,13 +75,13 @@ TEST_F(Verdicts, GoodAndSlowPathsAreNoNews) {
   EXPECT_EQ(state_.history.last_sequence(), 0U);
 }
 
-TEST_F(Verdicts, NobodySpeaksOfFlowsThatItHasNot) {
+TEST_F(Verdicts, AnAgentReportsOnlyItsOwnFlows) {
   EXPECT_FALSE(Say("h0", PathVerdict::kDead, 0, 99));
   EXPECT_FALSE(Say("h3", PathVerdict::kLocallyRerouted));
   EXPECT_EQ(state_.history.last_sequence(), 0U);
 }
 
-TEST_F(Verdicts, OfOnePathAHostSaysSoOnceAnInterval) {
+TEST_F(Verdicts, APathIsReportedOnceAnInterval) {
   Say("h0", PathVerdict::kDead);
   world_.RunFor(100ms - 1ns);
   EXPECT_FALSE(Say("h0", PathVerdict::kLocallyRerouted));
@@ -94,7 +94,7 @@ TEST_F(Verdicts, OfOnePathAHostSaysSoOnceAnInterval) {
   EXPECT_EQ(Dead(), 3U);
 }
 
-TEST_F(Verdicts, OfEachPathOfASplitFlowOnce) {
+TEST_F(Verdicts, EachPathOfASplitFlowIsReportedOnce) {
   Open("h0", 2, 2);
   for (std::uint32_t path = 0; path < 3; ++path) Say("h0", PathVerdict::kDead, path, 2);
   EXPECT_EQ(Dead(), 2U);

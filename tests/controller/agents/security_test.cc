@@ -61,7 +61,7 @@ TEST_F(Security, FlowsThatClaimToComeFromAnotherHostGetNoPathAndNoPort) {
   ExpectUntouched();
 }
 
-TEST_F(Security, HealthOfAnothersFlowsIsNoNews) {
+TEST_F(Security, HealthReportsOnOtherHostsFlowsAreIgnored) {
   wire::PathHealth health;
   for (std::uint64_t id = 1; id <= 3; ++id) {
     for (const wire::PathVerdict verdict :
@@ -86,7 +86,7 @@ TEST_F(Security, AcknowledgementsCountForTheirSenderOnly) {
   EXPECT_EQ(cluster_.UnacknowledgedFlows(), open);
 }
 
-TEST_F(Security, ProbeAnswersOfAnothersNicTeachNothing) {
+TEST_F(Security, ProbeAnswersForAnotherHostsNicAreIgnored) {
   const int spine = cluster_.SpineOf(0, 4, cluster_.host(0).ports.at(1));
   for (std::uint64_t order = 0; order < 64; ++order) {
     wire::ProbeReport lie{.order = order, .done = true};
@@ -98,7 +98,7 @@ TEST_F(Security, ProbeAnswersOfAnothersNicTeachNothing) {
   ExpectUntouched();
 }
 
-TEST_F(Security, NobodySpeaksForAnothersNic) {
+TEST_F(Security, EventsOfAnotherHostsNicAreIgnored) {
   Deliver(wire::LinkEvent{.address = cluster_.Address(0), .up = false, .source = "nic"});
   Deliver(wire::LinkEvent{.link = "leaf0--spine0", .up = false, .source = "nic"});
   ExpectUntouched();

@@ -92,7 +92,7 @@ TEST_F(Census, CountsPathsAndRatesOfEachDirectionOfALink) {
   EXPECT_EQ(Of(census, "a").MaxLinkFlows(traffic), 2);
 }
 
-TEST_F(Census, AJobIsAsCrowdedAsTheLinksThatItTakes) {
+TEST_F(Census, CountsTheFlowsOnTheLinksOfAJob) {
   Open({.job = "a", .paths = {0}});
   for (int i = 0; i < 3; ++i) Open({.job = "b", .paths = {1}});
   const FlowStatistics census = FlowStatistics::Take(state_);
@@ -120,7 +120,7 @@ TEST_F(Census, CountsEdgesOfForestsAsRoutedFlows) {
   EXPECT_EQ(Of(census, "b").slowest_bps, std::nullopt);
 }
 
-TEST_F(Census, OfNoFlowsIsZero) {
+TEST_F(Census, IsZeroWithoutFlows) {
   const FlowStatistics census = FlowStatistics::Take(state_);
   EXPECT_EQ(census.flows(), 0);
   EXPECT_EQ(census.unacknowledged(), 0);

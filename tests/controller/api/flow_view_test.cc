@@ -71,7 +71,7 @@ TEST_F(FlowViewTest, ANicIsNamedAndAnUnknownAddressIsItself) {
   EXPECT_EQ(NicName(cluster_.state(), unknown), "192.0.2.77");
 }
 
-TEST_F(FlowViewTest, TellsAWholeFlow) {
+TEST_F(FlowViewTest, WritesAllFieldsOfAFlow) {
   Progress({.remaining_bytes = 700, .achieved_bps = 9'000'000'000});
   cluster_.Advance(std::chrono::seconds(3));
   const auto flow = Whole(SlotOf(0, 5));
@@ -99,7 +99,7 @@ TEST_F(FlowViewTest, IsAcknowledgedOnceItsAgentSaysSo) {
 }
 
 // The feed compares digests where it would compare texts.
-TEST_F(FlowViewTest, TheDigestDiffersWhereTheTextDoesButForTheRate) {
+TEST_F(FlowViewTest, TheDigestDiffersWithTheTextExceptForTheRate) {
   const FlowSlot slot = SlotOf(0, 5);
   std::string text;
   std::uint64_t digest = 0;

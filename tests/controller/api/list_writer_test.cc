@@ -68,21 +68,21 @@ TEST_F(Writer, ShortListsAreWrittenAtOnce) {
   EXPECT_EQ(text_, "{\"version\":7,\"a\":[0,1],\"b\":[2],\"written\":3}");
 }
 
-TEST_F(Writer, AllArraysAreThereThoughTheyAreEmpty) {
+TEST_F(Writer, EmptyArraysAreWritten) {
   Start({});
   EXPECT_EQ(text_, "{\"version\":7,\"a\":[],\"b\":[],\"written\":0}");
   Start({.count = 1, .second = 0});
   EXPECT_EQ(text_, "{\"version\":7,\"a\":[],\"b\":[0],\"written\":1}");
 }
 
-TEST_F(Writer, ALimitNamesWhatItEndedWithWhereMoreFollows) {
+TEST_F(Writer, ALimitNamesTheLastItemIfMoreFollow) {
   Start({.count = 3}, 2);
   EXPECT_EQ(text_, "{\"version\":7,\"a\":[0,1],\"b\":[],\"written\":2,\"next\":\"n\\\"1\"}");
   Start({.count = 2}, 2);
   EXPECT_EQ(text_, "{\"version\":7,\"a\":[0,1],\"b\":[],\"written\":2}");
 }
 
-TEST_F(Writer, LongListsTakeATurnForSoMuchWork) {
+TEST_F(Writer, LongListsTakeSeveralTurns) {
   Start({.count = 2 * kListItemsPerTurn});
   EXPECT_EQ(Turns(), 2);
   text_.reset();
@@ -91,7 +91,7 @@ TEST_F(Writer, LongListsTakeATurnForSoMuchWork) {
   EXPECT_EQ(text_, "{\"version\":7,\"a\":[0,1,2,3],\"b\":[],\"written\":4}");
 }
 
-TEST_F(Writer, GettingReadyTakesTurnsToo) {
+TEST_F(Writer, PreparationTakesTurnsToo) {
   Start({.count = 1, .turns_to_prepare = 3});
   EXPECT_EQ(Turns(), 3);
   EXPECT_EQ(text_, "{\"version\":7,\"a\":[0],\"b\":[],\"written\":1}");

@@ -73,7 +73,7 @@ TEST_F(ListsTest, ALongListIsWrittenOverSeveralTurns) {
   }
 }
 
-TEST_F(ListsTest, PagesOfEventsTellTheLatestNumber) {
+TEST_F(ListsTest, PagesOfEventsHaveTheLatestNumber) {
   const auto page = Json(Call("GET", "/api/v1/events", {{"limit", "2"}, {"since", "1"}}));
   ASSERT_EQ(page.Find("events")->items.size(), 2U);
   EXPECT_EQ(page.Find("events")->items[0].Find("sequence")->text, "2");
@@ -124,7 +124,7 @@ TEST_F(ListsTest, GivesEventsAfterASequenceNumber) {
   EXPECT_EQ(Call("GET", "/api/v1/events", {{"since", "soon"}}).status, 400);
 }
 
-TEST_F(ListsTest, TellsWhatWasPushed) {
+TEST_F(ListsTest, ListsPushedPaths) {
   const auto plans = Json(Call("GET", "/api/v1/plans"));
   ASSERT_EQ(plans.Find("plans")->items.size(), 2U);
   const auto& plan = plans.Find("plans")->items[0];

@@ -66,7 +66,7 @@ TEST_F(ConfigurationTest, HasLimitsForAgentsAndDetection) {
   EXPECT_FALSE(NeedRestart(*config, *other).empty());
 }
 
-TEST_F(ConfigurationTest, TakesWhatTheFileSays) {
+TEST_F(ConfigurationTest, ReadsAllFields) {
   const auto config = Read(
       "topology_file: \"t.json\" http: \"127.0.0.1:1\" http: \"unix:/x\" heartbeat_ms: 250\n"
       "hash_ignores_protocol: true log_level: \"error\" max_probes_per_second: 10\n"

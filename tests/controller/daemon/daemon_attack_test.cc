@@ -87,7 +87,7 @@ TEST_F(DaemonUnderAttack, AMessageThatNamesOneFlowWithoutEndIsRefused) {
   EXPECT_EQ(CountEvents("controller_started"), 1U);
 }
 
-TEST_F(DaemonUnderAttack, WorkWithoutEndIsSentAwayAndTheHistoryStays) {
+TEST_F(DaemonUnderAttack, AnAgentWithTooMuchWorkIsDisconnectedAndTheHistoryStays) {
   Start();
   ASSERT_EQ(Act("links/fail?id=leaf0--spine0").status, 200);
   ZmtpDealer attacker(bus_port_);
@@ -211,7 +211,7 @@ TEST_F(DaemonUnderAttack, AProgramThatOpensFlowsWithoutAPauseKeepsItsHostOnTheCo
   EXPECT_EQ(CountEvents("agent_up"), 1U);
 }
 
-TEST_F(DaemonUnderAttack, NoiseOfOnePeerIsABoundedNumberOfEvents) {
+TEST_F(DaemonUnderAttack, NoiseOfOnePeerCausesABoundedNumberOfEvents) {
   Start();
   ZmtpDealer attacker(bus_port_);
   for (int i = 0; i < 3'000; ++i) attacker.Send("no message of ours");

@@ -157,7 +157,7 @@ TEST_F(Daemon, ServesOthersWhileSlowClientsHoldTheirRequestsBack) {
   for (const int fd : slow) close(fd);
 }
 
-TEST_F(Daemon, RefusesRequestsThatAreTooLargeOrNone) {
+TEST_F(Daemon, RefusesRequestsThatAreTooLargeOrMalformed) {
   Start();
   const std::string head = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
   EXPECT_THAT(Converse(head + "X: " + std::string(20'000, 'x') + "\r\n\r\n"), HasSubstr(" 431 "));
@@ -167,7 +167,7 @@ TEST_F(Daemon, RefusesRequestsThatAreTooLargeOrNone) {
   EXPECT_EQ(Ask("GET", "/healthz").status, 200);
 }
 
-TEST_F(Daemon, LeadsToNoFile) {
+TEST_F(Daemon, ServesNoFilesOutsideThePage) {
   Start();
   for (const std::string target :
        {"/../../../../etc/passwd", "/..%2f..%2fetc%2fpasswd", "/%2e%2e/%2e%2e/etc/passwd",
@@ -179,7 +179,7 @@ TEST_F(Daemon, LeadsToNoFile) {
   }
 }
 
-TEST_F(Daemon, HandsScriptsInNamesOnAsText) {
+TEST_F(Daemon, TreatsScriptsInNamesAsText) {
   Start();
   const io::HttpResponse links = Ask("GET", "/api/v1/links", Token(Role::kViewer));
   EXPECT_EQ(links.content_type, "application/json");

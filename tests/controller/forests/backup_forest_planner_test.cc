@@ -88,7 +88,7 @@ class BackupForestPlannerTest : public testing::Test {
   std::unique_ptr<Cluster> cluster_;
 };
 
-TEST_F(BackupForestPlannerTest, TheVeryForestThatWouldBeMadeIsThereWhenALinkOrSwitchFails) {
+TEST_F(BackupForestPlannerTest, AFailureFindsTheForestThatWouldBeComputed) {
   Build();
   Start();
   for (const char* link : {"leaf1--spine2", "leaf3--spine0"}) {
@@ -115,7 +115,7 @@ TEST_F(BackupForestPlannerTest, TheVeryForestThatWouldBeMadeIsThereWhenALinkOrSw
   EXPECT_EQ(edge->origin, DecisionOrigin::kFailure);
 }
 
-TEST_F(BackupForestPlannerTest, TheyAreForWhatOtherFlowsLeaveOnceThoseHaveMoved) {
+TEST_F(BackupForestPlannerTest, ForestsAssumeTheResidualCapacityAfterTheMovesOfFlows) {
   Build();
   Start();
   for (int i = 0; i < 8; ++i) {  // four from each leaf to the next
@@ -140,7 +140,7 @@ TEST_F(BackupForestPlannerTest, TheyAreForWhatOtherFlowsLeaveOnceThoseHaveMoved)
   EXPECT_EQ(Job().active->version, version);
 }
 
-TEST_F(BackupForestPlannerTest, AForestForOtherFlowsThanThereAreIsFollowedByOneForThese) {
+TEST_F(BackupForestPlannerTest, AForestForAnotherResidualCapacityIsReplaced) {
   Build();
   Start();
   AwaitForests();
@@ -158,7 +158,7 @@ TEST_F(BackupForestPlannerTest, AForestForOtherFlowsThanThereAreIsFollowedByOneF
   EXPECT_EQ(Job().active->version, version) << "it was the one for these";
 }
 
-TEST_F(BackupForestPlannerTest, WhatWasMadeForAnotherFabricIsNotTaken) {
+TEST_F(BackupForestPlannerTest, AForestForAnotherTopologyIsNotTaken) {
   Build();
   Start();
   AwaitForests();
@@ -174,7 +174,7 @@ TEST_F(BackupForestPlannerTest, WhatWasMadeForAnotherFabricIsNotTaken) {
   ExpectSound();
 }
 
-TEST_F(BackupForestPlannerTest, ADrainTakesThemAndARestoreDoesNot) {
+TEST_F(BackupForestPlannerTest, ADrainUsesThemAndARestoreDoesNot) {
   Build();
   Start();
   const auto before = Job().active->forest;
@@ -194,7 +194,7 @@ TEST_F(BackupForestPlannerTest, ADrainTakesThemAndARestoreDoesNot) {
   EXPECT_TRUE(*Job().active->forest == *before);
 }
 
-TEST_F(BackupForestPlannerTest, NoneAreMadeWhereNothingIsPlannedAhead) {
+TEST_F(BackupForestPlannerTest, NoneAreComputedWithoutPlanAhead) {
   Build(Options(/*plan_ahead=*/false));
   Start();
   cluster_->Advance(10s);
@@ -205,7 +205,7 @@ TEST_F(BackupForestPlannerTest, NoneAreMadeWhereNothingIsPlannedAhead) {
   EXPECT_TRUE(*Job().active->forest == Fresh());
 }
 
-TEST_F(BackupForestPlannerTest, TheyGoWithTheirJob) {
+TEST_F(BackupForestPlannerTest, TheyEndWithTheirJob) {
   Build();
   Start();
   AwaitForests();
@@ -216,7 +216,7 @@ TEST_F(BackupForestPlannerTest, TheyGoWithTheirJob) {
 }
 
 // What is made ahead gives way at once to what is needed now.
-TEST_F(BackupForestPlannerTest, AFailureStopsWhatIsBeingMadeAhead) {
+TEST_F(BackupForestPlannerTest, AFailureStopsTheForestInComputation) {
   std::deque<std::pair<std::function<void()>, std::function<void()>>> waiting;
   ControllerOptions options = Options();
   options.background = [&](auto work, auto done) {

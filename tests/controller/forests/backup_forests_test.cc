@@ -41,7 +41,7 @@ LinkOrSwitch Link(std::int32_t id) { return LinkOrSwitch::Link(fabric::LinkId(id
 
 using Order = std::vector<LinkOrSwitch>;
 
-TEST_F(BackupForestsTest, MissingOnesComeFirstAndOfTheseThoseOfMostLoad) {
+TEST_F(BackupForestsTest, MissingOnesComeFirstByLoad) {
   BackupForests ready(metrics_);
   ready.SetDomains("a", {{Link(1), 5.0}, {Link(2), 7.0}});
   ready.SetDomains("b", {{Link(1), 6.0}});
@@ -54,7 +54,7 @@ TEST_F(BackupForestsTest, MissingOnesComeFirstAndOfTheseThoseOfMostLoad) {
   EXPECT_EQ(MakeAll(ready, 2, 2), (Order{Link(2), Link(1), Link(3)})) << "another fabric";
 }
 
-TEST_F(BackupForestsTest, AreFoundForTheFabricThatTheyWereMadeFor) {
+TEST_F(BackupForestsTest, AreFoundForTheirVersionOfTheTopology) {
   BackupForests ready(metrics_);
   ready.SetDomains("a", {{Link(1), 5.0}});
   ready.Put({"a", Link(1)}, Made(7, 1));
@@ -69,7 +69,7 @@ TEST_F(BackupForestsTest, AreFoundForTheFabricThatTheyWereMadeFor) {
   EXPECT_EQ(ready.Next(7, 2), std::nullopt);
 }
 
-TEST_F(BackupForestsTest, KeepThoseOfMostLoadWhereMemoryIsShort) {
+TEST_F(BackupForestsTest, KeepThoseOfMostLoadIfMemoryIsShort) {
   const std::size_t each = [&] {
     Metrics metrics;
     BackupForests one(metrics);

@@ -21,7 +21,7 @@ class EdgePortsTest : public RunningJobs {
 };
 
 // RoCE goes to one port, whatever the ranks meet at.
-TEST_F(EdgePortsTest, PlansForRdmaArePortsOfRoce) {
+TEST_F(EdgePortsTest, PlansForRdmaUseRocePorts) {
   Start(Spec("other"));
   JobSpec spec = Spec();
   spec.verbs = true;
@@ -38,7 +38,7 @@ TEST_F(EdgePortsTest, PlansForRdmaArePortsOfRoce) {
   }
 }
 
-TEST_F(EdgePortsTest, AFailedLinkBringsANewPlanOnPortsThatNoOldConnectionHas) {
+TEST_F(EdgePortsTest, AFailedLinkBringsANewPlanOnUnusedPorts) {
   Start(Spec());
   const auto before = PortsInForce();
   const std::uint64_t version = JobOf().active->version;
@@ -61,7 +61,7 @@ TEST_F(EdgePortsTest, AFailedLinkBringsANewPlanOnPortsThatNoOldConnectionHas) {
 }
 
 // What comes back on a connection goes by the fabric's choice: not over the dead link either.
-TEST_F(EdgePortsTest, WhileALinkIsDeadPortsAreTakenWhoseWayBackIsAlive) {
+TEST_F(EdgePortsTest, WhileALinkIsDeadPortsNeedALiveReturnPath) {
   Start(Spec());
   ASSERT_TRUE(cluster_.ChangeLink("leaf1--spine2", IntentAction::kFail).has_value());
   cluster_.Advance(1s);
@@ -78,7 +78,7 @@ TEST_F(EdgePortsTest, WhileALinkIsDeadPortsAreTakenWhoseWayBackIsAlive) {
 }
 
 // Two ranks: a chain of one edge each way, whose way there and way back are told apart.
-class EdgePortsOfAnswers : public EdgePortsTest {
+class EdgePortsOfReturnPaths : public EdgePortsTest {
  protected:
   // Spines that ways there take, and ways back.
   std::pair<std::set<int>, std::set<int>> Spines() {
@@ -110,7 +110,7 @@ class EdgePortsOfAnswers : public EdgePortsTest {
   }
 };
 
-TEST_F(EdgePortsOfAnswers, ALinkThatOnlyTheWayBackTakesBringsAnUrgentPlanWithOtherPorts) {
+TEST_F(EdgePortsOfReturnPaths, ADeadLinkOnTheReturnPathBringsAnUrgentPlanWithOtherPorts) {
   StartOnOneSpine();
   const auto before = PortsInForce();
   const auto forest = JobOf().active->forest;
@@ -139,7 +139,7 @@ TEST_F(EdgePortsOfAnswers, ALinkThatOnlyTheWayBackTakesBringsAnUrgentPlanWithOth
 }
 
 // A link that no way takes, there or back: the answers of the probes say so.
-TEST_F(EdgePortsOfAnswers, ALinkThatNoWayTakesChangesNothing) {
+TEST_F(EdgePortsOfReturnPaths, ADeadLinkOnNoPathChangesNothing) {
   StartOnOneSpine();
   const std::uint64_t version = JobOf().active->version;
   const auto [there, back] = Spines();

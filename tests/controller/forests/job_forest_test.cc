@@ -59,7 +59,7 @@ std::map<std::string, std::int64_t> ChunksByLink(const fabric::Topology& topolog
   return chunks;
 }
 
-TEST(JobForest, LoadsEveryLinkOfAnEvenFabricAlikeAndIsOptimal) {
+TEST(JobForest, LoadsAllLinksOfAnEvenFabricEquallyAndIsOptimal) {
   const auto topology = MakeFabric(4, 4, 4);
   const auto forest = BuildJobForest(MakeRequest(topology));
   ASSERT_TRUE(forest.has_value()) << forest.error().message;
@@ -77,7 +77,7 @@ TEST(JobForest, LoadsEveryLinkOfAnEvenFabricAlikeAndIsOptimal) {
   EXPECT_NEAR(rate, 16 * link_gbps, 1e-6 * rate);
 }
 
-TEST(JobForest, KeepsOffALinkThatIsDown) {
+TEST(JobForest, AvoidsALinkThatIsDown) {
   const auto topology = MakeFabric(4, 4, 2);
   topology->SetLinkState(*topology->FindLink("leaf1--spine2"), fabric::LinkState::kDown);
   const auto forest = BuildJobForest(MakeRequest(topology));
@@ -88,7 +88,7 @@ TEST(JobForest, KeepsOffALinkThatIsDown) {
   EXPECT_FALSE(program::Verify(forest->program).violation.has_value());
 }
 
-TEST(JobForest, UsesWhatOthersLeave) {
+TEST(JobForest, UsesTheResidualCapacity) {
   const auto topology = MakeFabric(2, 2, 2);
   ForestRequest request = MakeRequest(topology);
   const auto alone = BuildJobForest(request);
@@ -157,7 +157,7 @@ double GreatestUse(const fabric::Topology& topology, const JobForest& forest) {
 }
 
 // Leaf 0 has only spine 0 and leaf 1 only spine 1; leaf 2 has both.
-TEST(JobForest, GoesOverRanksWhereTheBestForestWouldNeedADetour) {
+TEST(JobForest, RelaysOverRanksIfTheBestForestNeedsADetour) {
   const auto topology = MakeFabric(2, 3, 2);
   topology->SetLinkState(*topology->FindLink("leaf0--spine1"), fabric::LinkState::kDown);
   topology->SetLinkState(*topology->FindLink("leaf1--spine0"), fabric::LinkState::kDown);
@@ -193,7 +193,7 @@ class RandomJobForest : public testing::TestWithParam<int> {};
 
 // Links are dead, drained, of different rates and partly taken by others: there is a forest
 // wherever each leaf can reach the others over leaves that share spines.
-TEST_P(RandomJobForest, ExistsWhereRanksCanReachEachOther) {
+TEST_P(RandomJobForest, ExistsIfRanksCanReachEachOther) {
   std::mt19937_64 random(static_cast<std::uint64_t>(GetParam()));
   const auto draw = [&](int low, int high) {
     return low + static_cast<int>(random() % static_cast<std::uint64_t>(high - low + 1));

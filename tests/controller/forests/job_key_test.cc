@@ -56,7 +56,7 @@ TEST_F(JobKeyTest, ComesWithTheAddressesOfAllRanks) {
 }
 
 // Programs go on that have the key.
-TEST_F(JobKeyTest, StaysOverARestartOfTheControllerAndNoLonger) {
+TEST_F(JobKeyTest, SurvivesARestartOfTheControllerButNotOfTheJob) {
   Start("train", 4);
   const std::string key = PlanOf("train", 0).job_key;
   cluster_.RestartController();

@@ -68,7 +68,7 @@ TEST_F(JobUserTest, IsNotChangedWhileTheJobRuns) {
 }
 
 // Such agents would give the plan, and the job's key, to anybody.
-TEST_F(JobUserTest, AgentsThatDoNotKnowOfItGetNoPlans) {
+TEST_F(JobUserTest, AgentsThatDoNotSupportItGetNoPlans) {
   cluster_.host(2).features = {"collective"};
   cluster_.Connect(2);
   const auto refused = cluster_.StartJob(Spec("train", "alice"));

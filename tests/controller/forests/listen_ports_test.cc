@@ -37,7 +37,7 @@ TEST_F(ListenPortsTest, ListenPortsStayWithTheirJobsOverARestart) {
 }
 
 // An older version stored no ports.
-TEST_F(ListenPortsTest, JobsThatWereStoredWithoutPortsKeepOffStoredOnes) {
+TEST_F(ListenPortsTest, JobsStoredWithoutPortsAvoidStoredOnes) {
   Start(Spec("new"));
   Start(Spec("old"));
   IntentById& jobs = cluster_.disk.sets.at(cluster_.disk.revision).first.jobs;

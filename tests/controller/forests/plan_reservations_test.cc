@@ -10,7 +10,7 @@ namespace {
 
 class PlanReservationsTest : public RunningJobs {};
 
-TEST_F(PlanReservationsTest, EdgesReserveTheRateThatTheyRunAt) {
+TEST_F(PlanReservationsTest, EdgesReserveTheirRate) {
   Start(Spec());
   EXPECT_EQ(ReservedEdges(), JobOf().active->reserved.size());
   EXPECT_EQ(cluster_.state().flows.size(), 0U);
@@ -28,7 +28,7 @@ TEST_F(PlanReservationsTest, EdgesReserveTheRateThatTheyRunAt) {
   for (const std::int64_t load : cluster_.state().flow_paths.live().Loads()) EXPECT_EQ(load, 0);
 }
 
-TEST_F(PlanReservationsTest, AnEdgeIsThatOfItsPlan) {
+TEST_F(PlanReservationsTest, AnEdgeBelongsToItsPlan) {
   Start(Spec());
   const JobPlan& plan = *JobOf().active;
   std::size_t next = 0;

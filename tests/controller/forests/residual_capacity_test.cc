@@ -13,7 +13,7 @@ namespace {
 
 class ResidualCapacityTest : public RunningJobs {};
 
-TEST_F(ResidualCapacityTest, OtherFlowsKeepAwayFromTreesAndTreesFromThem) {
+TEST_F(ResidualCapacityTest, FlowsAndTreesAvoidEachOther) {
   cluster_.Open(0, {{.id = 1, .to = 4}});
   cluster_.Settle();
   const int spine = cluster_.AppliedSpine(0, 1, 4);

@@ -56,7 +56,7 @@ TEST_F(JobPlans, BeginWithoutPortsAndNotInForce) {
 }
 
 // Acknowledgements of RDMA have no connection of their own: they go back by the same switches.
-TEST_F(JobPlans, OverRdmaEachEdgeHasAWayBackBySameSwitches) {
+TEST_F(JobPlans, OverRdmaEachEdgeHasAReturnEdgeOverTheSameSwitches) {
   job_.spec.verbs = true;
   const JobPlan plan = Make();
   ASSERT_EQ(plan.ack_edges.size(), 1U);

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 class TreeJobsTest : public RunningJobs {};
 
-TEST_F(TreeJobsTest, ADrainedLinkIsLeftAndARestoredOneIsTakenByRecompute) {
+TEST_F(TreeJobsTest, PlansLeaveADrainedLinkAndReturnByARecompute) {
   Start(Spec());
   const auto forest = JobOf().active->forest;
   ASSERT_TRUE(cluster_.ChangeLink("leaf1--spine2", IntentAction::kDrain).has_value());
@@ -60,7 +60,7 @@ TEST_F(TreeJobsTest, IsNotStuckWhereTwoLeavesShareNoSpine) {
   Start(Spec("other", 6));
 }
 
-TEST_F(TreeJobsTest, KeepsItsPlanWhereThereIsNoForestAndGoesOnWhenThereIs) {
+TEST_F(TreeJobsTest, KeepsItsPlanIfThereIsNoForestAndRecovers) {
   Start(Spec());
   ASSERT_TRUE(cluster_.ChangeNode("leaf1", IntentAction::kFail).has_value());
   cluster_.Advance(1s);
@@ -83,7 +83,7 @@ TEST_F(TreeJobsTest, SurvivesARestartOfTheController) {
   ExpectPlannedSpines();
 }
 
-TEST_F(TreeJobsTest, AJobThatCannotBeReadIsSaidSoAndCanBeStopped) {
+TEST_F(TreeJobsTest, AnUnreadableJobIsReportedAndCanBeStopped) {
   Start(Spec());
   Intents& stored = cluster_.disk.sets.at(cluster_.disk.revision).first;
   stored.jobs.at("train").value = UnreadableValue{"allreduce x inline"};
@@ -101,7 +101,7 @@ TEST_F(TreeJobsTest, AJobThatCannotBeReadIsSaidSoAndCanBeStopped) {
   EXPECT_TRUE(cluster_.state().intents.jobs.empty());
 }
 
-TEST_F(TreeJobsTest, WhatCannotBeStartedIsRefusedAndChangesNothing) {
+TEST_F(TreeJobsTest, AnInvalidJobIsRefusedAndChangesNothing) {
   const auto refusal = [&](const JobSpec& spec) {
     const auto started = cluster_.StartJob(spec);
     EXPECT_FALSE(started.has_value());
@@ -191,7 +191,7 @@ struct Aside {
   }
 };
 
-TEST(TreeJobsAside, AForestThatAChangeOvertookIsDropped) {
+TEST(TreeJobsAside, AnOutdatedForestIsDropped) {
   Aside aside;
   ControllerOptions options{.fabric_hashes_protocol = false, .plan_ahead = false};
   options.background = [&](auto work, auto done) {

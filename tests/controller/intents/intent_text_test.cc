@@ -62,7 +62,7 @@ TEST(WeightText, IsANumber) {
   }
 }
 
-TEST(PolicyIntentText, IsThatOfThePolicyOfItsName) {
+TEST(PolicyIntentText, IsParsedByTheNameOfThePolicy) {
   EXPECT_EQ(FormatIntentValue(PolicyValue(Algorithm::kGreedy)), "greedy");
   EXPECT_EQ(ParseIntentValue(&Intents::policies, "algorithm", "greedy"),
             IntentValue(Algorithm::kGreedy));

@@ -33,7 +33,7 @@ TEST(PolicyText, IsReadAsItIsWrittenUpToTheEndsOfItsRange) {
   }
 }
 
-TEST(PolicyText, SaysWhatItMayBe) {
+TEST(PolicyText, ErrorsListValidValues) {
   struct Case {
     std::string_view name;
     std::string_view text;
@@ -60,7 +60,7 @@ TEST(PolicyText, SaysWhatItMayBe) {
   }
 }
 
-TEST(PolicyText, NamesThePoliciesThatThereAre) {
+TEST(PolicyText, ErrorsListThePolicies) {
   const Result<PolicyValue> refused = ParsePolicy("lease", "1");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kNotFound);

@@ -72,7 +72,7 @@ TEST_F(LinkFailureProbesTest, OthersConfirmThatAFarLinkIsDead) {
   for (int host = 0; host < cluster_.hosts(); ++host) EXPECT_NE(LinkOf(host, true), far) << host;
 }
 
-TEST_F(LinkFailureProbesTest, OneHostsWordAloneTakesNoLinkDown) {
+TEST_F(LinkFailureProbesTest, OneHostsReportAloneTakesNoLinkDown) {
   Blame(0);
   EXPECT_TRUE(cluster_.controller().link_health().detected_down().empty());
   // Nor do others who have been asked, and found the link well, add to the word of a second.
@@ -80,7 +80,7 @@ TEST_F(LinkFailureProbesTest, OneHostsWordAloneTakesNoLinkDown) {
   EXPECT_TRUE(cluster_.controller().link_health().detected_down().empty());
 }
 
-TEST_F(LinkFailureProbesTest, SilenceWhereNothingIsAnsweredSaysNothing) {
+TEST_F(LinkFailureProbesTest, SilenceOnAllPathsMeansNothing) {
   const fabric::LinkId far = LinkOf(0, true);
   for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = false;
   cluster_.dead = {far};
@@ -90,7 +90,7 @@ TEST_F(LinkFailureProbesTest, SilenceWhereNothingIsAnsweredSaysNothing) {
 }
 
 // Where a leaf has left its own dead link, what answers has not passed the suspected one.
-TEST_F(LinkFailureProbesTest, AnswersThatCameAnotherWaySayNothing) {
+TEST_F(LinkFailureProbesTest, AnswersOverAnotherPathMeanNothing) {
   State& state = cluster_.state();
   LinkFailureProbes probes(state, [&](fabric::NodeId nic) {
     return state.agents.FindByName(state.topology.node(nic).host);
@@ -123,7 +123,7 @@ TEST_F(LinkFailureProbesTest, AnswersThatCameAnotherWaySayNothing) {
   EXPECT_FALSE(verdict->dead);
 }
 
-TEST_F(LinkFailureProbesTest, AFlowThatItsLeafTookElsewhereClearsNothing) {
+TEST_F(LinkFailureProbesTest, AFlowThatItsLeafReroutedClearsNoLink) {
   const fabric::LinkId far = LinkOf(0, true);
   const std::size_t path = PathOf(cluster_.FlowOf(0, 1));
   for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = false;
@@ -141,7 +141,7 @@ TEST_F(LinkFailureProbesTest, AFlowThatItsLeafTookElsewhereClearsNothing) {
   EXPECT_TRUE(IsDown(far));
 }
 
-TEST_F(LinkFailureProbesTest, WhatIsNotAnsweredIsAskedAgainForAWhile) {
+TEST_F(LinkFailureProbesTest, UnansweredProbesAreRepeatedForAWhile) {
   const fabric::LinkId far = LinkOf(0, true);
   for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = false;
   cluster_.dead = {far};
@@ -154,7 +154,7 @@ TEST_F(LinkFailureProbesTest, WhatIsNotAnsweredIsAskedAgainForAWhile) {
   EXPECT_EQ(cluster_.controller().link_health().detected_down().size(), 1U);
 }
 
-TEST_F(LinkFailureProbesTest, WhatNobodyAnswersIsAskedAgainButNotForEver) {
+TEST_F(LinkFailureProbesTest, UnansweredProbesAreNotRepeatedForEver) {
   State& state = cluster_.state();
   LinkFailureProbes probes(state, [&](fabric::NodeId nic) {
     return state.agents.FindByName(state.topology.node(nic).host);
@@ -170,7 +170,7 @@ TEST_F(LinkFailureProbesTest, WhatNobodyAnswersIsAskedAgainButNotForEver) {
   EXPECT_EQ(probes.RetryProbes(start + 5s).size(), 0U);
 }
 
-TEST_F(LinkFailureProbesTest, ALinkIsAskedAboutOnceASecond) {
+TEST_F(LinkFailureProbesTest, ALinkIsProbedOnceASecond) {
   const std::size_t path = PathOf(cluster_.FlowOf(0, 1));
   const int before = OthersProbes();
   Blame(0, path);

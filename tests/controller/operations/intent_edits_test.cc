@@ -61,7 +61,7 @@ class IntentEdits : public testing::Test {
   OperatorRequest request_{.actor = "ada", .reason = "dust"};
 };
 
-TEST_F(IntentEdits, FailAndDrainLinksAndTakeItBack) {
+TEST_F(IntentEdits, FailAndDrainLinksAndUndoIt) {
   for (const auto& [does, undoes, links] :
        {std::tuple(IntentAction::kFail, IntentAction::kRestore, &Intents::failed_links),
         std::tuple(IntentAction::kDrain, IntentAction::kUndrain, &Intents::drained_links)}) {
@@ -72,7 +72,7 @@ TEST_F(IntentEdits, FailAndDrainLinksAndTakeItBack) {
   }
 }
 
-TEST_F(IntentEdits, FailAndDrainNodesAndTakeItBack) {
+TEST_F(IntentEdits, FailAndDrainNodesAndUndoIt) {
   for (const auto& [does, undoes, nodes] :
        {std::tuple(IntentAction::kFail, IntentAction::kRestore, &Intents::failed_nodes),
         std::tuple(IntentAction::kDrain, IntentAction::kUndrain, &Intents::drained_nodes)}) {
@@ -101,7 +101,7 @@ TEST_F(IntentEdits, DrainsByAnIntentWhatTheFileHasAsFailed) {
   EXPECT_TRUE(intents_.failed_links.contains(kDrainedInFile));
 }
 
-TEST_F(IntentEdits, SaysWhatIsSoAlready) {
+TEST_F(IntentEdits, ReportsActionsThatWouldChangeNothing) {
   const auto refuse = [&](const char* link, IntentAction action, const std::string& message) {
     ExpectRefused(Link(link, action), ErrorCode::kAlreadyExists, message);
   };
@@ -120,7 +120,7 @@ TEST_F(IntentEdits, SaysWhatIsSoAlready) {
                 "node spine0 is already drained");
 }
 
-TEST_F(IntentEdits, AFailureAndADrainOfOneLinkStandBesideEachOther) {
+TEST_F(IntentEdits, ALinkCanBeFailedAndDrainedAtOnce) {
   Keep(Link(kLink, IntentAction::kFail));
   Keep(Link(kLink, IntentAction::kDrain));
   Keep(Link(kLink, IntentAction::kRestore));
@@ -128,7 +128,7 @@ TEST_F(IntentEdits, AFailureAndADrainOfOneLinkStandBesideEachOther) {
   EXPECT_EQ(intents_.drained_links.size(), 1U);
 }
 
-TEST_F(IntentEdits, NamesWhatThereIsNot) {
+TEST_F(IntentEdits, NamesUnknownLinksAndNodes) {
   for (const IntentAction action : {IntentAction::kFail, IntentAction::kRestore,
                                     IntentAction::kDrain, IntentAction::kUndrain}) {
     ExpectRefused(Link("leaf9--spine0", action), ErrorCode::kNotFound,
@@ -138,7 +138,7 @@ TEST_F(IntentEdits, NamesWhatThereIsNot) {
   }
 }
 
-TEST_F(IntentEdits, AnEndIsToCome) {
+TEST_F(IntentEdits, AnEndMustBeInTheFuture) {
   request_.until = kNow + 1us;
   Keep(Link(kLink, IntentAction::kFail));
   EXPECT_EQ(intents_.failed_links.at(kLink).until, kNow + 1us);
@@ -152,7 +152,7 @@ TEST_F(IntentEdits, AnEndIsToCome) {
   ExpectRefused(Policy("plan_ahead", "false"), ErrorCode::kInvalidArgument, past);
 }
 
-TEST_F(IntentEdits, WhatIsTakenBackHasNoEnd) {
+TEST_F(IntentEdits, RemovalsTakeNoEnd) {
   request_.until = kNow + 1h;
   const auto text = [](const std::string& verb) {
     return verb + " does not take an end time (only fail, drain and set do)";
@@ -164,7 +164,7 @@ TEST_F(IntentEdits, WhatIsTakenBackHasNoEnd) {
   ExpectRefused(Policy("plan_ahead", std::nullopt), ErrorCode::kInvalidArgument, text("a reset"));
 }
 
-TEST_F(IntentEdits, WeightsAreFrom1To1000AndOneIsNone) {
+TEST_F(IntentEdits, WeightsAreFrom1To1000AndOneRemovesTheIntent) {
   ExpectRefused(Weight("job", 0), ErrorCode::kInvalidArgument,
                 "weight 0 is out of range (choose 1 to 1000)");
   ExpectRefused(Weight("job", 1'001), ErrorCode::kInvalidArgument,
@@ -181,7 +181,7 @@ TEST_F(IntentEdits, WeightsAreFrom1To1000AndOneIsNone) {
   EXPECT_EQ(intents_, Intents{});
 }
 
-TEST_F(IntentEdits, TheSameValueWithAnotherEndIsNews) {
+TEST_F(IntentEdits, TheSameValueWithAnotherEndIsAChange) {
   Keep(Weight("job", 2));
   request_.until = kNow + 1h;
   Keep(Weight("job", 2));
@@ -209,7 +209,7 @@ TEST_F(IntentEdits, PoliciesAreThoseOfTheConfiguration) {
   EXPECT_EQ(intents_, Intents{});
 }
 
-TEST_F(IntentEdits, JobsAreKeptWithWhatTheyAreUntilTheyAreStopped) {
+TEST_F(IntentEdits, JobsAreKeptWithTheirSpecUntilTheyAreStopped) {
   request_.until = kNow + 1h;  // which a job does not have: OperatorActions refuses it
   const StartedJob job{{.name = "train", .ranks = {"h0", "h1"}, .bytes = 7}, {4'791, 4'791}};
   Keep(AddJobIntent(intents_, job, request_, kNow));
@@ -241,7 +241,7 @@ TEST_F(IntentEdits, EndedIntentsOfEveryKindAreDroppedAndJobsStay) {
   EXPECT_FALSE(DropEnded(intents_, has_end));
 }
 
-TEST(WordsForActions, SayWhatIsDoneAndWasDone) {
+TEST(WordsForActions, HaveAPresentAndAPastForm) {
   EXPECT_EQ(WordsFor(IntentAction::kFail).past, "failed");
   EXPECT_EQ(WordsFor(IntentAction::kRestore).verb, "restore");
   EXPECT_TRUE(WordsFor(IntentAction::kDrain).adds);

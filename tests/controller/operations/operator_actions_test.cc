@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(OperatorActions, GoesOnWhileAnActionIsMadeDurableAndTakesTheNextInOrder) {
+TEST(OperatorActions, RunsWhileAnActionIsMadeDurableAndTakesTheNextInOrder) {
   Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   OpenFourFlows(cluster);
@@ -44,7 +44,7 @@ TEST(OperatorActions, GoesOnWhileAnActionIsMadeDurableAndTakesTheNextInOrder) {
   cluster.Settle();
 }
 
-TEST(OperatorActions, EndsWhatWasDrainedUntilATime) {
+TEST(OperatorActions, EndsADrainAtItsEndTime) {
   WallTime now{std::chrono::hours(1'000)};
   Cluster cluster(kFourLeaves, {.wall_clock = [&now] { return now; }});
   const auto is_drained = [&] { return !cluster.state().intents.drained_nodes.empty(); };
@@ -65,7 +65,7 @@ TEST(OperatorActions, EndsWhatWasDrainedUntilATime) {
   EXPECT_EQ(cluster.RollBack(1).error().code, ErrorCode::kAlreadyExists);
 }
 
-TEST(OperatorActions, AJumpOfTheClockEndsNoDrainEarly) {
+TEST(OperatorActions, AClockJumpEndsNoDrainEarly) {
   WallTime now{std::chrono::hours(1'000)};
   Cluster cluster(kFourLeaves, {.wall_clock = [&now] { return now; }});
   const auto is_drained = [&] { return !cluster.state().intents.drained_nodes.empty(); };
@@ -184,7 +184,7 @@ std::map<std::string, std::string> Targets(const ActionOutcome& outcome) {
   return targets;
 }
 
-TEST_F(Weights, DryRunsOfRollbacksTellTheMovesOfLinksAndOfWeights) {
+TEST_F(Weights, DryRunsOfRollbacksReportTheMovesOfLinksAndOfWeights) {
   ASSERT_TRUE(cluster_.ChangeWeight("C", 2));
   const std::uint64_t then = cluster_.state().revision;
   ASSERT_TRUE(cluster_.ChangeNode("spine0", IntentAction::kDrain));
@@ -205,7 +205,7 @@ TEST_F(Weights, DryRunsOfRollbacksTellTheMovesOfLinksAndOfWeights) {
   EXPECT_EQ(told->after.lower_bound, done->after.lower_bound);
 }
 
-TEST_F(Weights, EndAndAreTakenBack) {
+TEST_F(Weights, EndAndCanBeRemoved) {
   ASSERT_TRUE(cluster_.ChangeWeight("C", 3, {.until = now_ + 10s}));
   ASSERT_TRUE(cluster_.ChangeWeight("C", 3, {.until = now_ + 20s}));  // longer
   cluster_.Advance(15s);
@@ -218,7 +218,7 @@ TEST_F(Weights, EndAndAreTakenBack) {
   EXPECT_EQ(cluster_.ChangeWeight("A", 1).error().code, ErrorCode::kAlreadyExists);
 }
 
-TEST_F(Weights, RefuseWhatMakesNoSense) {
+TEST_F(Weights, RefuseInvalidValues) {
   const auto refusal = [&](const std::string& job, std::uint64_t weight, OperatorRequest request) {
     return cluster_.ChangeWeight(job, weight, std::move(request)).error().code;
   };
@@ -231,7 +231,7 @@ TEST_F(Weights, RefuseWhatMakesNoSense) {
   EXPECT_EQ(cluster_.disk.audit.size(), 5U);
 }
 
-TEST(Policies, HoldInsteadOfTheConfigurationUntilTheyAreReset) {
+TEST(Policies, OverrideTheConfigurationUntilTheyAreReset) {
   Cluster cluster(kFourLeaves, {.moves_per_start = 7});
   const auto& options = cluster.controller().settings().now();
   const auto told = cluster.ChangePolicy("moves_per_start", "0", {.dry_run = true});
@@ -276,7 +276,7 @@ TEST(Policies, LimitRatesWhileTheyHold) {
   }
 }
 
-TEST(Policies, RefuseWhatTheyAreNot) {
+TEST(Policies, RefuseUnknownNamesAndValues) {
   Cluster cluster(kFourLeaves);
   for (const auto& [name, value, code] :
        std::vector<std::tuple<std::string, std::optional<std::string>, ErrorCode>>{

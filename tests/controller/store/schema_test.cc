@@ -92,7 +92,7 @@ TEST_F(SchemaTest, EveryVersionBecomesTheSameSchema) {
   }
 }
 
-TEST_F(SchemaTest, IsReadOnlyOfAStoreOfAKnownVersion) {
+TEST_F(SchemaTest, ReadsOnlyAStoreOfAKnownVersion) {
   Database database = Open();
   const auto error_at = [&](std::int64_t application, std::int64_t version) {
     EXPECT_TRUE(database

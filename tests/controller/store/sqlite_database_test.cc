@@ -30,7 +30,7 @@ class SqliteDatabase : public testing::Test {
   std::string path_ = folder_.path() + "/words.db";
 };
 
-TEST_F(SqliteDatabase, GivesBackWhatWasBound) {
+TEST_F(SqliteDatabase, ReturnsBoundValues) {
   Database database = Open();
   ASSERT_TRUE(database.Execute("CREATE TABLE t(a, b, c, d)").has_value());
   Statement insert = database.Prepare("INSERT INTO t VALUES (?, ?, ?, ?)").value();
@@ -86,7 +86,7 @@ TEST_F(SqliteDatabase, ATransactionHappensWholeOrNotAtAll) {
   EXPECT_EQ(Words(database), 3);
 }
 
-TEST_F(SqliteDatabase, OpensOnlyWhatItIsToldTo) {
+TEST_F(SqliteDatabase, OpensOnlyAsTheOptionsAllow) {
   const auto missing = Database::Open(path_, {.create = false});
   ASSERT_FALSE(missing.has_value());
   EXPECT_FALSE(std::filesystem::exists(path_));
@@ -117,7 +117,7 @@ TEST_F(SqliteDatabase, ErrorsNameTheFileAndTheRemedy) {
 }
 
 // A writer waits for another one for a while, and then says who is in its way.
-TEST_F(SqliteDatabase, OneWritesAtATimeAndOthersRead) {
+TEST_F(SqliteDatabase, AllowsOneWriterAndOtherReaders) {
   Database first = MakeTable();
   Database second = Open();
   ASSERT_TRUE(first.Execute("BEGIN IMMEDIATE; INSERT INTO word VALUES ('a')").has_value());
@@ -130,7 +130,7 @@ TEST_F(SqliteDatabase, OneWritesAtATimeAndOthersRead) {
   EXPECT_EQ(Words(second), 1);
 }
 
-TEST_F(SqliteDatabase, ACopyHoldsWhatIsCommittedInOneFile) {
+TEST_F(SqliteDatabase, ACopyHoldsAllCommittedDataInOneFile) {
   Database database = MakeTable();
   ASSERT_TRUE(database.Execute("INSERT INTO word VALUES ('a')").has_value());
   const std::string copy = folder_.path() + "/copy.db";

@@ -34,7 +34,7 @@ TEST_F(SqliteStoreTest, BelongsToOneProcessUntilItIsDestroyed) {
   Open();
 }
 
-TEST_F(SqliteStoreTest, DoesAllThatWasAskedBeforeItIsDestroyed) {
+TEST_F(SqliteStoreTest, CompletesAllCallsBeforeItIsDestroyed) {
   constexpr int kChanges = 20;
   {
     const auto store = Open();
@@ -48,7 +48,7 @@ TEST_F(SqliteStoreTest, DoesAllThatWasAskedBeforeItIsDestroyed) {
 }
 
 // Another process holds the file: what waits for it is limited, and nothing is lost or done twice.
-TEST_F(SqliteStoreTest, RefusesChangesWhereTooManyWait) {
+TEST_F(SqliteStoreTest, RefusesChangesIfTooManyWait) {
   constexpr int kAsked = 400;
   const auto store = Open();
   Database other = Database::Open(path_).value();

@@ -138,7 +138,7 @@ TEST_P(StoreFaults, FailureIsAnErrorThatChangesNothing) {
 }
 
 // The disk recovers while the process lives: it goes on from what it had acknowledged.
-TEST_P(StoreFaults, WorkGoesOnWhenTheDiskIsWellAgain) {
+TEST_P(StoreFaults, WorkContinuesWhenTheDiskRecovers) {
   const auto [fault, for_good] = GetParam();
   CrashDisk disk;
   ASSERT_FALSE(Work(disk, 2).error);
@@ -164,7 +164,7 @@ TEST_P(StoreFaults, WorkGoesOnWhenTheDiskIsWellAgain) {
 }
 
 // The power goes at that operation: of what was not fsynced any sector may be lost.
-TEST_P(StoreFaults, NothingAcknowledgedIsLostWithThePower) {
+TEST_P(StoreFaults, APowerFailureLosesNothingAcknowledged) {
   const auto [fault, for_good] = GetParam();
   if (!for_good) GTEST_SKIP() << "power that is gone does not come back";
   std::mt19937_64 random(20261121);
@@ -231,7 +231,7 @@ std::uint64_t KillAfter(const std::string& path, std::uint64_t count, std::uint6
   return acknowledged;
 }
 
-TEST(StoreKilled, LosesNothingAcknowledgedAndStaysWhole) {
+TEST(StoreKilled, LosesNothingAcknowledgedAndStaysConsistent) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/store.db";
   std::mt19937_64 random(8);

@@ -15,7 +15,7 @@ namespace {
 class StoreFileTest : public StoreFolder {};
 
 // The clock was a year ahead once, for one action.
-TEST_F(StoreFileTest, AClockThatWasAheadDoesNotKeepTheControllerDown) {
+TEST_F(StoreFileTest, AClockThatWasAheadDoesNotPreventAStart) {
   Commit(path_, Failed("l1"));  // at kNow
   StoreFile file = OpenStore(path_, kNow).value();
   const WallTime earlier = kNow - std::chrono::hours(24 * 365);
@@ -65,7 +65,7 @@ TEST_F(StoreFileTest, RefusesAWriterThatIsNotTheLatest) {
   EXPECT_EQ(Begin(path_).intents, Failed("l1"));
 }
 
-TEST_F(StoreFileTest, AddsUpWhatItHolds) {
+TEST_F(StoreFileTest, SummarisesItsContents) {
   StoreFile file = OpenAndBegin(path_);
   Intents two = Failed("l1");
   two.drained_nodes["spine0"].reason = "work";
@@ -82,7 +82,7 @@ TEST_F(StoreFileTest, AddsUpWhatItHolds) {
   EXPECT_EQ(summary.events, 2);
 }
 
-TEST_F(StoreFileTest, GivesTheLatestOfTheAuditLogOldestFirst) {
+TEST_F(StoreFileTest, ReturnsTheLatestAuditEntriesOldestFirst) {
   StoreFile file = OpenAndBegin(path_);
   for (int i = 1; i <= 5; ++i) {
     const AuditEntry entry{.time = kNow, .action = std::to_string(i)};
@@ -115,7 +115,7 @@ TEST_F(StoreFileTest, AnActionIsFinishedOnce) {
   EXPECT_EQ(done.moves, moves);
 }
 
-TEST_F(StoreFileTest, AnOlderSchemaStaysWhereItIsOnlyRead) {
+TEST_F(StoreFileTest, AnOlderSchemaStaysIfItIsOnlyRead) {
   {
     Database database = Database::Open(path_).value();
     ASSERT_TRUE(Migrate(database, StoreMigrations().first(1)).has_value());
@@ -129,7 +129,7 @@ TEST_F(StoreFileTest, AnOlderSchemaStaysWhereItIsOnlyRead) {
             static_cast<std::int64_t>(StoreMigrations().size()));
 }
 
-TEST_F(StoreFileTest, RefusesWhatItDoesNotKnow) {
+TEST_F(StoreFileTest, RefusesUnknownKinds) {
   Commit(path_, Failed("l1"));
   StoreFile file = OpenStore(path_, kNow).value();
   ASSERT_TRUE(file.database().Execute("UPDATE intent SET kind = 'wish'").has_value());

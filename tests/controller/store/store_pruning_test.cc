@@ -12,7 +12,7 @@ namespace {
 
 class StorePruningTest : public StoreFolder {};
 
-TEST_F(StorePruningTest, PrunesWhatIsOldAndKeepsWhatIsInForce) {
+TEST_F(StorePruningTest, PrunesOldDataAndKeepsIntentsInForce) {
   StoreFile file = OpenAndBegin(path_);
   const StoreLimits limits{.audit_kept = 5, .audit_moves = 100, .revisions = 10};
   Intents intents = Failed("kept");
@@ -50,7 +50,7 @@ TEST_F(StorePruningTest, PrunesWhatIsOldAndKeepsWhatIsInForce) {
 }
 
 // Each part is a short transaction: 1,000 rows of each table at most, while the rest stays hidden.
-TEST_F(StorePruningTest, DeletesALittleAtATime) {
+TEST_F(StorePruningTest, DeletesInSmallSteps) {
   StoreFile file = OpenAndBegin(path_);
   constexpr int kEntries = 30;
   for (int i = 0; i < kEntries; ++i) {

@@ -63,7 +63,7 @@ TEST_F(StoreToolsTest, BacksUpAndRestores) {
   EXPECT_EQ(Begin(path_ + ".before-restore").intents, Failed("l3"));
 }
 
-TEST_F(StoreToolsTest, RestoresOnlyWhatIsAStore) {
+TEST_F(StoreToolsTest, RestoresOnlyAValidStore) {
   Commit(path_, Failed("l1"));
   const std::string broken = folder_.path() + "/broken.db";
   Write(broken, std::string(8'192, 'x'));
@@ -121,7 +121,7 @@ TEST_F(StoreToolsTest, RefusesANewerOrForeignDatabase) {
 }
 
 // Another version may have written what this one cannot read: changes leave it as it is.
-TEST_F(StoreToolsTest, KeepsTheValuesThatItCannotRead) {
+TEST_F(StoreToolsTest, KeepsUnreadableValues) {
   StoreFile file = OpenStore(path_, kNow).value();
   file.Begin(kNow).value();
   Intents intents = Failed("l1");
@@ -146,7 +146,7 @@ constexpr const char* kLegacy =
     "{\"epoch\": 7, \"failed_links\": {\"l1\": \"optics\"}, \"failed_nodes\": {},\n"
     " \"drained_links\": {\"l2\": \"\"}, \"restored_links\": {}}\n";
 
-TEST_F(StoreToolsTest, ImportsTheFileOfBeforeOnce) {
+TEST_F(StoreToolsTest, ImportsTheLegacyFileOnce) {
   for (const std::string& legacy : {path_, folder_.path() + "/sub/intents.json"}) {
     SCOPED_TRACE(legacy);
     std::filesystem::create_directory(folder_.path() + "/sub");
@@ -164,7 +164,7 @@ TEST_F(StoreToolsTest, ImportsTheFileOfBeforeOnce) {
   }
 }
 
-TEST_F(StoreToolsTest, NamesThePlaceOfWhatItCannotImport) {
+TEST_F(StoreToolsTest, NamesThePlaceOfAnImportError) {
   Write(path_, "{\"epoch\": 1,\n \"failed_links\": [1]}");
   EXPECT_NE(ErrorOf(path_).find(path_ + ":2:"), std::string::npos) << ErrorOf(path_);
   Write(path_, "{\"epoch\": 1, \"unknown\": {}}");

@@ -87,7 +87,7 @@ class HttpGuardTest : public testing::Test {
                    }};
 };
 
-TEST_F(HttpGuardTest, EachRoleMayDoSoMuch) {
+TEST_F(HttpGuardTest, EachRoleHasItsRights) {
   struct Case {
     const char* method;
     const char* path;
@@ -111,7 +111,7 @@ TEST_F(HttpGuardTest, EachRoleMayDoSoMuch) {
   }
 }
 
-TEST_F(HttpGuardTest, NamesWhoAsksToTheApi) {
+TEST_F(HttpGuardTest, PassesTheCallersNameToTheApi) {
   EXPECT_EQ(Ask("GET", "/api/v1/flows", Bearer("esp_vi")).body, "vi");
   EXPECT_EQ(Ask("GET", "/healthz").body, "10.0.0.1");
   const auto session =
@@ -120,7 +120,7 @@ TEST_F(HttpGuardTest, NamesWhoAsksToTheApi) {
   EXPECT_EQ(session->Find("role")->text, "operator");
 }
 
-TEST_F(HttpGuardTest, OnAUnixSocketEverybodyIsAnAdmin) {
+TEST_F(HttpGuardTest, OnAUnixSocketEveryCallerIsAnAdmin) {
   std::optional<io::HttpResponse> answer;
   guard_.Handle({.method = "POST",
                  .path = "/api/v1/reload",
@@ -133,7 +133,7 @@ TEST_F(HttpGuardTest, OnAUnixSocketEverybodyIsAnAdmin) {
   EXPECT_EQ(answer->body, "user ada");
 }
 
-TEST_F(HttpGuardTest, TellsOfTokensThatAreWrongAndNotOfNone) {
+TEST_F(HttpGuardTest, ReportsWrongTokensButNotMissingOnes) {
   EXPECT_EQ(Ask("GET", "/api/v1/flows").status, 401);
   EXPECT_TRUE(refusals_.empty());
   EXPECT_EQ(Ask("GET", "/api/v1/flows", Bearer("esp_wrong")).status, 401);
@@ -144,7 +144,7 @@ TEST_F(HttpGuardTest, TellsOfTokensThatAreWrongAndNotOfNone) {
   EXPECT_EQ(refusals_.back(), "10.0.0.1: vi is no operator");
 }
 
-TEST_F(HttpGuardTest, WhoHasLostTheirTokenIsOut) {
+TEST_F(HttpGuardTest, ARemovedTokenLosesAccess) {
   const std::string cookie = LogIn("esp_op");
   EXPECT_EQ(StatusWithCookie(cookie), 200);
   EXPECT_EQ(StatusWithCookie("other=1; " + cookie + "; more=2"), 200);
@@ -167,7 +167,7 @@ TEST_F(HttpGuardTest, ALoginLastsTwelveHoursAndUntilItIsEnded) {
 }
 
 // 1,024 logins with one token once ended everybody's.
-TEST_F(HttpGuardTest, ManyLoginsWithOneTokenEndNobodyElses) {
+TEST_F(HttpGuardTest, ManyLoginsWithOneTokenEndNoOthers) {
   const std::string others = LogIn("esp_op");
   std::vector<std::string> cookies;
   for (int i = 0; i < 1'100; ++i) {

@@ -52,7 +52,7 @@ Assignment SolveIlp(Fabric& fabric, const Commodities& flows) {
   return assignment.value_or(Assignment{});
 }
 
-TEST(ComparatorsDeathTest, RefuseWaysAsTheAssignersDo) {
+TEST(ComparatorsDeathTest, RefuseTooManySubflowsAsTheAssignersDo) {
   Fabric fabric(*fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 1}));
   for (const std::uint32_t subflows : {0U, kMaxSubflows + 1}) {
     const Commodities flows = {{.source = 0, .destination = 1, .subflows = subflows}};
@@ -76,7 +76,7 @@ TEST(Ilp, IsTheOptimumOfBruteForce) {
   }
 }
 
-TEST(Ilp, RefusesAnswersThatAreNoSolution) {
+TEST(Ilp, RefusesInvalidSolutions) {
   auto fabric = Fabric::LeafSpine(2, 2);
   const Commodities flows(3, {.source = 0, .destination = 1});
   const IlpProgram program(fabric->view, flows);

@@ -55,7 +55,7 @@ TEST(FloodnsTopology, TakesTheCoresThatAFileNames) {
   EXPECT_EQ(alone->nodes.at(0).id, "core0");
 }
 
-TEST(FloodnsTopology, NamesThePlaceOfWhatIsWrong) {
+TEST(FloodnsTopology, NamesThePlaceOfEveryError) {
   const std::pair<std::string, std::string> cases[] = {
       {kGood + "\ncores=set(1)\n", "10:7: node 1 is not a switch, or is listed twice"},
       {kGood + "\ncores=set(5)\n", "10:7: node 5 is not a switch"},

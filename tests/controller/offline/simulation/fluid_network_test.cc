@@ -24,7 +24,7 @@ TEST(FluidNetwork, SharesALinkByWeight) {
   EXPECT_EQ(network.NextEnd(), 14);  // 1000 / 75 = 13.3
 }
 
-TEST(FluidNetwork, GivesWhatAnEndedTransferLeaves) {
+TEST(FluidNetwork, SharesTheCapacityThatAnEndedTransferLeaves) {
   FluidNetwork network({10.0});
   const std::uint32_t link[] = {0};
   const Transfer brief = network.Add(link, 1, 100);
@@ -39,7 +39,7 @@ TEST(FluidNetwork, GivesWhatAnEndedTransferLeaves) {
   EXPECT_EQ(network.NextEnd(), std::nullopt);
 }
 
-TEST(FluidNetwork, StandsStillOnALinkWithoutCapacity) {
+TEST(FluidNetwork, MakesNoProgressOnALinkWithoutCapacity) {
   FluidNetwork network({0.0, 10.0});
   const std::uint32_t both[] = {0, 1};
   const std::uint32_t second[] = {1};

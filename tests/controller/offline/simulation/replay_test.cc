@@ -128,7 +128,7 @@ TEST(Replay, OptimalIsNowhereMoreThanOnePercentSlowerThanThePapersGreedy) {
 }
 
 // What splitting is for: one spine of 32 lost doubles the time of whole flows.
-TEST(Replay, SplittingWinsBackWhatALostSpineTakes) {
+TEST(Replay, SplittingRecoversTheLossOfASpine) {
   const double whole = Replay(1, 8, 1, By::kOptimal).jobs[0].allreduce_seconds;
   const double halves = Replay(1, 8, 1, By::kOptimal, 2).jobs[0].allreduce_seconds;
   const double eighths = Replay(1, 8, 1, By::kOptimal, 8).jobs[0].allreduce_seconds;

@@ -127,7 +127,7 @@ TEST(Simulator, SplitFlowsEndWithTheirLastPart) {
   EXPECT_EQ(halves->max_link_load, 1.5);
 }
 
-TEST(Simulator, WaysOnOnePathAreOnePart) {
+TEST(Simulator, SubflowsOnOnePathAreOnePart) {
   Bench bench(MakeFabric(1, 2, 1));
   const auto outcome = bench.Run(
       {{.id = "j", .epochs = 1, .rings = {MakeRing(bench.topology(), {"h0", "h1"}, 1000)}}}, 4);
@@ -147,7 +147,7 @@ TEST(Simulator, FlowsOfOneLeafNeedNoSpine) {
   EXPECT_EQ(outcome->max_link_load, 0);
 }
 
-TEST(Simulator, NamesTheFlowThatNoPathLeads) {
+TEST(Simulator, NamesTheFlowWithoutAPath) {
   Topology topology = MakeFabric(1, 2, 2);
   topology.SetLinkState(*topology.FindLink("leaf0--spine0"), fabric::LinkState::kDown);
   Bench bench(std::move(topology));
@@ -175,7 +175,7 @@ TEST(Simulator, JobsMeetAndPathsAreComputedAtStartsAndEnds) {
   EXPECT_EQ(outcome->assigned_flows, 2 + 4 + 2);
 }
 
-TEST(Simulator, IdealKnowsNoContentionBetweenSwitches) {
+TEST(Simulator, IdealHasNoContentionBetweenSwitches) {
   Bench bench(MakeFabric(1, 2, 2));
   const auto outcome =
       bench.Run({{.id = "j",
@@ -187,7 +187,7 @@ TEST(Simulator, IdealKnowsNoContentionBetweenSwitches) {
   EXPECT_THAT(outcome->jobs[0].allreduce_seconds, DoubleNear(2, 1e-6));
 }
 
-TEST(Simulator, RefusesWhatIsNoWorkload) {
+TEST(Simulator, RefusesInvalidWorkloads) {
   Bench bench(MakeFabric(1, 2, 2));
   const Ring ring = MakeRing(bench.topology(), {"h0", "h2"}, 10);
   Ring lonely = ring;

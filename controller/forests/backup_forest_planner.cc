@@ -91,6 +91,8 @@ void BackupForestPlanner::Request() {
   paced_.Request(next->is_missing ? kPause : kPauseToLookAgain, [this] { MakeNext(); });
 }
 
+// Computes the next backup forest in the background. A forest whose residual capacity is as it was
+// assumed is only confirmed. Take drops the result if the topology has changed meanwhile.
 void BackupForestPlanner::MakeNext() {
   // Forests that are needed now come first; the next tick tries again.
   if (std::ranges::any_of(jobs_, [](const auto& job) { return job.second.planning != nullptr; })) {

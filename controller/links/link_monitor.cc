@@ -117,6 +117,10 @@ std::uint32_t LinkMonitor::TierOf(LinkId link) const {
   return link.Index() < tiers_.size() ? tiers_[link.Index()] : 0;
 }
 
+// Counts the links that have used the budget: those that fell within the window, and those that
+// only hosts hold down. Each falling link passes while neither the total nor the part of its tier
+// is used up. Links that an operator has failed pass without using the budget. While a link waits,
+// no other one passes, so that a burst of false reports stops at the budget.
 void LinkMonitor::ApplyBudget(std::set<LinkId>& falling, const IsFailed& is_failed, TimePoint now) {
   const auto confirmed = [&](LinkId link) { return is_failed && is_failed(link); };
   std::erase_if(waiting_, [&](LinkId link) { return !falling.contains(link) || confirmed(link); });

@@ -273,7 +273,7 @@ TEST(Controller, LeavesFlowsOnEcmpIfSwitchesDoNotAnswer) {
   cluster.Advance(5s);
   EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kLearning);
   EXPECT_TRUE(cluster.host(0).ports.empty());
-  // The pace goes down to what limited switches let through: a few a second, not thousands.
+  // The pace falls to what rate-limited switches answer: a few probes a second, not thousands.
   const int early = cluster.host(0).probes;
   cluster.Advance(5s);
   EXPECT_LT(cluster.host(0).probes - early, 200);
@@ -315,9 +315,9 @@ TEST(Controller, StopsTrustingAModelThatAProbeContradicts) {
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
 }
 
-// The topology file names the leaves' hash. The spine is failed for the controller, whose model has
-// the leaves leave it, but they go on hashing onto it: no probe of a port that leads there is ever
-// answered.
+// The topology file names the leaves' hash. The spine is failed for the controller, whose model
+// assumes that the leaves stop using it. But they go on hashing onto it, so that no probe of a port
+// that leads there is ever answered.
 TEST(Controller, FlowsLeavePredictedPortsThatLeadIntoADeadSpine) {
   const fabric::EcmpSpec hash{.hash = "crc32", .seed = 7};
   Cluster cluster(kFourLeaves, {}, hash);

@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A loop that is as busy as a test says: it runs what was posted when it is told to.
+// A loop that is as busy as a test says: it runs posted work when the test says so.
 class BusyLoop : public EventLoop {
  public:
   TimePoint Now() const override { return now_; }
@@ -85,7 +85,7 @@ TEST_F(TurnsTest, IsLateIfATurnBeginsLongAfterItsRequest) {
   EXPECT_TRUE(Counts("espalier_controller_late_turns_total 2")) << metrics_.Text();
 }
 
-// The time since the first that asked counts, and that of a turn which nobody asked for does not.
+// The wait counts from the first request; a turn without a request does not count.
 TEST_F(TurnsTest, WaitsAreCountedFromTheFirstRequest) {
   turns_.Request();
   loop_.RunAfter(0ms);

@@ -1,4 +1,4 @@
-// Who is let in, what is taken of whom, and when an agent is gone.
+// Tests which agents are accepted, which messages are passed on, and when an agent is gone.
 #include "controller/agents/agent_sessions.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ constexpr std::uint64_t kInstance = 100;
 constexpr std::uint64_t kOurs = 55;
 constexpr std::uint64_t kMaxEpochsAhead = 1 << 20;
 
-// Keeps what is sent; the test delivers.
+// A bus that records sent messages; the test delivers.
 class FakeBus : public Bus {
  public:
   void SetHandlers(Handlers given) override { handlers = std::move(given); }
@@ -326,7 +326,7 @@ TEST_F(Sessions, RecordRefusalsOnceASecondAndGroupStrangers) {
 
 class Limited : public Sessions {
  protected:
-  // A Hello and a hundred entries.
+  // Room for a Hello and a hundred entries.
   static constexpr double kEntries = 10'108;
   Limited() : Sessions({.instance = kOurs, .agent_limits = {.entries_per_second = kEntries}}) {}
 };

@@ -1,4 +1,4 @@
-// Flows that are opened, go on and end, as agents report them.
+// Tests reports of flows that open, progress and end.
 #include "controller/agents/flow_intake.h"
 
 #include <gtest/gtest.h>
@@ -98,7 +98,7 @@ TEST_F(Intake, AnAgentCannotEndFlowsOfOthers) {
   EXPECT_EQ(OpenOf("h2"), Ids{1});
 }
 
-// What has ended gives way to what follows, and what begins and ends in one report is gone.
+// Ended flows are closed before others open, and flows that begin and end in one report are closed.
 TEST_F(Intake, ClosesFlowsBeforeAndAfterOpeningOthers) {
   Handle(Opening(1, {1, 2, 3}));
   wire::FlowReport next = Opening(2, {4, 5});
@@ -165,7 +165,7 @@ TEST_F(Intake, AnAgentCannotEndEdgesOfForests) {
   EXPECT_NE(state_.edges.Find(edge), nullptr);
 }
 
-// Once, a job that was started later stopped the controller.
+// Regression: a job that was started later once stopped the controller.
 TEST_F(Intake, AFlowMayHaveTheNumberOfAnEdge) {
   const std::uint64_t number = std::uint64_t{1} << 63U;
   Handle(Opening(1, {number}));

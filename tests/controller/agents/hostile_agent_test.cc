@@ -1,5 +1,5 @@
-// An agent with a good key that sends what our own agents never would: the cluster's history, its
-// controller's time and its epochs are not his to spend.
+// An agent with a valid key that sends what Espalier's agents never would. It must not use up the
+// cluster's history, the controller's time or the epochs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -91,7 +91,7 @@ TEST_F(HostileAgent, IsDisconnectedForItsEntriesAndNoOtherAgentIs) {
   EXPECT_LT(sent, 25);
   EXPECT_EQ(cluster_.CounterValue("espalier_controller_agents_over_limit_total"), 1);
   for (int host = 0; host < cluster_.hosts(); ++host) EXPECT_EQ(IsConnected(host), host != kLiar);
-  // A new connection does not make the allowance new.
+  // A new connection does not reset the allowance.
   cluster_.Connect(kLiar);
   EXPECT_FALSE(IsConnected(kLiar));
   cluster_.Advance(2s);
@@ -200,7 +200,7 @@ TEST_F(HostileAgent, CannotMakeVersionsOfPlansFallOrOverflow) {
   }
 }
 
-// Two hosts that lie about every flow of theirs, time and again.
+// Two hosts that repeatedly report every flow of theirs as dead.
 TEST_F(HostileAgent, TwoLiarsTakeDownNoMoreLinksThanTheBudget) {
   cluster_.ConnectAll();
   std::size_t most_down = 0;
@@ -267,11 +267,11 @@ TEST_F(HostileAgent, AFeedTakesDownNoMoreLinksThanTheBudgetButTheOperatorCan) {
   cluster_.Advance(1s);
   EXPECT_EQ(cluster_.state().topology.link(*topology.FindLink("leaf3--spine1")).state,
             fabric::LinkState::kDown);
-  // What only waits is not taken for down after a restart.
+  // A link that awaits the operator is not down after a restart.
   cluster_.RestartController();
   cluster_.Settle();
   EXPECT_LE(cluster_.controller().link_health().detected_down().size(), 8U);
-  // The feed takes back what it said of the others, and detection goes on.
+  // The feed withdraws its reports on the others, and detection continues.
   for (const std::string& link : links) {
     cluster_.controller().HandleLinkReport(cluster_.state().topology.FindLink(link).value(), true,
                                            "feed");

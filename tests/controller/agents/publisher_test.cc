@@ -1,4 +1,4 @@
-// What agents are told, and when they are told everything.
+// Tests what is pushed to agents, and when a full push is needed.
 #include "controller/agents/publisher.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class Publishing : public testing::Test {
     state_.agents.Connect(id_, PeerId(1));
   }
   Agent& agent() { return state_.agents.At(id_); }
-  // A flow that has this port.
+  // A flow with this port.
   FlowSlot Open(std::uint64_t local, std::uint16_t port) {
     Flow flow;
     flow.agent = id_;
@@ -50,7 +50,7 @@ class Publishing : public testing::Test {
     agent().plans.erase(rank);
     state_.pushes.MarkPlan(id_, rank);
   }
-  // All pushes by now.
+  // All pushes so far.
   std::vector<wire::PathPush> Push(TimePoint now = kStart) {
     pushes_.clear();
     plans_.clear();
@@ -61,7 +61,7 @@ class Publishing : public testing::Test {
            std::uint64_t epoch = 4) {
     publisher_.HandleAck(id_, {.epoch = epoch, .generation = generation, .status = status}, kStart);
   }
-  // What is told from now on are differences.
+  // Makes all further pushes differences.
   void BringIntoStep() {
     QueuePush(id_);
     Push();

@@ -1,4 +1,4 @@
-// What an agent that means harm can do to others: nothing.
+// Tests that a malicious agent cannot harm others.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -12,7 +12,7 @@ namespace {
 constexpr fabric::LeafSpineOptions kShape{.spines = 4, .leaves = 3, .hosts_per_leaf = 4};
 constexpr int kThief = 1;
 
-// Two hosts of one leaf, of which the first has flows, and the second is after them.
+// Two hosts of one leaf: the first has flows, which the second attacks.
 class Security : public testing::Test {
  protected:
   Security() : cluster_(kShape) {
@@ -28,7 +28,7 @@ class Security : public testing::Test {
     cluster_.Settle();
   }
 
-  // The flows of the first host are where they were, and it was told nothing new.
+  // The flows of the first host keep their paths, and nothing new was pushed to it.
   void ExpectUntouched() {
     EXPECT_EQ(cluster_.host(0).sets, before_);
     EXPECT_EQ(cluster_.host(0).pushes.size(), pushes_);
@@ -128,7 +128,7 @@ TEST_F(Security, APeerIsOnlyTheAgentOfItsKey) {
   wire::Hello hello;
   hello.name = "h0";
   cluster_.host(kThief).instance = 666;
-  // The next connection's peer is one more than that of the connection before it.
+  // The peer number of a connection is one more than that of the connection before it.
   cluster_.proven_names[PeerId(cluster_.host(cluster_.hosts() - 1).peer.value() + 1)] = "h1";
   cluster_.SayHello(kThief, hello);
   cluster_.Settle();

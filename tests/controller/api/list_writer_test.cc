@@ -14,7 +14,7 @@
 namespace espalier::controller {
 namespace {
 
-// Items "0", "1", ..., of which those from `second` on are in the second array.
+// Items "0", "1", ...; those from `second` on are in the second array.
 class Numbers : public Items {
  public:
   struct Shape {
@@ -51,7 +51,7 @@ class Writer : public testing::Test {
     WriteList(*loop_, std::make_unique<Numbers>(shape), limit,
               [this](const Result<std::string>& text) { text_ = text.value(); });
   }
-  // How many turns it takes beside the call itself.
+  // The number of turns after the call itself.
   int Turns() {
     int turns = 0;
     while (!text_ && world_.Step()) ++turns;

@@ -33,7 +33,7 @@ TEST_F(LiveApiTest, StreamsASnapshotAndThenOnlyWhatChanges) {
   EXPECT_EQ(stream->Next(), nullptr);
 }
 
-// Once, flows stayed on the page when the last of them had ended.
+// Regression: flows once stayed on the page when the last of them had ended.
 TEST_F(LiveApiTest, ReportsTheEndOfTheLastFlow) {
   const auto stream = Connect();
   Take(*stream);

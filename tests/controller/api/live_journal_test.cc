@@ -14,7 +14,7 @@
 namespace espalier::controller {
 namespace {
 
-// By what those who read the feed are told.
+// Tests the journal through the events that clients of the feed get.
 class LiveJournalFeedTest : public LiveApiTest {};
 
 TEST_F(LiveJournalFeedTest, EachChangeIsWrittenOnceForAllClients) {

@@ -78,7 +78,7 @@ TEST_F(PredictionViewsTest, AcceptsASchedule) {
   }
 }
 
-// Whoever fills in a feed or a schedule by hand is told the line and the key.
+// Errors in a feed or a schedule that was written by hand name the line and the key.
 TEST_F(PredictionViewsTest, ErrorsNameTheLineAndWhatIsWrong) {
   Controller& controller = cluster_.controller();
   const std::string good = R"({"link": "leaf0--spine0", "up": true})";

@@ -85,7 +85,7 @@ TEST_F(ConfigurationTest, ReadsAllFields) {
   EXPECT_FALSE(config->options.plan_ahead);
 }
 
-// What each field is where the file leaves it out, as the file would write it.
+// The default of each field, as the file would write it.
 std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
   const ControllerOptions& options = config.options;
   const auto text = [](auto number) { return fmt::format("{}", number); };

@@ -1,5 +1,5 @@
-// The controller's process among people who make mistakes, and people who mean harm: real
-// processes and sockets on loopback.
+// Tests the controller's process against mistakes and attacks, with real processes and sockets on
+// loopback.
 #include "tests/controller/daemon/daemon_fixture.h"
 
 namespace espalier::controller {
@@ -239,7 +239,7 @@ TEST_F(Daemon, SpeaksTlsWhereItHasACertificate) {
   EXPECT_EQ(ask("https://127.0.0.1" + port, Path("tls.pem")).error().code,
             ErrorCode::kPermissionDenied);  // it is no certificate for this name
   EXPECT_FALSE(ask("127.0.0.1" + port, ""));
-  // The next certificate takes over on reload, and one that is none does not.
+  // A reload takes over the next certificate, but not an invalid one.
   const std::string first = Path("first.pem");
   const std::string second = Path("second.pem");
   std::filesystem::copy(Path("tls.pem"), first);

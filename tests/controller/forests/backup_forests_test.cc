@@ -1,4 +1,4 @@
-// Which forests are made ahead, in which order, and which are kept.
+// Tests which forests are precomputed, in which order, and which are kept.
 #include "controller/forests/backup_forests.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class BackupForestsTest : public testing::Test {
             .others = 0,
             .changes = changes};
   }
-  // The elements in the order in which they come, each made when asked for.
+  // The failure domains in the order of Next, with a forest put for each.
   static std::vector<LinkOrSwitch> MakeAll(BackupForests& ready, std::int64_t version,
                                            std::uint64_t changes, std::size_t edges = 0) {
     std::vector<LinkOrSwitch> order;

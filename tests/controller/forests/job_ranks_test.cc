@@ -1,4 +1,4 @@
-// What can be a rank of a job.
+// Tests which nodes can be ranks of a job.
 #include "controller/forests/job_ranks.h"
 
 #include <gtest/gtest.h>

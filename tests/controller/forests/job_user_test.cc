@@ -1,4 +1,4 @@
-// Whose a job is: what agents are told of it, and which of them are told nothing.
+// Tests the user of a job: which agents get it, and which get no plan because of it.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -67,7 +67,7 @@ TEST_F(JobUserTest, IsNotChangedWhileTheJobRuns) {
   EXPECT_EQ(UserOf("train", 0), "alice");
 }
 
-// Such agents would give the plan, and the job's key, to anybody.
+// Such agents would give the plan, and the job's key, to any program.
 TEST_F(JobUserTest, AgentsThatDoNotSupportItGetNoPlans) {
   cluster_.host(2).features = {"collective"};
   cluster_.Connect(2);

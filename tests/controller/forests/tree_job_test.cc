@@ -1,4 +1,4 @@
-// Plans of jobs on the fabric as it is.
+// Tests job plans on the present fabric.
 #include "controller/forests/tree_job.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST_F(JobPlans, BeginWithoutPortsAndNotInForce) {
   EXPECT_TRUE(plan.ack_edges.empty());
 }
 
-// Acknowledgements of RDMA have no connection of their own: they go back by the same switches.
+// Acknowledgements of RDMA have no connection of their own: they return over the same switches.
 TEST_F(JobPlans, OverRdmaEachEdgeHasAReturnEdgeOverTheSameSwitches) {
   job_.spec.verbs = true;
   const JobPlan plan = Make();

@@ -43,7 +43,7 @@ TEST_F(TreeJobsTest, ASecondRecomputeChangesNothing) {
   EXPECT_EQ(StatusOf(), JobStatus::kReady);
 }
 
-// Leaf 0 has only spine 0 and leaf 1 only spine 1: what they send each other goes over other ranks.
+// Leaf 0 has only spine 0 and leaf 1 only spine 1: their traffic is relayed by other ranks.
 TEST_F(TreeJobsTest, IsNotStuckWhereTwoLeavesShareNoSpine) {
   Start(Spec());
   for (const char* link : {"leaf0--spine1", "leaf0--spine2", "leaf0--spine3", "leaf1--spine0",
@@ -56,7 +56,7 @@ TEST_F(TreeJobsTest, IsNotStuckWhereTwoLeavesShareNoSpine) {
   for (const TreeEdge& edge : JobOf().active->forest->edges) {
     EXPECT_FALSE(edge.from / 2 + edge.to / 2 == 1) << edge.from << " to " << edge.to;
   }
-  // A new one can be started, too.
+  // A new job can be started, too.
   Start(Spec("other", 6));
 }
 
@@ -180,7 +180,7 @@ TEST_F(TreeJobsTest, TakesReportsOfItsRanksOnly) {
   EXPECT_EQ(JobOf().last_failure, "rank 2: timed out");
 }
 
-// Work that is done when the test says so.
+// Background work that runs when the test says so.
 struct Aside {
   std::deque<std::pair<std::function<void()>, std::function<void()>>> waiting;
   void RunOne() {
@@ -221,7 +221,7 @@ TEST(TreeJobsAside, AnOutdatedForestIsDropped) {
   cluster.Advance(1s);
   EXPECT_EQ(cluster.controller().jobs().StatusOf(job), JobStatus::kReady);
 
-  // One of a job that has ended meanwhile.
+  // The forest of a job that has ended meanwhile.
   ASSERT_TRUE(cluster.ChangeLink("leaf2--spine0", IntentAction::kFail).has_value());
   ASSERT_TRUE(cluster.StopJob("train").has_value());
   aside.RunOne();

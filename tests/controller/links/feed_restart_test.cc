@@ -1,4 +1,4 @@
-// What a telemetry feed has said of links, when the controller that heard it is gone.
+// Tests that a telemetry feed's reports survive a restart of the controller.
 #include <gtest/gtest.h>
 
 #include "tests/controller/cluster.h"
@@ -81,7 +81,7 @@ TEST_F(FeedRestart, TheFeedsNextReportReplacesTheStoredOne) {
   EXPECT_FALSE(IsUp());
 }
 
-// Mended while no controller was there to hear of it, and the feed tells changes only.
+// The link recovered while no controller ran, and the feed reports only changes.
 TEST_F(FeedRestart, AProbeConfirmsThatTheLinkIsAlive) {
   for (const char* link : {kLink, "leaf0--spine3"}) {  // far and near, for hosts of the leaf
     cluster_.dead = {Link(link)};

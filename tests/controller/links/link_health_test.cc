@@ -1,4 +1,4 @@
-// Which links are down by what agents and feeds say, and what is kept of it.
+// Tests which links are down by the reports of agents and feeds, and what is stored.
 #include "controller/links/link_health.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class Health : public LinkFixture {
     event.up = up;
     return health_->HandleNicEvent(Agent(agent), event);
   }
-  // A flow of h0 to h1, as far as paths that hosts found dead need one.
+  // A flow from h0 to h1 with the fields that path failure reports need.
   Flow FlowToH1() const {
     Flow flow;
     flow.source_leaf = Node("leaf0");
@@ -92,7 +92,7 @@ TEST_F(Health, RetriesReportsThatCouldNotBeStored) {
   EXPECT_EQ(disk_.reported_down.size(), 1U);
 }
 
-// What is said while the store is at work goes to it when that is done.
+// A report that arrives during a write is written afterwards.
 TEST_F(Health, StoresReportsThatArriveDuringAWrite) {
   health_->HandleFeedReport(Link(kLink), false, "gnmi");
   health_->HandleFeedReport(Link("leaf0--spine0"), false, "gnmi");
@@ -162,7 +162,7 @@ TEST_F(Budget, LinksBeyondItStayInUseAndAwaitTheOperator) {
   EXPECT_EQ(changes_, 1);
 }
 
-// After a restart a link that waits would be down at once.
+// A stored link would be down at once after a restart.
 TEST_F(Budget, LinksThatAwaitTheOperatorAreNotStored) {
   FeedSays(kLink, false);
   FeedSays("leaf0--spine0", false);

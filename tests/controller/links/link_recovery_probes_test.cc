@@ -1,4 +1,4 @@
-// Whether links that are said to be down carry packets after all.
+// Tests probes of links whose restored down state may be stale.
 #include "controller/links/link_recovery_probes.h"
 
 #include <gtest/gtest.h>
@@ -25,12 +25,12 @@ class Recovery : public LinkFixture {
     for (const std::string& name : names) links.push_back(Link(name));
     return probes_.Ask(links, loop_->Now());
   }
-  // The far end of a link between switches, as it answers a probe that dies there.
+  // The far end of a link between switches, as it answers a probe that expires there.
   IpAddress EndOf(const std::string& link, const std::string& node) const {
     const fabric::Link& found = state_.topology.link(Link(link));
     return state_.topology.node(found.a).id == node ? found.a_address : found.b_address;
   }
-  // A report on the first port: answered by these, at TTL 2, 3, ...
+  // A report on the first port, with answers of these switches at TTL 2, 3, ...
   static wire::ProbeReport Answered(const wire::ProbeOrder& order,
                                     const std::vector<IpAddress>& responders) {
     wire::ProbeReport report;

@@ -1,4 +1,4 @@
-// Which word on a link wins: the file's, the operators' or that of hosts and feeds.
+// Tests which source decides the state of a link: the file, operators, or hosts and feeds.
 #include "controller/links/link_states.h"
 
 #include <gtest/gtest.h>

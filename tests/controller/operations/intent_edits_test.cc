@@ -1,4 +1,4 @@
-// What each action makes of the intents, and what it says where it makes nothing of them.
+// Tests how each action changes the intents, and its errors.
 #include "controller/operations/intent_edits.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class IntentEdits : public testing::Test {
   Result<Intents> Policy(const std::string& name, const std::optional<std::string>& value) const {
     return ChangePolicyIntent(intents_, name, value, request_, kNow);
   }
-  // They hold from now on.
+  // Makes these the intents.
   void Keep(const Result<Intents>& intents) {
     ASSERT_TRUE(intents) << intents.error().message;
     intents_ = *intents;

@@ -1,4 +1,4 @@
-// When intents end, whatever the clock does.
+// Tests when intents end, also when the clock jumps.
 #include "controller/operations/intent_ends.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(IntentEnds, AcceptsTheMostDistantEnd) {
   EXPECT_FALSE(ends.HasEnded(Until(WallTime::max()), kLoop, kWall));
 }
 
-// It forgets what has ended, where there is much: not what is to come.
+// When there are many, it forgets ends in the past but not those in the future.
 TEST(IntentEnds, KeepsFutureEndsWhenManyHaveEnded) {
   IntentEnds ends;
   const Intent later = Until(kWall + 10s);

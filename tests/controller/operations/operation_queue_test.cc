@@ -1,4 +1,4 @@
-// Operators' actions one after the other, on a target and a store whose answers the test releases.
+// Tests the order of operators' actions, on a target and a store whose answers the test releases.
 #include "controller/operations/operation_queue.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using Words = std::vector<std::string>;
 
 constexpr Duration kPatience = 100ms;
 
-// A store that does what it is told when the test says so.
+// A store whose calls the test completes.
 class HeldStore : public MemoryStore {
  public:
   using MemoryStore::MemoryStore;
@@ -47,7 +47,7 @@ class HeldStore : public MemoryStore {
   std::deque<std::pair<StoreChange, Done<Committed>>> waiting_;
 };
 
-// Writes down what it is asked for, and moves the flows of `moves_of`.
+// Records the calls, and moves the flows of `moves_of`.
 class FakeTarget : public ActionTarget {
  public:
   explicit FakeTarget(State& state) : state_(state) {}
@@ -84,7 +84,7 @@ class FakeTarget : public ActionTarget {
 
 class Queue : public testing::Test {
  protected:
-  // An operation named so, which fails the link of its name.
+  // An operation of this name, which fails the link of the same name.
   Operation Named(const std::string& name) {
     Operation operation;
     operation.action = "fail link";

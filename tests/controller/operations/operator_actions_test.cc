@@ -1,4 +1,4 @@
-// What operators do to a controller, and what is stored of it.
+// Tests operators' actions on a whole controller, and their traces in the store.
 #include "controller/operations/operator_actions.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ TEST(OperatorActions, EndsADrainAtItsEndTime) {
   EXPECT_FALSE(is_drained());
   EXPECT_TRUE(cluster.disk.intents().drained_nodes.empty());
   EXPECT_EQ(cluster.disk.audit.back().actor, "espalier");
-  // What has ended does not come back by a rollback to the time before.
+  // A rollback to an earlier revision does not bring back an intent that has ended.
   EXPECT_EQ(cluster.RollBack(1).error().code, ErrorCode::kAlreadyExists);
 }
 
@@ -117,7 +117,7 @@ TEST(OperatorActions, KeepsItsEventsOverARestart) {
   EXPECT_GT(cluster.state().history.last_sequence(), last);
 }
 
-// Three jobs of one flow each leave a leaf with two spines: one of them has a link to itself.
+// Three jobs of one flow each leave a leaf with two spines, so that one job has a link to itself.
 class Weights : public testing::Test {
  protected:
   Weights() {
@@ -177,7 +177,7 @@ TEST_F(Weights, MoveFlowsSoThatTheHeavierJobIsFaster) {
   EXPECT_TRUE(cluster_.state().intents.weights.empty());
 }
 
-// Where each flow that moves ends.
+// The final path of each flow that moves.
 std::map<std::string, std::string> Targets(const ActionOutcome& outcome) {
   std::map<std::string, std::string> targets;
   for (const FlowMove& move : outcome.moves) targets[move.flow] = move.to;
@@ -242,7 +242,7 @@ TEST(Policies, OverrideTheConfigurationUntilTheyAreReset) {
   ASSERT_TRUE(cluster.ChangePolicy("algorithm", "greedy"));
   EXPECT_EQ(options.moves_per_start, 0U);
   EXPECT_EQ(options.algorithm, Algorithm::kGreedy);
-  // What is read again from the file holds where operators have said nothing.
+  // A reloaded configuration applies where no policy is set.
   cluster.controller().ApplyConfiguration({.moves_per_start = 9, .plan_ahead = false}, "");
   EXPECT_EQ(options.moves_per_start, 0U);
   EXPECT_FALSE(options.plan_ahead);

@@ -1,4 +1,4 @@
-// What the options mean for starts.
+// Tests what the options mean for flow arrivals.
 #include "controller/settings/options.h"
 
 #include <gtest/gtest.h>

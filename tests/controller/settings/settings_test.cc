@@ -1,4 +1,4 @@
-// The options that hold: those of the configuration, and policies on top.
+// Tests the options in force: those of the configuration, overridden by policies.
 #include "controller/settings/settings.h"
 
 #include <gtest/gtest.h>

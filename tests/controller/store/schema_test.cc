@@ -15,7 +15,7 @@ class SchemaTest : public StoreFolder {
   Database Open(const std::string& name = "store.db") {
     return Database::Open(folder_.path() + "/" + name).value();
   }
-  // All that the schema says, and what the tables of settings begin with.
+  // The whole schema, and the initial rows of the tables of settings.
   static std::string Everything(Database& database) {
     return database
                .ReadText(
@@ -46,7 +46,7 @@ TEST_F(SchemaTest, MigratesInOneTransaction) {
   EXPECT_TRUE(database.Prepare("SELECT * FROM standby").has_value());
   EXPECT_EQ(database.ReadInteger("SELECT count(*) FROM intent").value(), 1);
   EXPECT_TRUE(Migrate(database, good).has_value());
-  // The program of before does not touch what it does not know.
+  // An earlier program does not touch a schema that it does not know.
   EXPECT_EQ(Migrate(database, StoreMigrations()).error().code, ErrorCode::kFailedPrecondition);
 }
 

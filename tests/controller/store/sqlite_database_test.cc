@@ -81,7 +81,7 @@ TEST_F(SqliteDatabase, ATransactionHappensWholeOrNotAtAll) {
                    })
                    .has_value());
   EXPECT_EQ(Words(database), 2);
-  // It is not stuck in the transaction that failed.
+  // The failed transaction has ended.
   ASSERT_TRUE(database.Transact([&] { return add("INSERT INTO word VALUES ('c')"); }).has_value());
   EXPECT_EQ(Words(database), 3);
 }
@@ -116,7 +116,7 @@ TEST_F(SqliteDatabase, ErrorsNameTheFileAndTheRemedy) {
   EXPECT_TRUE(database.CheckStructure().has_value());
 }
 
-// A writer waits for another one for a while, and then says who is in its way.
+// A writer waits for another one for a while, and then reports it.
 TEST_F(SqliteDatabase, AllowsOneWriterAndOtherReaders) {
   Database first = MakeTable();
   Database second = Open();

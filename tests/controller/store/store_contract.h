@@ -11,7 +11,7 @@
 
 namespace espalier::controller {
 
-// What every store has to do. A store under test outlives its openings.
+// Tests the contract of every store. The data of a store under test outlives its openings.
 struct StoreUnderTest {
   std::function<std::unique_ptr<Store>()> open;  // as the next controller does
   std::function<void()> settle;                  // until nothing is waited for
@@ -86,7 +86,7 @@ inline AuditEntry SomeEntry(const std::string& target, AuditResult result) {
   return entry;
 }
 
-// Jobs' keys are derived from it: a controller that starts again must not change them.
+// The keys of jobs are derived from it, so a restarted controller must not change it.
 TEST_P(StoreContract, KeepsItsFirstSecret) {
   const JobKey secret = begun_.job_secret;
   ASSERT_TRUE(Commit({.epoch = 3}).has_value());

@@ -102,7 +102,7 @@ TEST_F(StoreFileTest, ReturnsTheLatestAuditEntriesOldestFirst) {
   EXPECT_EQ(actions(0, 0), "");
 }
 
-// What an action moved is known when it is done, and not by half.
+// The moves of an action become known all at once.
 TEST_F(StoreFileTest, AnActionIsFinishedOnce) {
   StoreFile file = OpenAndBegin(path_);
   ASSERT_TRUE(file.Commit({.audit = AuditEntry{.time = kNow}}, kNow).has_value());

@@ -35,7 +35,7 @@ TEST_F(StoreToolsTest, IsForItsOwnerAlone) {
   EXPECT_EQ(mode_of(path_), kOwner);
   ASSERT_TRUE(BackUpStore(path_, backup));
   EXPECT_EQ(mode_of(backup), kOwner);
-  // As older versions made it.
+  // With the mode that older versions gave it.
   std::filesystem::permissions(path_, std::filesystem::perms(0644));
   Commit(path_, Failed("l2"));
   EXPECT_EQ(mode_of(path_), kOwner);
@@ -120,7 +120,7 @@ TEST_F(StoreToolsTest, RefusesANewerOrForeignDatabase) {
   EXPECT_FALSE(RestoreStore(path_, foreign).has_value());
 }
 
-// Another version may have written what this one cannot read: changes leave it as it is.
+// Changes keep values that another version wrote and this one cannot read.
 TEST_F(StoreToolsTest, KeepsUnreadableValues) {
   StoreFile file = OpenStore(path_, kNow).value();
   file.Begin(kNow).value();

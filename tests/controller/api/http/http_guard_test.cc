@@ -30,7 +30,7 @@ TEST_F(GuardedApiTest, PagesOfOtherSitesCannotAct) {
   EXPECT_EQ(from("http://127.0.0.1:9180"), 200);
 }
 
-// A guard before an API that answers everything with who asked.
+// A guard before an API that answers each request with the caller's name.
 class HttpGuardTest : public testing::Test {
  protected:
   using Headers = std::map<std::string, std::string>;
@@ -58,7 +58,7 @@ class HttpGuardTest : public testing::Test {
     return answer.value_or(io::HttpResponse{});
   }
   static Headers Bearer(const std::string& token) { return {{"authorization", "Bearer " + token}}; }
-  // The cookie's first part, as a browser sends it back.
+  // The part of the cookie that a browser sends back.
   std::string LogIn(const std::string& token) {
     const io::HttpResponse answer = Ask("POST", "/api/v1/login", {}, token);
     EXPECT_EQ(answer.status, 200) << answer.body;
@@ -166,7 +166,7 @@ TEST_F(HttpGuardTest, ALoginLastsTwelveHoursAndUntilItIsEnded) {
   EXPECT_EQ(StatusWithCookie(second), 401);
 }
 
-// 1,024 logins with one token once ended everybody's.
+// Regression: 1,024 logins with one token once ended all others.
 TEST_F(HttpGuardTest, ManyLoginsWithOneTokenEndNoOthers) {
   const std::string others = LogIn("esp_op");
   std::vector<std::string> cookies;
@@ -180,7 +180,7 @@ TEST_F(HttpGuardTest, ManyLoginsWithOneTokenEndNoOthers) {
   }
 }
 
-// A bearer's token is in no browser: no page can make it ask.
+// Browsers do not send bearer tokens by themselves, so no foreign page can use one.
 TEST_F(HttpGuardTest, OnlyACookieMustComeFromAPageOfThisServer) {
   const auto post = [&](Headers headers) {
     return Ask("POST", "/api/v1/recompute", std::move(headers)).status;

@@ -11,8 +11,8 @@ namespace {
 
 using fabric::SwitchRole;
 
-// ToRs 0 and 1, switches 2 and 3 above them, 4 above all; three servers. The blanks, the comment
-// and the line ends are to be read over.
+// ToRs 0 and 1, switches 2 and 3 above them, 4 above all; three servers. The parser must skip the
+// blanks, the comment and the line ends.
 const std::string kGood =
     "# a comment\n\n num_nodes = 8\r\nnum_undirected_edges=9\nswitches=incl_range(0,4)\n"
     "switches_which_are_tors=set( 0, 1 )\nservers=set(5,6:7)\n"
@@ -25,7 +25,7 @@ std::string Replace(const std::string& from, const std::string& to) {
   return text.replace(at, from.size(), to);
 }
 
-// (The command's test has names of links and most errors: topology_commands_test.)
+// (topology_commands_test covers the names of links and most errors.)
 TEST(FloodnsTopology, NamesNodesByTheirPlaceAndKeepsTheOrderOfNumbers) {
   const auto spec = ParseFloodnsTopology(kGood, "t");
   ASSERT_TRUE(spec.has_value()) << spec.error().message;
@@ -45,7 +45,7 @@ TEST(FloodnsTopology, NamesNodesByTheirPlaceAndKeepsTheOrderOfNumbers) {
 TEST(FloodnsTopology, TakesTheCoresThatAFileNames) {
   EXPECT_TRUE(ParseFloodnsTopology(kGood + "\ncores=set(4)\n", "t").has_value());
   EXPECT_TRUE(ParseFloodnsTopology(kGood + "\ncores=set()\n", "t").has_value());
-  // A switch that no ToR is joined to is one of them, though no line says so.
+  // A switch without a link to a ToR is a core, although no line says so.
   const auto alone = ParseFloodnsTopology(
       "num_nodes=1\nnum_undirected_edges=0\nswitches=set(0)\nservers=set()\n"
       "undirected_edges=set()\nswitches_which_are_tors=set()\n"

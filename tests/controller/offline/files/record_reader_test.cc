@@ -31,7 +31,7 @@ TEST(RecordReader, SplitsColumnsAtBlanksAndLeavesOutComments) {
   EXPECT_THAT(ReadAll("\xEF\xBB\xBF a\tb  c \r\n\n  # a comment\n\t\n#x\nd#e", Format::kColumns),
               ElementsAre("1:2=a;1:4=b;1:7=c;", "6:1=d#e;"));
   EXPECT_THAT(ReadAll("", Format::kColumns), ElementsAre());
-  // Quotes and commas are nothing special there.
+  // Quotes and commas have no special meaning in columns.
   EXPECT_THAT(ReadAll("\"a,b\" c", Format::kColumns), ElementsAre("1:1=\"a,b\";1:7=c;"));
 }
 

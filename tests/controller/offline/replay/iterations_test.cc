@@ -24,7 +24,7 @@ class IterationsTest : public testing::Test {
     }
     return *Workload::Build(topology_, {job});
   }
-  // Ends all flows of the job's iteration; the end of the last.
+  // Ends all flows of the job's iteration and returns the result of the last one.
   static Iterations::End EndAll(Iterations& iterations, std::int64_t now) {
     for (int i = 0; i < 3; ++i) EXPECT_FALSE(iterations.EndFlow(0, now).has_value());
     return iterations.EndFlow(0, now).value();

@@ -66,7 +66,7 @@ TEST_F(ReplayTest, ARegularJobIsPredictedCompletelyAndInTime) {
   for (const double error : outcome.start_error_seconds) EXPECT_LT(error, 0.002);
   ASSERT_FALSE(outcome.end_error_seconds.empty());
   for (const double error : outcome.end_error_seconds) EXPECT_LT(error, 0.002);
-  // Six rounds at 100 Gbit/s and the second collective's offset, less what ECMP costs at first.
+  // Six rounds at 100 Gbit/s and the second collective's offset, with some loss to ECMP at first.
   EXPECT_NEAR(outcome.allreduce_seconds, 0.096 + 0.05, 0.005);
 }
 

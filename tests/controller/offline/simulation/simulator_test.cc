@@ -36,7 +36,7 @@ Ring MakeRing(const Topology& topology, const std::vector<std::string>& hosts,
   return ring;
 }
 
-// Puts every way of every flow on spine 0.
+// Puts every subflow of every flow on spine 0.
 Assignment OneSpine(std::span<const Commodity> commodities, std::span<const std::uint32_t>) {
   Assignment assignment;
   assignment.first.push_back(0);
@@ -47,7 +47,7 @@ Assignment OneSpine(std::span<const Commodity> commodities, std::span<const std:
   return assignment;
 }
 
-// A simulation on a fabric, by the greedy or by a given assigner.
+// A simulation on a fabric with the greedy or a given assigner.
 class Bench {
  public:
   explicit Bench(Topology topology)
@@ -99,7 +99,7 @@ TEST(Simulator, TimesOneRingByHand) {
 
 TEST(Simulator, ARingIsAsSlowAsItsSlowestFlow) {
   Bench bench(MakeFabric(2, 2, 2));
-  // h0 and h1 both send to leaf 1 over spine 0; what comes back is shared as well.
+  // h0 and h1 both send to leaf 1 over spine 0; the reverse direction is shared as well.
   const auto outcome =
       bench.Run({{.id = "j",
                   .epochs = 1,

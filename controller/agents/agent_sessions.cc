@@ -193,9 +193,9 @@ void AgentSessions::Refuse(PeerId peer, const std::string& name, const std::stri
 }
 
 void AgentSessions::HandleRefusal(const std::string& who, const std::string& reason) {
-  constexpr std::size_t kMaxUntold = 16;
+  constexpr std::size_t kMaxUnrecorded = 16;
   peers_refused_.Add();
-  const bool is_full = refusals_.size() >= kMaxUntold && !refusals_.contains({who, reason});
+  const bool is_full = refusals_.size() >= kMaxUnrecorded && !refusals_.contains({who, reason});
   ++refusals_[is_full ? std::pair<std::string, std::string>{"others", reason}
                       : std::pair{who, reason}];
 }

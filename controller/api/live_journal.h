@@ -66,8 +66,8 @@ class LiveJournal {
     std::string name;  // "": none
   };
   // One scan of the state, and the parts of an update that it has found so far.
-  struct Look {
-    explicit Look(const State& state);
+  struct Scan {
+    explicit Scan(const State& state);
     std::vector<FlowSlot> slots;
     std::size_t next_slot = 0;  // of slots
     std::size_t next_flow = 0;  // index of the first flow record that is not scanned yet
@@ -89,7 +89,7 @@ class LiveJournal {
   std::size_t ScanFlows(std::size_t most);
   std::size_t ScanEdges(std::size_t most);
   void ScanFlow(FlowSlot slot);
-  void Tell(FlowRecord& told, const ShownFlow& flow);
+  void UpdateFlow(FlowRecord& known, const ShownFlow& flow);
   void EndFlow(std::size_t slot);
   // Ends the edges between the last one that was scanned and `next` (null: all that follow).
   void EndEdgesBefore(const EdgeName* next);
@@ -114,7 +114,7 @@ class LiveJournal {
 
   bool following_ = false;
   bool is_current_ = false;  // a scan has ended since Follow
-  std::unique_ptr<Look> look_;
+  std::unique_ptr<Scan> scan_;
   TimerPtr timer_;  // starts the next scan or slice
 
   std::uint64_t change_ = 0;      // the latest

@@ -42,7 +42,8 @@ bool EdgePorts::Choose(JobPlan& plan) {
 }
 
 // Returns whether the edge has a suitable port. A port whose return path is not known yet is kept,
-// and false is returned.
+// and false is returned. Ports with a dead return path are given up, at most kMaxRefused of an
+// edge.
 bool EdgePorts::ChoosePort(JobPlan& plan, std::size_t number) {
   const TreeEdge& edge = plan.edge(number);
   const fabric::PortKey key = KeyOf(plan, edge);

@@ -18,7 +18,7 @@ namespace espalier::offline {
 // Thread safety: one thread.
 class Iterations {
  public:
-  Iterations(const Workload& workload, const Workload& turned, const ReplayOptions& options);
+  Iterations(const Workload& workload, const Workload& reversed, const ReplayOptions& options);
 
   // When the job's first iteration begins, which differs between jobs.
   std::int64_t FirstStart(std::uint32_t job) const;
@@ -53,10 +53,10 @@ class Iterations {
   enum class Purpose : std::uint8_t {
     kOffset,
     kCompute,
-    kLater,
-    kLateness,
-    kStraggles,
-    kBy,
+    kCollectiveOffset,
+    kFlowDelay,
+    kIsStraggler,
+    kStragglerDelay,
     kPath
   };
   struct JobRun {
@@ -72,7 +72,7 @@ class Iterations {
   std::int64_t Vary(double ns, std::uint32_t job, Purpose purpose) const;
 
   const Workload& workload_;
-  const Workload& turned_;
+  const Workload& reversed_;
   const ReplayOptions& options_;
   std::vector<JobRun> jobs_;
 };

@@ -42,7 +42,7 @@ struct Event {
   }
 };
 
-std::vector<Job> TurnedRound(std::vector<Job> jobs) {
+std::vector<Job> WithReversedRings(std::vector<Job> jobs) {
   for (Job& job : jobs) {
     for (Ring& ring : job.rings) {
       for (Ring::Flow& flow : ring.flows) std::swap(flow.source, flow.destination);
@@ -54,11 +54,11 @@ std::vector<Job> TurnedRound(std::vector<Job> jobs) {
 // Runs the events: starts and ends flows, reports them to the controller, and follows its paths.
 class Player {
  public:
-  Player(const fabric::Topology& topology, const Workload& workload, const Workload& turned,
+  Player(const fabric::Topology& topology, const Workload& workload, const Workload& reversed,
          const ReplayOptions& options)
       : workload_(workload),
         options_(options),
-        iterations_(workload, turned, options),
+        iterations_(workload, reversed, options),
         steered_(topology, options.plan_ahead),
         senders_(topology, steered_.paths(), workload.flows().size()),
         known_(workload.flows().size()),
@@ -262,11 +262,11 @@ Result<ReplayOutcome> Replay(const fabric::Topology& topology, std::vector<Job> 
                 fmt::format("{} iterations are too few (give more than the {} learning iterations)",
                             options.iterations, options.learning));
   }
-  auto turned = Workload::Build(topology, TurnedRound(jobs));
-  if (!turned) return Propagate(turned);
+  auto reversed = Workload::Build(topology, WithReversedRings(jobs));
+  if (!reversed) return Propagate(reversed);
   auto workload = Workload::Build(topology, std::move(jobs));
   if (!workload) return Propagate(workload);
-  return Player(topology, *workload, *turned, options).Run();
+  return Player(topology, *workload, *reversed, options).Run();
 }
 
 }  // namespace espalier::offline

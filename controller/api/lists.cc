@@ -174,9 +174,9 @@ class JobItems : public CountedItems {
   std::size_t next_ = 0;
 };
 
-class PlanItems : public Items {
+class PushItems : public Items {
  public:
-  PlanItems(Controller& controller, std::uint64_t since) : controller_(controller), since_(since) {}
+  PushItems(Controller& controller, std::uint64_t since) : controller_(controller), since_(since) {}
 
   std::vector<std::string_view> Arrays() const override { return {"plans"}; }
   std::optional<Item> Next() override {
@@ -339,7 +339,7 @@ void ListPushes(Controller& controller, const Page& page, ListDone done) {
   const Result<std::uint64_t> last = NumberOf(page.after, UINT64_MAX);
   if (!last) return done(tl::unexpected<Error>(last.error()));
   const std::uint64_t since = page.after.empty() ? page.since : *last;
-  WriteList(controller.loop(), std::make_unique<PlanItems>(controller, since), page.limit,
+  WriteList(controller.loop(), std::make_unique<PushItems>(controller, since), page.limit,
             std::move(done));
 }
 

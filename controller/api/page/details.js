@@ -27,10 +27,10 @@ const stateTag = (state) => tag(stateWord(state), { UP: "good", DOWN: "bad", DRA
 function ofLink(app, link) {
   // Paths begin at the leaf, so host links have no load.
   const load = (at) => (link.from.uplink === link || link.to.uplink === link ? "" : ` · load ${link.loadText?.[at] ?? "0"}`);
-  const way = (from, to, at) => row(`${from.id} → ${to.id}`, rate(link.achieved[at]) + load(at));
+  const direction = (from, to, at) => row(`${from.id} → ${to.id}`, rate(link.achieved[at]) + load(at));
   return [
     h("h2", {}, link.id), stateTag(link.state), link.reason ? h("p", {}, link.reason) : null,
-    h("h3", {}, "Traffic"), row("Speed", rate(link.bps)), way(link.from, link.to, 0), way(link.to, link.from, 1),
+    h("h3", {}, "Traffic"), row("Speed", rate(link.bps)), direction(link.from, link.to, 0), direction(link.to, link.from, 1),
     actions("link", link.id, link.state),
     h("h3", {}, "Flows"), flowList(app, app.model.flowsOver(link)),
   ];

@@ -231,11 +231,11 @@ export class Fabric {
     if (!this.planned) return;
     const { context, colours } = this;
     context.strokeStyle = context.fillStyle = colours.accent;
-    for (const [link, ways] of this.planned) {
+    for (const [link, rates] of this.planned) {
       if (!("x" in link.from && "x" in link.to)) continue;
-      ways.forEach((bps, way) => {
+      rates.forEach((bps, direction) => {
         if (bps <= 0) return;
-        const [from, to] = way === 0 ? [link.from, link.to] : [link.to, link.from];
+        const [from, to] = direction === 0 ? [link.from, link.to] : [link.to, link.from];
         this.#drawArrow(from, to, 1.2 + 2.4 * Math.min(1, bps / link.bps));
       });
     }
@@ -422,9 +422,9 @@ export const stateWord = (state) => ({ UP: "up", DOWN: "failed", DRAINED: "drain
 export function describeLink(link) {
   const lines = [link.id];
   if (link.state !== "UP") lines.push(stateWord(link.state) + (link.reason ? `: ${link.reason}` : ""));
-  const ways = [[link.from, link.to, 0], [link.to, link.from, 1]];
-  for (const [from, to, way] of ways) {
-    lines.push(`${from.id} → ${to.id}: ${rate(link.achieved[way])} of ${rate(link.bps)}${link.flows[way] ? `, load ${link.loadText[way]}` : ""}`);
+  const directions = [[link.from, link.to, 0], [link.to, link.from, 1]];
+  for (const [from, to, direction] of directions) {
+    lines.push(`${from.id} → ${to.id}: ${rate(link.achieved[direction])} of ${rate(link.bps)}${link.flows[direction] ? `, load ${link.loadText[direction]}` : ""}`);
   }
   return lines;
 }

@@ -15,9 +15,9 @@ export function plannedOn(model, edges, rateOf) {
   const byDirection = new Map(model.links.flatMap((link) =>
     [[`${link.id}>${link.to.id}`, [link, 0]], [`${link.id}>${link.from.id}`, [link, 1]]]));
   const planned = new Map();
-  const add = (link, way, bps) => {
+  const add = (link, direction, bps) => {
     if (!planned.has(link)) planned.set(link, [0, 0]);
-    planned.get(link)[way] += bps;
+    planned.get(link)[direction] += bps;
   };
   for (const edge of edges) {
     const bps = rateOf(edge);
@@ -170,7 +170,7 @@ const rateAgainstBound = (forest) => (forest.bound_gbps > 0
 // The details of a forest beside the picture.
 export function ofForest(app, { forest, edges, rank, root, tree, planned }) {
   const row = (name, value) => h("div", { class: "row" }, h("span", { class: "muted" }, name), h("span", {}, value));
-  const busiest = [...planned].flatMap(([link, ways]) => ways.map((bps, way) => ({ link, way, bps }))).sort((a, b) => b.bps - a.bps)[0];
+  const busiest = [...planned].flatMap(([link, rates]) => rates.map((bps, direction) => ({ link, direction, bps }))).sort((a, b) => b.bps - a.bps)[0];
   return [
     h("h2", {}, forest.job), statusTag(forest.status), " ", forest.offload ? tag("offloaded") : null, forest.problem ? h("p", {}, forest.problem) : null,
     h("h3", {}, "Forest"), row("Collective", forest.collective), row("Ranks", String(forest.rank_count)), row("Trees per rank", String(forest.trees_per_rank)),

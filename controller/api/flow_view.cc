@@ -39,7 +39,7 @@ std::string NicName(const State& state, const IpAddress& address) {
 
 namespace {
 
-// The switches on the paths of some of its ways.
+// The switches on the paths of these subflows.
 std::string Via(const State& state, const ShownFlow& flow,
                 std::span<const ShownFlow::Subflow> subflows) {
   std::vector<std::int32_t> indices;
@@ -49,7 +49,7 @@ std::string Via(const State& state, const ShownFlow& flow,
   return state.Via(flow.source_leaf, flow.destination_leaf, indices);
 }
 
-void WriteWays(JsonWriter& json, const State& state, const ShownFlow& flow) {
+void WriteSubflows(JsonWriter& json, const State& state, const ShownFlow& flow) {
   json.Key("paths").BeginArray();
   for (const ShownFlow::Subflow& subflow : flow.subflows) {
     json.BeginObject();
@@ -61,7 +61,7 @@ void WriteWays(JsonWriter& json, const State& state, const ShownFlow& flow) {
   json.EndArray();
 }
 
-// Of a whole flow and of a live one.
+// Writes the fields that WriteFlow and LiveFlow have in common.
 void WriteIdentity(JsonWriter& json, const State& state, const ShownFlow& flow) {
   json.Key("flow").String(state.FlowName(flow.agent, flow.local));
   json.Key("job").String(state.flows.JobName(flow.job));
@@ -86,7 +86,7 @@ void WriteFlow(JsonWriter& json, const State& state, const ShownFlow& flow, Time
   json.Key("via").String(Via(state, flow, flow.subflows));
   json.Key("source_port").Integer(flow.first_port());
   json.Key("own_port").Integer(flow.own_port);
-  WriteWays(json, state, flow);
+  WriteSubflows(json, state, flow);
   json.Key("max_rate_bps").Integer(static_cast<std::int64_t>(flow.max_rate_bps));
   json.Key("activity").String(ActivityName(activity.state));
   json.Key("remaining_bytes").Integer(static_cast<std::int64_t>(activity.remaining_bytes));

@@ -32,7 +32,7 @@ class FlowViewTest : public OperatorApiFixture {
   }
 };
 
-// At most an eighth less, and of rates that differ by more than that none is the same.
+// A coarse rate is at most an eighth less, and rates that differ by more than that stay different.
 TEST_F(FlowViewTest, ACoarseRateIsItsFourLeadingBinaryDigits) {
   for (std::uint64_t rate = 0; rate < 16; ++rate) EXPECT_EQ(CoarseRate(rate), rate);
   EXPECT_EQ(CoarseRate(16), 16U);
@@ -71,7 +71,7 @@ TEST_F(FlowViewTest, ANicIsNamedAndAnUnknownAddressIsItself) {
   EXPECT_EQ(NicName(cluster_.state(), unknown), "192.0.2.77");
 }
 
-TEST_F(FlowViewTest, TellsAWholeFlow) {
+TEST_F(FlowViewTest, WritesAllFieldsOfAFlow) {
   Progress({.remaining_bytes = 700, .achieved_bps = 9'000'000'000});
   cluster_.Advance(std::chrono::seconds(3));
   const auto flow = Whole(SlotOf(0, 5));
@@ -98,8 +98,8 @@ TEST_F(FlowViewTest, IsAcknowledgedOnceItsAgentSaysSo) {
   EXPECT_FALSE(Whole(SlotOf(0, 8)).Find("acknowledged")->boolean);
 }
 
-// The feed compares digests where it would compare texts.
-TEST_F(FlowViewTest, TheDigestDiffersWhereTheTextDoesButForTheRate) {
+// The feed compares digests instead of texts.
+TEST_F(FlowViewTest, TheDigestDiffersWithTheTextExceptForTheRate) {
   const FlowSlot slot = SlotOf(0, 5);
   std::string text;
   std::uint64_t digest = 0;

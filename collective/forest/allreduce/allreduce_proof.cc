@@ -9,7 +9,7 @@
 namespace espalier::forest {
 namespace {
 
-// What solvers call equal, relative.
+// The relative difference below which solvers treat numbers as equal.
 constexpr double kTolerance = 1e-6;
 
 }  // namespace
@@ -29,8 +29,8 @@ Result<AllreduceProof> ProveAllreduce(const fabric::Topology& topology,
   AllreduceProof proof;
   const Rational attained = plan.AlgorithmGbps(plan.inverse_rate);
   const auto inverse_rate = problem->PerGbps(optimality->inverse_rate);
-  // The counting holds for the links as they are. That two collectives attain it takes balanced
-  // ones: then the plan's bound is the same.
+  // Counting holds for any links, but two collectives attain its bound only on balanced links:
+  // there the schedule's bound is the same.
   if (partition->has_value() && inverse_rate && *inverse_rate == plan.bound_inverse_rate) {
     proof.exact_gbps = plan.AlgorithmGbps(*inverse_rate);
     proof.parts = (*partition)->parts.size();

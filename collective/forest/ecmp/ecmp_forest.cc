@@ -14,8 +14,8 @@
 namespace espalier::forest {
 namespace {
 
-// Rounds of growing all trees, each with another price of a level of depth (relative): what is best
-// depends on what is narrow.
+// The relative price of a level of depth in each round of growing all trees. Which price is best
+// depends on which links are narrow.
 constexpr double kDepthPrices[] = {0.1, 0.1, 0.03, 0.3, 0.1, 0, 1, 0.1, 0.03, 0.3, 0.1, 0};
 
 double Power7(double x) {
@@ -26,7 +26,7 @@ double Power7(double x) {
 struct Edge {
   Rank parent = kNoRank;
   EcmpRoutes::RouteSegments ways;
-  std::size_t middle = 0;  // which of them
+  std::size_t middle = 0;  // index into ways.middle
 };
 using Tree = std::vector<Edge>;  // by rank; the root has no parent
 
@@ -49,7 +49,7 @@ class Packer {
           options_.trees_per_weight * problem_.weight[static_cast<std::size_t>(r)];
       roots_.insert(roots_.end(), static_cast<std::size_t>(trees), static_cast<Rank>(r));
     }
-    // A tree of each root in turn.
+    // Orders the trees so that each root gets one tree in turn.
     std::vector<std::pair<std::int64_t, std::size_t>> keys;
     for (std::size_t t = 0; t < roots_.size(); ++t) {
       const bool same = t > 0 && roots_[t] == roots_[t - 1];
@@ -105,7 +105,7 @@ class Packer {
     double cost = 0;
     Edge edge;
   };
-  // The cheapest way into a rank from one of the tree.
+  // Finds the cheapest route into a rank from a rank of the tree.
   std::optional<Choice> FindEdge(Rank to, std::span<const Rank> inside,
                                  std::span<const std::int32_t> depth) {
     std::optional<Choice> best;
@@ -121,8 +121,17 @@ class Packer {
     return best;
   }
 
-  // Loads only grow while a tree does, so what a rank has cost before is a lower bound but for ways
-  // from the ranks that came since, which are looked at as they come.
+  // Problem: grow one tree on top of the current loads, as cheaply as possible.
+  //
+  // Idea: Prim's algorithm with lazy evaluation. Loads only rise while a tree grows, so the cost
+  // that a rank had earlier is a lower bound on its current cost. Only routes from the rank that
+  // joined last can be cheaper, and these are evaluated as it joins.
+  //
+  // Invariant: choice[r] holds a route whose recorded cost is at most that of any route into r from
+  // the tree. A rank is attached only if its recomputed cost has not risen.
+  //
+  // Cost: ranks * (ranks + re-evaluated routes) route costs. Source: after Prim; the choice of cost
+  // is this project's own.
   Result<void> Grow(Rank root, Tree& tree) {
     const auto ranks = static_cast<std::size_t>(problem_.rank_count);
     tree.assign(ranks, {});
@@ -166,7 +175,7 @@ class Packer {
       const Rank to = outside[*best];
       const double before = choice[to]->cost;
       choice[to] = FindEdge(to, inside, depth);
-      if (choice[to]->cost > before) continue;  // dearer by now: perhaps another is cheaper
+      if (choice[to]->cost > before) continue;  // the cost has risen: another rank may be cheaper
       outside.erase(outside.begin() + static_cast<std::ptrdiff_t>(*best));
       return to;
     }
@@ -201,7 +210,8 @@ class Packer {
     return hops;
   }
 
-  // Trees that are the same become one class; an arc's routes are in the order of the classes.
+  // Merges identical trees into classes and lists the routes of each arc in the order of the
+  // classes.
   Result<Forest> Finish() {
     Forest forest;
     forest.rank_count = problem_.rank_count;
@@ -242,12 +252,12 @@ class Packer {
   const Control& control_;
   EcmpRoutes routes_;
   std::vector<std::int64_t> load_;  // trees, by arc
-  std::vector<double> cost_;        // of one tree more, by arc
+  std::vector<double> cost_;        // by arc: the cost of one more tree
   std::vector<Rank> roots_;         // by tree
   std::vector<Tree> trees_;
   std::vector<Tree> best_;
   double depth_price_ = 0;
-  Rational scale_;  // of the best
+  Rational scale_;  // of the best forest
 };
 
 }  // namespace

@@ -18,8 +18,8 @@ using fabric::NodeId;
 constexpr std::uint64_t kOnShare = 1;
 constexpr std::uint64_t kInNetwork = 2;
 
-// Bits of a parent's place among `arcs` arcs. At least one, so that a file is never much smaller
-// than what it holds.
+// The bits that encode an index among `arcs` arcs. At least one, so that a file is never much
+// smaller than its contents.
 int WidthOf(std::size_t arcs) { return std::max(1, static_cast<int>(std::bit_width(arcs - 1))); }
 
 class Encoder {
@@ -47,7 +47,7 @@ class Encoder {
   }
 
  private:
-  // Ranks first, in their order; then everything else that is named.
+  // Lists the ranks first, in their order, and then every other named node.
   void ListNodes() {
     place_.assign(topology_.nodes().size(), 0);
     std::vector<bool> listed(topology_.nodes().size(), false);
@@ -146,7 +146,7 @@ class Decoder {
   }
   tl::unexpected<Error> Damaged() const { return Broken("the file is cut off or damaged"); }
 
-  // A number of things that take at least a byte each.
+  // Reads a number of items that take at least a byte each.
   std::size_t Count() { return static_cast<std::size_t>(reader_.NumberUpTo(reader_.Left())); }
   NodeId ReadNode() {
     const std::uint64_t place = reader_.NumberUpTo(names_.size() - 1);
@@ -222,7 +222,7 @@ class Decoder {
       width[r] = WidthOf(std::max<std::size_t>(begin[r + 1], 1));
       begin[r + 1] += begin[r];
     }
-    // Each class has a bit or more for every rank but its root.
+    // Each class takes at least a bit for every rank but its root.
     if (ranks < 2 || forest.classes.size() > 8 * reader_.Left() / (ranks - 1)) return false;
     forest.parents.assign(forest.classes.size() * ranks, kNoRank);
     for (std::size_t c = 0; c < forest.classes.size(); ++c) {

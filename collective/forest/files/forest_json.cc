@@ -120,7 +120,7 @@ class Formatter {
     writer_.EndArray().EndObject();
   }
 
-  // In the direction of the data. at: the switch that copies for it, or adds it up.
+  // Writes an edge in the direction of the data. at: the switch that copies or adds up for it.
   void WriteEdge(const Phase& phase, const TreeEdge& edge, std::optional<NodeId> at) {
     written_ += 30;
     const RoutingTable& routes = plan_.forests[phase.forest].routes;
@@ -148,7 +148,7 @@ class Formatter {
   const fabric::Topology& topology_;
   const TreeSchedule& plan_;
   io::JsonWriter writer_;
-  std::size_t written_ = 0;  // characters of the ids and what stands around them, about
+  std::size_t written_ = 0;  // characters of the ids and their punctuation, approximately
 };
 
 }  // namespace

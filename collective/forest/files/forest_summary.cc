@@ -33,7 +33,7 @@ struct Use {
   double most = 0;
 };
 
-// By the classes of both ends and the rate, bit/s.
+// By the classes of both ends and the rate in bit/s.
 using Uses = std::map<std::tuple<std::string, std::string, std::int64_t>, Use>;
 
 Uses MeasureUse(const fabric::Topology& topology, const TreeSchedule& plan,
@@ -58,7 +58,7 @@ Uses MeasureUse(const fabric::Topology& topology, const TreeSchedule& plan,
   return uses;
 }
 
-// The smaller side says it shorter.
+// The smaller side gives the shorter text.
 std::string NameCut(const fabric::Topology& topology, const TreeSchedule& plan) {
   std::vector<bool> inside(topology.nodes().size(), false);
   for (const NodeId node : plan.cut) inside[node.Index()] = true;
@@ -194,7 +194,7 @@ Result<std::string> FormatTreeAsDot(const fabric::Topology& topology, const Tree
       text += fmt::format("  {} -> {} [label=\"{}\"]\n", quoted(phase.reversed ? child : parent),
                           quoted(phase.reversed ? parent : child), via);
     }
-    return false;  // others of the class differ only in their routes
+    return false;  // the other trees of the class differ only in their routes
   });
   return text + "}\n";
 }

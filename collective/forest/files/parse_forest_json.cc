@@ -18,7 +18,7 @@ using io::JsonValue;
 
 constexpr std::int64_t kMaxInteger = std::numeric_limits<std::int64_t>::max() / 2;
 
-// The trees of one phase as they are read: classes, and the routes of every edge in their order.
+// The trees of one phase while they are read: classes, and the routes of every edge in order.
 struct OpenPhase {
   bool reversed = false;
   Forest forest;
@@ -103,7 +103,8 @@ class Parser {
     unroutable_edges_ = fields.Integer("unroutable_edges", 0, 0, kMaxInteger);
   }
 
-  // Fields that follow from the others, or say how the plan was made: only their form matters.
+  // Reads fields that follow from others or say how the schedule was made: only their form is
+  // checked.
   void ReadDerived(JsonFields& fields) {
     fields.Integer("compute_nodes", 0, 0, kMaxInteger);
     if (const JsonValue* height = fields.Object("height")) {
@@ -163,7 +164,7 @@ class Parser {
     return node;
   }
 
-  // All compute nodes, where the file does not say.
+  // Reads the ranks. They default to all compute nodes.
   void ReadRanks(const std::vector<JsonValue>& ranks) {
     for (const JsonValue& value : ranks) {
       if (const auto node = ReadNode(value)) plan_.ranks.push_back(*node);
@@ -186,7 +187,7 @@ class Parser {
 
   void ReadWeights(const std::vector<JsonValue>& weights) {
     for (const JsonValue& value : weights) {
-      // One field of an object is how whole numbers are read; an array's item has no key.
+      // Whole numbers can only be read as a field of an object; an item of an array has no key.
       JsonValue holder;
       holder.kind = JsonValue::Kind::kObject;
       holder.members.emplace_back("weight", value);
@@ -235,7 +236,7 @@ class Parser {
 
   std::optional<Rank> ReadRank(const JsonValue& object, std::string_view key) {
     const JsonValue* value = object.Find(key);
-    if (value == nullptr) return std::nullopt;  // told by the fields
+    if (value == nullptr) return std::nullopt;  // JsonFields has reported the error
     const auto node = ReadNode(*value);
     if (!node) return std::nullopt;
     const Rank rank = rank_of_[node->Index()];

@@ -20,8 +20,8 @@ bool IsCapable(const fabric::Node& node, const Phase& phase) {
   return node.kind == fabric::NodeKind::kSwitch && (phase.reversed ? node.reduce : node.multicast);
 }
 
-// Whether a pruned tree still reaches every rank: nodes are marked as the data gets to them, in
-// whatever order, until nothing changes.
+// Checks that a pruned tree still reaches every rank: nodes are marked as the data reaches them, in
+// any order, until nothing changes.
 class DeliveryCheck {
  public:
   DeliveryCheck(const Topology& topology, const TreeSchedule& plan, const Phase& phase)
@@ -44,7 +44,7 @@ class DeliveryCheck {
   }
 
  private:
-  // Sends along what is left of the edge's route, if its beginning has the data.
+  // Sends data along the rest of the edge's route if the start of that rest has the data.
   bool Deliver(const TreeEdge& edge, std::size_t pruned) {
     std::vector<NodeId> path = {plan_.ranks[edge.parent]};
     for (const std::int32_t hop : plan_.forests[phase_.forest].routes.Hops(*edge.route)) {
@@ -64,7 +64,7 @@ class DeliveryCheck {
   std::vector<bool> has_data_;  // by node
 };
 
-// What a file says of the switches that copy, or add up.
+// The copying or adding switches that a file states.
 class StatedCopies {
  public:
   explicit StatedCopies(const TreeSchedule& plan) : stated_(plan.stated_copies.has_value()) {
@@ -74,7 +74,7 @@ class StatedCopies {
     }
   }
 
-  // Whether it is the same as what follows from the tree; nothing said is right.
+  // Returns whether the file agrees with the tree; a file that states nothing agrees.
   bool Agree(std::size_t phase, const RoutedTree& tree, const TreeEdge& edge, NodeId at) const {
     if (!stated_) return true;
     const auto found = at_.find({phase, tree.tree_class, edge.child});
@@ -107,7 +107,8 @@ NodeId TreePruner::SwitchAt(const TreeEdge& edge, std::int32_t pruned) const {
 std::span<const std::int32_t> TreePruner::Prune(const RoutedTree& tree) {
   ++tree_;
   pruned_.clear();
-  // Edges come from the root down, so a switch is reached by an edge that does not need its copy.
+  // Edges are visited from the root down, so an edge that reaches a switch does not depend on that
+  // switch's copy.
   for (const TreeEdge& edge : tree.edges) {
     const std::span<const std::int32_t> hops = routes_.Hops(*edge.route);
     std::size_t begin = hops.size() - 1;

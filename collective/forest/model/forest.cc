@@ -32,7 +32,7 @@ void RoutingTable::Index(std::int32_t rank_count) {
   const auto before = [](const LogicalArc& x, const LogicalArc& y) {
     return x.to != y.to ? x.to < y.to : x.from < y.from;
   };
-  // Large tables are made in order.
+  // Large tables are built in order already.
   if (!std::is_sorted(arcs_.begin(), arcs_.end(), before)) {
     std::sort(arcs_.begin(), arcs_.end(), before);
   }

@@ -18,7 +18,7 @@ namespace {
 using fabric::NodeId;
 using fabric::Topology;
 
-// The most trees a unit of weight that are of use, by the edges of them all.
+// The largest useful number of trees per unit of weight, by the total number of tree edges.
 constexpr std::int64_t kMaxEcmpEdges = 16'384;
 constexpr std::int64_t kMaxEcmpTrees = 8;
 
@@ -64,7 +64,7 @@ Result<ProblemOptions> MakeProblemOptions(const Topology& topology,
               fmt::format("the root {} is no rank", topology.node(*options.root).id));
 }
 
-// For each of the problems, which have the same optimality; all of the same k.
+// Chooses the tree counts of problems that have the same optimality; all get the same k.
 Result<std::vector<TreeCount>> ChooseTreeCounts(std::span<const Problem> problems,
                                                 const Optimality& optimality,
                                                 const ScheduleOptions& options,
@@ -118,7 +118,7 @@ class Planner {
   Result<VerifiedSchedule> Run() {
     auto problem_options = MakeProblemOptions(topology_, options_);
     if (!problem_options) return Propagate(problem_options);
-    if (options_.ecmp_only) problem_options->balanced = false;  // it asks for no theorem
+    if (options_.ecmp_only) problem_options->balanced = false;  // the ECMP forest needs no balance
     auto problem = BuildProblem(topology_, *problem_options);
     if (!problem) return Propagate(problem);
     if (auto fits = CheckMemory(*problem); !fits) return Propagate(fits);
@@ -158,8 +158,8 @@ class Planner {
                             problem.rank_count, bytes >> 20, options_.memory_limit_bytes >> 20));
   }
 
-  // The bound of the links as they are. Where all nodes are balanced the problem's own says the
-  // same for both directions: as much enters any set of nodes as leaves it.
+  // Adds the bound of the links as they are. If all nodes are balanced, the problem's own bound
+  // holds for both directions: as much capacity enters any set of nodes as leaves it.
   Result<void> AddBound(const Problem& problem, const ProblemOptions& made, TreeSchedule& plan) {
     control_.Report("bound", 0);
     auto optimality = ComputeOptimality(problem, control_);
@@ -193,7 +193,8 @@ class Planner {
     return {};
   }
 
-  // All forests of a plan have the same number of trees, so all keep earlier trees or none does.
+  // All forests of a schedule have the same number of trees, so either all keep earlier trees or
+  // none does.
   Result<void> AddForests(const Problem& problem, TreeSchedule& plan) {
     if (!options_.previous) return AddPhases(problem, plan);
     keeps_trees_ = true;
@@ -206,14 +207,14 @@ class Planner {
   }
 
   Result<void> AddPhases(const Problem& problem, TreeSchedule& plan) {
-    // In-trees are out-trees on the links turned round.
+    // In-trees are out-trees on the reversed links.
     std::vector<Problem> problems;
     if (GoesUp(options_.collective)) problems.push_back(Transpose(problem));
     const bool is_same_twice =
         !problems.empty() && GoesDown(options_.collective) && problems.front().arcs == problem.arcs;
     if (GoesDown(options_.collective) && !is_same_twice) problems.push_back(problem);
 
-    std::vector<TreeCount> counts(problems.size());  // for ECMP: it has its own
+    std::vector<TreeCount> counts(problems.size());  // unused for ECMP, which counts its own trees
     if (!options_.ecmp_only) {
       auto chosen = ChooseTreeCounts(problems, optimality_, options_, control_);
       if (!chosen) return Propagate(chosen);
@@ -238,7 +239,7 @@ class Planner {
                          TreeSchedule& plan) {
     auto forest = BuildAny(problem, count, reversed);
     if (!forest) return Propagate(forest);
-    // All trees of a plan have one rate: that of its slowest forest.
+    // All trees of a schedule have one rate: that of its slowest forest.
     if (!plan.forests.empty()) {
       Forest& before = plan.forests.front();
       Forest& slower = forest->scale < before.scale ? before : *forest;
@@ -260,7 +261,7 @@ class Planner {
     return {};
   }
 
-  // Of earlier trees, while that works out; keeps_trees_ says if it did.
+  // Builds a forest of earlier trees as long as that works; keeps_trees_ says whether it did.
   Result<Forest> KeepOrBuild(const Problem& problem, const TreeCount& count, bool reversed) {
     if (keeps_trees_) {
       const bool two_forests =
@@ -301,7 +302,8 @@ Result<VerifiedSchedule> MakeTreeSchedule(const Topology& topology, const Schedu
 }
 
 std::int64_t EstimateScheduleBytes(const Problem& problem) {
-  // About 4 classes a root at 2 bytes a parent, held twice where trees are made lower; routes.
+  // About 4 classes per root at 2 bytes per parent, held twice while heights are reduced; then the
+  // routes.
   const std::int64_t ranks = problem.rank_count;
   return 16 * ranks * ranks + 512 * static_cast<std::int64_t>(problem.arcs.size());
 }

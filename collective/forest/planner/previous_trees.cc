@@ -23,7 +23,7 @@ tl::unexpected<Error> Unsound(std::string_view what) {
               "the previous forest is not sound: " + std::string(what));
 }
 
-// That its trees can be walked through: shapes, trees, routes.
+// Checks that the trees can be walked safely: shapes, trees, routes.
 Result<void> CheckTrees(const TreeSchedule& plan, const Phase& phase) {
   if (phase.forest >= plan.forests.size()) return Unsound("a phase without a forest");
   const Forest& forest = plan.forests[phase.forest];
@@ -72,7 +72,7 @@ class Translation {
     }
   }
 
-  // Empty where the path is no more, or takes an arc twice.
+  // Returns the hops of a path; none if it no longer exists or takes an arc twice.
   std::vector<std::int32_t> Hops(const Phase& phase, std::span<const std::int32_t> hops) const {
     std::vector<std::int32_t> arcs;
     for (const std::int32_t hop : hops) {
@@ -87,7 +87,8 @@ class Translation {
     return arcs;
   }
 
-  // None where the tree no longer reaches all ranks, whatever its paths are.
+  // Returns the tree in terms of the problem; none if it no longer reaches all ranks, whatever its
+  // paths are.
   std::optional<PreviousTrees::Tree> Translate(
       const RoutedTree& routed, const RoutingTable& table,
       std::span<const std::vector<std::int32_t>> routes) const {
@@ -99,7 +100,7 @@ class Translation {
     tree.parents.assign(ranks, kNoRank);
     tree.routes.assign(ranks, kNone);
     std::size_t reached = 1;
-    std::vector<bool> is_left(rank_of_.size(), false);  // gone, but others hang below it
+    std::vector<bool> is_left(rank_of_.size(), false);  // removed ranks that still have children
     for (std::size_t e = routed.edges.size(); e-- > 0;) {
       const TreeEdge& edge = routed.edges[e];
       const Rank child = rank_of_[edge.child];
@@ -136,8 +137,8 @@ class Translation {
   }
 
   const Problem& problem_;
-  std::vector<std::int32_t> node_of_;  // by node of the plan's topology
-  std::vector<Rank> rank_of_;          // by the plan's rank
+  std::vector<std::int32_t> node_of_;  // by node of the earlier topology
+  std::vector<Rank> rank_of_;          // by rank of the earlier schedule
 };
 
 }  // namespace

@@ -85,7 +85,7 @@ Result<std::vector<std::int64_t>> ReduceWeights(const ProblemOptions& options,
   return weights;
 }
 
-// Hops from every node to the nearest compute node, whatever the state of the links.
+// Computes the hops from every node to the nearest compute node, whatever the state of the links.
 std::vector<std::int32_t> ComputeTiers(const Topology& topology) {
   std::vector<std::vector<std::int32_t>> neighbours(topology.nodes().size());
   for (const fabric::Link& link : topology.links()) {
@@ -131,7 +131,7 @@ void AddNodes(const Topology& topology, std::span<const NodeId> ranks, Problem& 
   }
 }
 
-// One direction of a link that has something to give.
+// One direction of a link that has capacity left.
 struct Direction {
   std::int32_t tail = 0;
   std::int32_t head = 0;
@@ -164,7 +164,7 @@ std::vector<Direction> ListDirections(const Topology& topology, const ProblemOpt
   return directions;
 }
 
-// Errors: kResourceExhausted where rates add up past 63 bits.
+// Errors: kResourceExhausted if rates add up to more than 63 bits.
 Result<void> AddArcs(std::span<const Direction> directions, Problem& problem) {
   std::int64_t unit = 0;
   Int128 total = 0;
@@ -190,7 +190,7 @@ Result<void> AddArcs(std::span<const Direction> directions, Problem& problem) {
   return {};
 }
 
-// Takes away capacity until every node is balanced.
+// Removes capacity until every node is balanced.
 void Balance(Problem& problem) {
   std::vector<std::int64_t> capacity;
   for (const Arc& arc : problem.arcs) capacity.push_back(arc.capacity);

@@ -12,6 +12,20 @@
 namespace espalier::forest {
 namespace {
 
+// The forest of a box with a single rank.
+// on the capacity that the trees between boxes left.
+//
+// Idea: this is a forest problem of its own, with the number of trees to pass on as weights and k =
+// 1. Its capacities are first trimmed to a circulation, as the general construction needs balanced
+// nodes. A star over one switch is the shallowest forest, so it is tried first. If the box alone is
+// too narrow, the problem is extended by the neighbouring fabric switches.
+//
+// Invariant: equal keys (weights, node count and capacities) describe equal problems, so a solution
+// can be shared by all boxes with the same key.
+//
+// Cost: for each distinct box one star test and, if that fails, one flow per rank and one general
+// construction.
+// Source: this project; the forests themselves are ForestColl's.
 // A box of one rank.
 Forest BuildAlone(const Problem& problem) {
   Forest forest;
@@ -59,7 +73,7 @@ BoxForests::Part BoxForests::Extract(std::span<const std::int32_t> nodes, std::s
     problem.multicast.push_back(whole_.multicast[node]);
     problem.reduce.push_back(whole_.reduce[node]);
   }
-  // Ascending nodes, so that the arcs stay in order too.
+  // Nodes ascend, so the arcs stay in order too.
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     for (std::size_t j = 0; j < nodes.size(); ++j) {
       const std::int32_t arc = i == j ? -1 : whole_.FindArc(nodes[i], nodes[j]);

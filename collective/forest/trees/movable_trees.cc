@@ -13,9 +13,9 @@ namespace espalier::forest {
 namespace {
 
 constexpr std::size_t kMaxFeederHops = 4;
-constexpr std::int32_t kSteepDepth = 60;  // from here on the cost grows by the same amount
+constexpr std::int32_t kSteepDepth = 60;  // from this depth on the cost grows linearly
 
-// By rank, then the first of the way. None where there would be too many.
+// Finds the short routes by rank, then by their first rank. None if there would be too many.
 std::optional<std::vector<std::vector<IncomingRoute>>> FindShortWays(const Problem& problem,
                                                                      const TreeCount& count) {
   std::vector<std::vector<std::int32_t>> arcs_into(static_cast<std::size_t>(problem.node_count));
@@ -27,7 +27,7 @@ std::optional<std::vector<std::vector<IncomingRoute>>> FindShortWays(const Probl
   std::vector<std::vector<IncomingRoute>> ways(static_cast<std::size_t>(problem.rank_count));
   std::size_t total = 0;
   for (std::size_t x = 0; x < ways.size(); ++x) {
-    // Backwards from x; every partial way begins at a node that is no rank.
+    // Searches backwards from x; every partial route begins at a node other than a rank.
     std::vector<std::vector<std::int32_t>> open = {{}};
     while (!open.empty()) {
       const std::vector<std::int32_t> way = std::move(open.back());
@@ -61,7 +61,7 @@ std::optional<IncomingRoutes> FindIncomingRoutes(const Problem& problem, const T
   if (!short_ways) return std::nullopt;
   IncomingRoutes feeders{std::move(*short_ways),
                          std::vector<std::uint32_t>(forest.routes.RouteCount())};
-  std::vector<std::size_t> sorted;  // by rank: the ways that were there at first
+  std::vector<std::size_t> sorted;  // by rank: the number of routes present at first
   for (const std::vector<IncomingRoute>& into : feeders.into) sorted.push_back(into.size());
   for (std::size_t arc = 0; arc < forest.routes.ArcCount(); ++arc) {
     std::vector<IncomingRoute>& into = feeders.into[forest.routes.To(arc)];
@@ -249,7 +249,7 @@ Forest MovableTrees::Collect(const Forest& original) const {
   std::vector<std::uint32_t> order(roots_.size());
   for (std::uint32_t t = 0; t < order.size(); ++t) order[t] = t;
   std::ranges::stable_sort(order, {}, [&](std::uint32_t t) { return roots_[t]; });
-  // The feeders of each arc in the order of the classes: that is how units are handed out.
+  // Lists the feeders of each arc in the order of the classes, as units are assigned in that order.
   std::map<std::pair<Rank, Rank>, std::vector<std::pair<std::uint32_t, std::int64_t>>> routes;
   for (const std::uint32_t tree : order) {
     forest.classes.push_back({roots_[tree], counts_[tree]});

@@ -23,7 +23,7 @@ bool Before(const Capacity& x, const Capacity& y) {
   return std::pair(x.from, x.to) < std::pair(y.from, y.to);
 }
 
-// One entry for each ordered pair of nodes with links between them.
+// Lists the capacity of each ordered pair of nodes with links between them.
 Result<std::vector<Capacity>> ListCapacities(const fabric::Topology& topology,
                                              std::span<const BitsPerSecond> available) {
   std::vector<Capacity> all;

@@ -74,7 +74,7 @@ class Verifier {
     return {};
   }
 
-  // That all arrays have the sizes that the rest relies on.
+  // Checks that all arrays have the sizes on which the rest relies.
   Result<void> CheckShapes() const {
     if (plan_.weights.size() != plan_.ranks.size()) {
       return Violation(
@@ -138,7 +138,7 @@ class Verifier {
     return {};
   }
 
-  // How many trees use each arc of the routing table.
+  // Checks the trees; returns how many use each arc of the routing table.
   Result<std::vector<std::int64_t>> CheckTrees(const Forest& forest) {
     const TreeChecker checker(forest, threads_);
     if (const auto bad = checker.FindBadTree(findings_.heights)) {
@@ -191,7 +191,7 @@ class Verifier {
     return {};
   }
 
-  // The trees that use a logical arc, on all channels of its routes.
+  // Adds the trees that use a logical arc to all channels of its routes.
   Result<void> AddLoads(const Phase& phase, const RoutingTable& routes, std::size_t arc,
                         std::int64_t uses, std::span<std::int64_t> trees_of_channel) const {
     std::int64_t left = uses;
@@ -239,7 +239,8 @@ class Verifier {
     return {};
   }
 
-  // Each channel within its capacity; the largest trees / capacity of all phases is kept.
+  // Checks that each channel is within its capacity; keeps the largest trees / capacity of all
+  // phases.
   Result<void> CheckLoads(const Phase& phase, std::span<const Load> loads) {
     const Int128 numerator = plan_.tree_gbps.numerator();
     const Int128 denominator = plan_.tree_gbps.denominator();
@@ -267,7 +268,7 @@ class Verifier {
   }
 
   Result<void> CheckTime() const {
-    // U = 1 / (rate of a tree); inverse rate = U / k.
+    // U = 1 / (rate of a tree) and inverse rate = U / k.
     const auto product = Rational::Product(plan_.inverse_rate, plan_.tree_gbps);
     if (!product || *product != Rational(1, plan_.trees_per_weight)) {
       return Violation(fmt::format("an inverse rate of {} does not fit to {} trees of {} Gbit/s",
@@ -281,7 +282,7 @@ class Verifier {
       if (!time) return Fail(ErrorCode::kResourceExhausted, "the time is past 127 bits");
       slowest = slowest ? std::max(*slowest, *time) : *time;
     }
-    // On a share, capacity may be idle at one side of a node that is out of balance.
+    // On a share, capacity may stay unused on one side of an unbalanced node.
     if (*slowest == plan_.inverse_rate) return {};
     if (plan_.on_share && *slowest < plan_.inverse_rate) return {};
     return Violation(fmt::format("claims an inverse rate of {}; the loads give {}",
@@ -315,8 +316,8 @@ class Verifier {
                                  plan_.bound_inverse_rate.ToString()));
   }
 
-  // What data has to cross the cut: outwards, inwards (reversed phases) or both, where the
-  // narrower side tells.
+  // The capacity that data can use across the cut: outwards, inwards (reversed phases), or both, in
+  // which case the narrower side counts.
   Int128 CapacityAcross(const std::vector<bool>& in_cut) const {
     const auto takes_part = [&](NodeId node) {
       return topology_.node(node).kind != NodeKind::kCompute ||

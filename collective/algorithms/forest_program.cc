@@ -155,7 +155,8 @@ Result<CollectiveSpec> Describe(const TreeSchedule& plan, std::int64_t trees_per
   }
   constexpr std::int64_t kMaxChunks = 1 << 24;
   if (chunks > kMaxChunks) {
-    return Fail(ErrorCode::kResourceExhausted, fmt::format("a program of {} chunks", chunks));
+    return Fail(ErrorCode::kResourceExhausted,
+                fmt::format("a program of {} chunks is too large", chunks));
   }
   spec.chunks = static_cast<int>(chunks);
   const bool equal = std::ranges::adjacent_find(shares, std::not_equal_to<>()) == shares.end();
@@ -163,7 +164,7 @@ Result<CollectiveSpec> Describe(const TreeSchedule& plan, std::int64_t trees_per
     case Collective::kAllgather:
       if (!equal) {
         return Fail(ErrorCode::kInvalidArgument,
-                    "an allgather of unequal shares is no program (make the weights equal)");
+                    "an allgather of unequal shares cannot be a program (make the weights equal)");
       }
       spec.kind = CollectiveKind::kAllGather;
       break;

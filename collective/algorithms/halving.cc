@@ -262,8 +262,8 @@ void BuildReduceScatterHalvingDoubling(ProgramBuilder& builder, const AlgorithmO
 Result<CollectiveSpec> DescribeAllReduceBcube(const AlgorithmOptions& options) {
   if (options.ranks > 1 && FactorGroups(options.ranks, options.base).empty()) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} ranks are no product of groups of at most {}", options.ranks,
-                            options.base));
+                fmt::format("{} ranks are not a product of group sizes of at most {}",
+                            options.ranks, options.base));
   }
   return CollectiveSpec{
       .kind = CollectiveKind::kAllReduce, .ranks = options.ranks, .chunks = options.ranks};
@@ -315,11 +315,10 @@ Result<CollectiveSpec> DescribePairwiseExchange(const AlgorithmOptions& options)
   const int most = std::countr_zero(ranks);
   const int steps = options.steps == 0 ? most : options.steps;
   if (!std::has_single_bit(ranks) || ranks < 2 || steps < 1 || steps > most) {
-    return Fail(
-        ErrorCode::kInvalidArgument,
-        fmt::format("needs a power of two of ranks (2 and more; not {}) and from 1 to lg of "
-                    "it steps (not {})",
-                    options.ranks, steps));
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("needs a power of two of at least 2 as the number of ranks (not {}) "
+                            "and from 1 to its binary logarithm as the number of steps (not {})",
+                            options.ranks, steps));
   }
   CollectiveSpec spec{.kind = CollectiveKind::kCustom, .ranks = options.ranks, .chunks = steps};
   for (int rank = 0; rank < options.ranks; ++rank) {

@@ -119,7 +119,8 @@ Result<CollectiveSpec> DescribeReduceScatter(const AlgorithmOptions& options) {
       chunks += count;
     }
     if (chunks > kMaxChunks) {
-      return Fail(ErrorCode::kResourceExhausted, fmt::format("counts of {} chunks", chunks));
+      return Fail(ErrorCode::kResourceExhausted,
+                  fmt::format("the counts add up to {} chunks, which is too many", chunks));
     }
     spec.chunks = static_cast<int>(chunks);
   }

@@ -193,7 +193,7 @@ Result<Program> DecodeProgram(std::string_view bytes) {
   constexpr auto kMaxBytes = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   Reader reader(bytes);
   if (reader.Number(kMaxBytes) != kProgramBytesVersion) {
-    return Fail(ErrorCode::kInvalidArgument, "no program, or one of another version");
+    return Fail(ErrorCode::kInvalidArgument, "not a program, or a program of another version");
   }
   Program program;
   program.name = reader.Text();
@@ -212,7 +212,7 @@ Result<Program> DecodeProgram(std::string_view bytes) {
     for (std::size_t i = 0; i < blocks; ++i) rank.blocks.push_back(ReadBlock(reader));
   }
   if (!reader.IsWhole()) {
-    return Fail(ErrorCode::kInvalidArgument, "the bytes of the program are damaged");
+    return Fail(ErrorCode::kInvalidArgument, "the encoded program is damaged");
   }
   return program;
 }

@@ -49,7 +49,7 @@ class ProgramWriter {
     if (variables > kMaxProgramVariables) {
       return Fail(ErrorCode::kResourceExhausted,
                   fmt::format("the linear program of the best allreduce over {} ranks has {} "
-                              "variables, more than the {} that are tried (take fewer ranks)",
+                              "variables, more than the limit of {} (use fewer ranks)",
                               ranks_, variables, kMaxProgramVariables));
     }
     Sum total;
@@ -166,7 +166,7 @@ Result<std::string> WriteAllreduceProgram(const Problem& problem) {
 Result<double> ReadAllreduceRate(std::string_view solution) {
   if (!solution.starts_with("Optimal")) {
     return Fail(ErrorCode::kResourceExhausted,
-                "the solver found no optimum in its time (take fewer ranks)");
+                "the solver found no optimum within its time limit (use fewer ranks)");
   }
   // Each variable that is not 0 has a line NUMBER NAME VALUE COST.
   const std::size_t name = solution.find(" rate ");
@@ -177,7 +177,7 @@ Result<double> ReadAllreduceRate(std::string_view solution) {
       std::from_chars(solution.data() + begin, solution.data() + solution.size(), value).ec !=
           std::errc() ||
       value <= 0) {
-    return Fail(ErrorCode::kInternal, "the solver's answer does not fit the program");
+    return Fail(ErrorCode::kInternal, "the solver's output does not match the program");
   }
   return value;
 }

@@ -51,9 +51,9 @@ class PartitionFinder {
   // Scales capacities to p * b and supplies to q * weight, as for the bound itself.
   Result<void> Scale(const Rational& inverse_rate) {
     const auto overflow = [] {
-      return Fail(ErrorCode::kResourceExhausted,
-                  "the bandwidths need products past 63 bits to be exact: give them with fewer "
-                  "digits");
+      return Fail(
+          ErrorCode::kResourceExhausted,
+          "exact products of the bandwidths exceed 63 bits (give bandwidths with fewer digits)");
     };
     const auto p = ToInt64(inverse_rate.numerator());
     const auto q = ToInt64(inverse_rate.denominator());

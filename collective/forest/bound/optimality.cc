@@ -88,10 +88,11 @@ class Newton {
       }
     }
     if (leaving == 0) {
-      return Fail(ErrorCode::kFailedPrecondition,
-                  fmt::format("nothing reaches {} from {}: there is no path over links that are up",
-                              NameRanks(problem_, source_side, false),
-                              NameRanks(problem_, source_side, true)));
+      return Fail(
+          ErrorCode::kFailedPrecondition,
+          fmt::format("{} cannot be reached from {}: there is no path over links that are up",
+                      NameRanks(problem_, source_side, false),
+                      NameRanks(problem_, source_side, true)));
     }
     const Rational ratio(weight, leaving);
     ESPALIER_CHECK(ratio > lambda_, "ratio={} lambda={}", ratio.ToString(), lambda_.ToString());
@@ -123,8 +124,8 @@ class Newton {
   Result<FlowGraph> ScaledGraph() {
     const auto overflow = [] {
       return Fail(ErrorCode::kResourceExhausted,
-                  "the bandwidths or weights need products past 63 bits to be exact: give them "
-                  "with fewer digits");
+                  "exact products of the bandwidths or weights exceed 63 bits (give them with "
+                  "fewer digits)");
     };
     const std::int64_t p = *ToInt64(lambda_.numerator());
     const std::int64_t q = *ToInt64(lambda_.denominator());

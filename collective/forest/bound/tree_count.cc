@@ -15,7 +15,7 @@ namespace {
 
 tl::unexpected<Error> Overflow() {
   return Fail(ErrorCode::kResourceExhausted,
-              "so many trees need capacities past 62 bits: ask for fewer trees a root");
+              "capacities for so many trees exceed 62 bits (use fewer trees per root)");
 }
 
 // Returns floor(scale * b) of every arc; none if the sum exceeds 62 bits.
@@ -202,11 +202,12 @@ Result<TreeCount> FinishFixed(const Problem& problem, const Rational& scale, std
   if (!IsBalanced(problem, *capacity)) {
     TrimToCirculation(problem.node_count, problem.arcs, *capacity);
     if (!SupportsTrees(problem, *capacity, trees)) {
-      return Fail(ErrorCode::kFailedPrecondition,
-                  fmt::format("with {} trees a root the rounded capacities are not balanced at "
-                              "every node, and no balanced part of them is as good: choose "
-                              "another number of trees",
-                              trees));
+      return Fail(
+          ErrorCode::kFailedPrecondition,
+          fmt::format(
+              "with {} trees per root, the rounded capacities are not balanced at every node, and "
+              "no balanced part of them is as good (choose another number of trees)",
+              trees));
     }
   }
   return TreeCount{trees, scale, std::move(*capacity), *inverse_rate};
@@ -288,7 +289,7 @@ Result<std::vector<TreeCount>> CountTreesAtMost(std::span<const Problem> problem
   for (const Problem& problem : problems) searches.emplace_back(problem, control);
   for (std::int64_t k = 2; k <= max_trees; ++k) {
     if (control.IsCancelled()) return Fail(ErrorCode::kUnavailable, "cancelled");
-    control.Report("trees a root", static_cast<double>(k) / static_cast<double>(max_trees));
+    control.Report("trees per root", static_cast<double>(k) / static_cast<double>(max_trees));
     if (!best) {
       best = count_fixed(k);
       continue;

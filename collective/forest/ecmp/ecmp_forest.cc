@@ -149,10 +149,11 @@ class Packer {
       }
       const auto next = TakeCheapest(outside, inside, depth, choice);
       if (!next) {
-        return Fail(ErrorCode::kFailedPrecondition,
-                    fmt::format("no path that ECMP would take leads from {} to {}, nor over other "
-                                "ranks",
-                                problem_.names[root], problem_.names[outside.front()]));
+        return Fail(
+            ErrorCode::kFailedPrecondition,
+            fmt::format(
+                "no path that ECMP would take leads from {} to {}, directly or over other ranks",
+                problem_.names[root], problem_.names[outside.front()]));
       }
       tree[*next] = choice[*next]->edge;
       AddLoad(tree[*next], 1);
@@ -218,7 +219,7 @@ class Packer {
     forest.trees_per_weight = options_.trees_per_weight;
     forest.scale = scale_;
     const auto rate = Rational::Quotient(scale_, Rational(options_.trees_per_weight, 1));
-    if (!rate) return Fail(ErrorCode::kResourceExhausted, "the rate is past 127 bits");
+    if (!rate) return Fail(ErrorCode::kResourceExhausted, "the exact rate exceeds 127 bits");
     forest.inverse_rate = *rate;
     std::map<std::pair<Rank, Rank>, std::vector<std::pair<std::int64_t, EcmpRoutes::Hops>>> routes;
     for (std::size_t t = 0; t < best_.size();) {

@@ -99,8 +99,9 @@ class Eliminator {
     for (std::size_t done = 0; done < steps.size();) {
       if (control_.IsCancelled()) return Fail(ErrorCode::kUnavailable, "cancelled");
       if (verification_.Steps() > options_.step_budget) {
-        return Fail(ErrorCode::kResourceExhausted,
-                    fmt::format("gave up after {} steps", verification_.Steps()));
+        return Fail(
+            ErrorCode::kResourceExhausted,
+            fmt::format("the step budget is used up after {} steps", verification_.Steps()));
       }
       control_.Report(stage, static_cast<double>(done) / static_cast<double>(steps.size()));
       batch = RemoveGuessed(steps, done, batch, guess, removals);

@@ -135,7 +135,7 @@ class Decoder {
       if (auto done = ReadForest(forest); !done) return Propagate(done);
     }
     if (auto done = ReadPhases(); !done) return Propagate(done);
-    if (reader_.Left() > 0) return Broken("there is more than a forest");
+    if (reader_.Left() > 0) return Broken("there is extra data after the forest");
     return std::move(plan_);
   }
 
@@ -144,7 +144,7 @@ class Decoder {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{}:byte {}: {}", name_, kForestMagic.size() + reader_.Offset(), what));
   }
-  tl::unexpected<Error> Damaged() const { return Broken("the file is cut off or damaged"); }
+  tl::unexpected<Error> Damaged() const { return Broken("the file is truncated or damaged"); }
 
   // Reads a number of items that take at least a byte each.
   std::size_t Count() { return static_cast<std::size_t>(reader_.NumberUpTo(reader_.Left())); }
@@ -271,7 +271,7 @@ std::string EncodeForest(const fabric::Topology& topology, const TreeSchedule& p
 Result<TreeSchedule> DecodeForest(std::string_view bytes, std::string_view name,
                                   const fabric::Topology& topology) {
   if (!bytes.starts_with(kForestMagic)) {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}:byte 0: no forest file", name));
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}:byte 0: not a forest file", name));
   }
   return Decoder(bytes.substr(kForestMagic.size()), name, topology).Decode();
 }

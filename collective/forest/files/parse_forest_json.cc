@@ -134,9 +134,9 @@ class Parser {
     const std::string text = fields.RequiredString(key);
     const auto value = ParseRational(text);
     if (value && !value->IsZero()) return *value;
-    fields.AddError(key, fmt::format("\"{}\" is no positive rational number (write \"7/2\" or "
-                                     "\"3\")",
-                                     text));
+    fields.AddError(
+        key,
+        fmt::format("\"{}\" is not a positive rational number (write \"7/2\" or \"3\")", text));
     return Rational(1, 1);
   }
 
@@ -229,8 +229,8 @@ class Parser {
       }
     }
     fields.AddError("phase",
-                    "field \"phase\" must be \"reduce-scatter\" or \"allgather\", as the "
-                    "collective has them");
+                    "field \"phase\" must name a phase of the collective (\"reduce-scatter\" or "
+                    "\"allgather\")");
     return nullptr;
   }
 
@@ -296,11 +296,12 @@ class Parser {
       const auto node = ReadNode(item);
       if (!node) return;
       if (last) hops.push_back(phase.ChannelFor(*last, *node));
-      if (!last && *node != plan_.ranks[*from]) return SetError(item, "the path begins elsewhere");
+      if (!last && *node != plan_.ranks[*from])
+        return SetError(item, "the path does not begin at \"from\"");
       last = node;
     }
     if (hops.empty() || *last != plan_.ranks[*to])
-      return SetError(value, "the path ends elsewhere");
+      return SetError(value, "the path does not end at \"to\"");
     if (phase.reversed) std::reverse(hops.begin(), hops.end());
     auto& routes = phase.routes[{child, parent}];
     if (!routes.empty() && routes.back().hops == hops &&

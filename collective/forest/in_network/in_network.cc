@@ -145,9 +145,9 @@ Result<std::vector<std::vector<std::int64_t>>> CountPrunedLoads(const Topology& 
         const NodeId at = pruned[e] > 0 ? pruner.SwitchAt(edge, pruned[e]) : kNowhere;
         if (disagreement.empty() && !stated.Agree(p, tree, edge, at)) {
           disagreement = fmt::format(
-              "in tree {} of root {}, data between {} and {} {}, and the file says otherwise",
+              "in tree {} of root {}, data between {} and {} {}, but the file says otherwise",
               tree.tree_class, name_of(tree.root), name_of(edge.parent), name_of(edge.child),
-              at == kNowhere ? "is copied nowhere"
+              at == kNowhere ? "is not copied or added up"
                              : "is copied or added up at " + topology.node(at).id);
         }
         const auto hops = routes.Hops(*tree.edges[e].route);
@@ -159,7 +159,7 @@ Result<std::vector<std::vector<std::int64_t>>> CountPrunedLoads(const Topology& 
     });
     if (!disagreement.empty()) return Fail(ErrorCode::kFailedPrecondition, disagreement);
     if (!sound) {
-      return Fail(ErrorCode::kInternal, "a tree lost ranks when it was pruned, please report this");
+      return Fail(ErrorCode::kInternal, "pruning cut ranks off from a tree (please report this)");
     }
   }
   return loads;

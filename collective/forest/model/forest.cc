@@ -99,7 +99,7 @@ std::int32_t ComputeHeight(std::span<const Rank> parents) {
     std::size_t node = start;
     while (depth[node] < 0 && parents[node] != kNoRank) {
       path.push_back(node);
-      ESPALIER_CHECK(path.size() <= parents.size(), "the parents of {} form a circle", start);
+      ESPALIER_CHECK(path.size() <= parents.size(), "the parents of {} form a cycle", start);
       node = parents[node];
     }
     std::int32_t below = std::max(depth[node], 0);

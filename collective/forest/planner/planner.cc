@@ -33,16 +33,18 @@ std::int64_t CountEcmpTrees(const Problem& problem, const ScheduleOptions& optio
 Result<ProblemOptions> MakeProblemOptions(const Topology& topology,
                                           const ScheduleOptions& options) {
   if (options.ecmp_only && options.previous) {
-    return Fail(ErrorCode::kInvalidArgument, "a forest for ECMP keeps no earlier trees");
+    return Fail(ErrorCode::kInvalidArgument,
+                "an ECMP-only forest cannot keep trees of an earlier schedule");
   }
   if (options.trees_per_weight != 0 && options.max_trees_per_weight != 0) {
-    return Fail(ErrorCode::kInvalidArgument, "the number of trees is either fixed or limited");
+    return Fail(ErrorCode::kInvalidArgument,
+                "the number of trees per root can be fixed or limited, not both");
   }
   ProblemOptions made = options.problem;
   if (!HasRoot(options.collective)) {
     if (!options.root) return made;
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} has no root", CollectiveName(options.collective)));
+                fmt::format("{} takes no root", CollectiveName(options.collective)));
   }
   if (!options.root || !made.weights.empty()) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{} needs a root and takes no weights",
@@ -61,7 +63,7 @@ Result<ProblemOptions> MakeProblemOptions(const Topology& topology,
   }
   if (found) return made;
   return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("the root {} is no rank", topology.node(*options.root).id));
+              fmt::format("the root {} is not a rank", topology.node(*options.root).id));
 }
 
 // Chooses the tree counts of problems that have the same optimality; all get the same k.
@@ -137,7 +139,7 @@ class Planner {
     auto findings = VerifySchedule(topology_, plan, problem_options->available, control_.threads);
     if (!findings) {
       return Fail(ErrorCode::kInternal,
-                  fmt::format("the forest made is not sound, please report this: {}",
+                  fmt::format("the computed forest is not sound (please report this): {}",
                               findings.error().message));
     }
     made.findings = std::move(*findings);
@@ -153,8 +155,8 @@ class Planner {
     const std::int64_t bytes = EstimateScheduleBytes(problem);
     if (bytes <= options_.memory_limit_bytes) return {};
     return Fail(ErrorCode::kResourceExhausted,
-                fmt::format("a forest over {} ranks needs about {} MiB of memory, and {} MiB are "
-                            "there (take fewer ranks, or a larger machine)",
+                fmt::format("a forest over {} ranks needs about {} MiB of memory, but {} MiB are "
+                            "available (use fewer ranks or a larger machine)",
                             problem.rank_count, bytes >> 20, options_.memory_limit_bytes >> 20));
   }
 
@@ -283,7 +285,7 @@ class Planner {
 
   static tl::unexpected<Error> Overflow() {
     return Fail(ErrorCode::kResourceExhausted,
-                "the exact rates are past 127 bits (give bandwidths with fewer digits)");
+                "the exact rates exceed 127 bits (give bandwidths with fewer digits)");
   }
 
   const Topology& topology_;

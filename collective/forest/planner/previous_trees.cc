@@ -25,16 +25,16 @@ tl::unexpected<Error> Unsound(std::string_view what) {
 
 // Checks that the trees can be walked safely: shapes, trees, routes.
 Result<void> CheckTrees(const TreeSchedule& plan, const Phase& phase) {
-  if (phase.forest >= plan.forests.size()) return Unsound("a phase without a forest");
+  if (phase.forest >= plan.forests.size()) return Unsound("a phase has no forest");
   const Forest& forest = plan.forests[phase.forest];
   const std::size_t ranks = plan.ranks.size();
   if (plan.weights.size() != ranks || plan.trees_per_weight < 1 || ranks < 2 ||
       static_cast<std::size_t>(forest.rank_count) != ranks ||
       forest.parents.size() != forest.classes.size() * ranks) {
-    return Unsound("sizes do not fit together");
+    return Unsound("array sizes do not match");
   }
   for (const TreeClass& tree : forest.classes) {
-    if (tree.root >= ranks || tree.count < 1) return Unsound("a class without trees");
+    if (tree.root >= ranks || tree.count < 1) return Unsound("a class has no trees");
   }
   const TreeChecker checker(forest);
   Heights heights;
@@ -44,11 +44,11 @@ Result<void> CheckTrees(const TreeSchedule& plan, const Phase& phase) {
   for (std::size_t arc = 0; arc < usage.uses.size(); ++arc) {
     std::int64_t left = usage.uses[arc];
     for (const Route& route : forest.routes.Routes(arc)) {
-      if (route.count < 1) return Unsound("a route for no tree");
+      if (route.count < 1) return Unsound("a route has no trees");
       left -= std::min(left, route.count);
       for (const std::int32_t hop : forest.routes.Hops(route)) {
         if (hop < 0 || static_cast<std::size_t>(hop) >= phase.channels.size()) {
-          return Unsound("a hop that does not exist");
+          return Unsound("a hop does not exist");
         }
       }
     }

@@ -69,7 +69,8 @@ Result<std::vector<std::int64_t>> ComputeChannelRates(const fabric::Topology& to
       }
       if (topology.node(node).kind == NodeKind::kCompute && rank_of_node[node.Index()] == kNoRank) {
         return Fail(ErrorCode::kFailedPrecondition,
-                    fmt::format("a path uses {}, which is no rank", topology.node(node).id));
+                    fmt::format("a path uses {}, a compute node that is not a rank",
+                                topology.node(node).id));
       }
     }
     const Capacity key{channel.from, channel.to, 0};

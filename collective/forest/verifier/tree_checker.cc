@@ -18,7 +18,7 @@ std::optional<TreeChecker::BadTree> WalkTree(std::span<const Rank> parents, Rank
                                              std::int32_t& height) {
   const std::size_t ranks = parents.size();
   if (parents[root] != kNoRank)
-    return TreeChecker::BadTree{0, root, "is the root and has a parent"};
+    return TreeChecker::BadTree{0, root, "is the root but has a parent"};
   for (std::size_t r = 0; r < ranks; ++r) {
     if (parents[r] >= ranks && r != root) {
       return TreeChecker::BadTree{0, static_cast<Rank>(r), "has no parent"};

@@ -55,7 +55,7 @@ class Verifier {
 
   Result<void> CheckRanks() {
     if (plan_.ranks.size() < 2 || plan_.ranks.size() > kMaxRanks) {
-      return Violation(fmt::format("a plan for {} ranks", plan_.ranks.size()));
+      return Violation(fmt::format("the schedule has {} ranks", plan_.ranks.size()));
     }
     rank_of_node_.assign(topology_.nodes().size(), kNoRank);
     for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {
@@ -64,10 +64,11 @@ class Verifier {
         return Violation(fmt::format("rank {} is a node that the topology does not have", r));
       }
       if (topology_.node(node).kind != NodeKind::kCompute) {
-        return Violation(fmt::format("rank {} is {}, which is no COMPUTE", r, NameOf(node)));
+        return Violation(
+            fmt::format("rank {} is {}, which is not a COMPUTE node", r, NameOf(node)));
       }
       if (rank_of_node_[node.Index()] != kNoRank) {
-        return Violation(fmt::format("{} is a rank twice", NameOf(node)));
+        return Violation(fmt::format("{} is listed as a rank twice", NameOf(node)));
       }
       rank_of_node_[node.Index()] = static_cast<Rank>(r);
     }
@@ -85,9 +86,9 @@ class Verifier {
         plan_.bound_inverse_rate.IsZero()) {
       return Violation("a rate is zero");
     }
-    if (plan_.phases.empty()) return Violation("the plan has no phase");
+    if (plan_.phases.empty()) return Violation("the schedule has no phase");
     for (const Phase& phase : plan_.phases) {
-      if (phase.forest >= plan_.forests.size()) return Violation("a phase without a forest");
+      if (phase.forest >= plan_.forests.size()) return Violation("a phase has no forest");
     }
     for (const Forest& forest : plan_.forests) {
       const std::size_t ranks = plan_.ranks.size();
@@ -122,9 +123,10 @@ class Verifier {
   Result<void> CheckRoots(const Forest& forest) const {
     std::vector<Int128> trees(plan_.ranks.size(), 0);
     for (const TreeClass& tree : forest.classes) {
-      if (tree.root >= trees.size()) return Violation("a tree's root is no rank");
+      if (tree.root >= trees.size()) return Violation("a tree's root is not a rank");
       if (tree.count < 1) {
-        return Violation(fmt::format("{} trees of root {}", tree.count, NameOf(tree.root)));
+        return Violation(
+            fmt::format("a class has {} trees of root {}", tree.count, NameOf(tree.root)));
       }
       trees[tree.root] += tree.count;
     }
@@ -152,7 +154,7 @@ class Verifier {
                                    NameOf(usage.missing->first), NameOf(usage.missing->second)));
     }
     if (usage.overflow) {
-      return Fail(ErrorCode::kResourceExhausted, "the trees on an edge are past 63 bits");
+      return Fail(ErrorCode::kResourceExhausted, "the number of trees on an edge exceeds 63 bits");
     }
     for (const std::int64_t uses : usage.uses) findings_.edges += uses > 0 ? 1 : 0;
     return std::move(usage.uses);
@@ -199,7 +201,7 @@ class Verifier {
       const std::span<const std::int32_t> hops = routes.Hops(route);
       if (auto ok = CheckPath(phase, hops, routes.From(arc), routes.To(arc)); !ok) return ok;
       if (route.count < 1) {
-        return Violation(fmt::format("a route of {} to {} is for {} trees",
+        return Violation(fmt::format("a route from {} to {} carries {} trees",
                                      NameOf(routes.From(arc)), NameOf(routes.To(arc)),
                                      route.count));
       }
@@ -216,15 +218,15 @@ class Verifier {
   }
 
   static tl::unexpected<Error> TooManyTrees() {
-    return Fail(ErrorCode::kResourceExhausted, "the trees on a link are past 63 bits");
+    return Fail(ErrorCode::kResourceExhausted, "the number of trees on a link exceeds 63 bits");
   }
 
   Result<void> CheckPath(const Phase& phase, std::span<const std::int32_t> hops, Rank from,
                          Rank to) const {
     NodeId at = plan_.ranks[from];
     const auto broken = [&](std::string_view why) {
-      return Violation(
-          fmt::format("the route of {} to {} {} at {}", NameOf(from), NameOf(to), why, NameOf(at)));
+      return Violation(fmt::format("the route from {} to {} {} at {}", NameOf(from), NameOf(to),
+                                   why, NameOf(at)));
     };
     for (std::size_t h = 0; h < hops.size(); ++h) {
       if (hops[h] < 0 || static_cast<std::size_t>(hops[h]) >= phase.channels.size()) {
@@ -251,7 +253,7 @@ class Verifier {
       Int128 given = 0;
       if (__builtin_mul_overflow(load.trees * Int128{1'000'000'000}, numerator, &needed) ||
           __builtin_mul_overflow(Int128{load.capacity_bps}, denominator, &given)) {
-        return Fail(ErrorCode::kResourceExhausted, "load times rate is past 127 bits");
+        return Fail(ErrorCode::kResourceExhausted, "the product of load and rate exceeds 127 bits");
       }
       if (needed > given) {
         return Violation(
@@ -271,7 +273,7 @@ class Verifier {
     // U = 1 / (rate of a tree) and inverse rate = U / k.
     const auto product = Rational::Product(plan_.inverse_rate, plan_.tree_gbps);
     if (!product || *product != Rational(1, plan_.trees_per_weight)) {
-      return Violation(fmt::format("an inverse rate of {} does not fit to {} trees of {} Gbit/s",
+      return Violation(fmt::format("an inverse rate of {} does not match {} trees of {} Gbit/s",
                                    plan_.inverse_rate.ToString(), plan_.trees_per_weight,
                                    plan_.tree_gbps.ToString()));
     }
@@ -279,13 +281,13 @@ class Verifier {
     for (const Load& load : busiest_) {
       const Rational busy(load.trees * Int128{1'000'000'000}, load.capacity_bps);
       const auto time = Rational::Quotient(busy, Rational(plan_.trees_per_weight, 1));
-      if (!time) return Fail(ErrorCode::kResourceExhausted, "the time is past 127 bits");
+      if (!time) return Fail(ErrorCode::kResourceExhausted, "the exact time exceeds 127 bits");
       slowest = slowest ? std::max(*slowest, *time) : *time;
     }
     // On a share, capacity may stay unused on one side of an unbalanced node.
     if (*slowest == plan_.inverse_rate) return {};
     if (plan_.on_share && *slowest < plan_.inverse_rate) return {};
-    return Violation(fmt::format("claims an inverse rate of {}; the loads give {}",
+    return Violation(fmt::format("the claimed inverse rate is {}, but the loads give {}",
                                  plan_.inverse_rate.ToString(), slowest->ToString()));
   }
 
@@ -312,7 +314,7 @@ class Verifier {
     if (!splits || bps == 0) return Violation("the cut separates no rank from the others");
     const Rational bound(weight * 1'000'000'000, bps);
     if (bound == plan_.bound_inverse_rate) return {};
-    return Violation(fmt::format("the cut named gives a bound of {}, not {}", bound.ToString(),
+    return Violation(fmt::format("the named cut gives a bound of {}, not {}", bound.ToString(),
                                  plan_.bound_inverse_rate.ToString()));
   }
 

@@ -344,8 +344,9 @@ class Writer {
     if (writer.operations().size() > kMaxOperations) {
       return Fail(
           ErrorCode::kUnsupported,
-          fmt::format("MSCCL++ has no such program: rank {} block {}: {} operations, not {}", rank,
-                      number, writer.operations().size(), kMaxOperations));
+          fmt::format(
+              "MSCCL++ cannot express the program: rank {} block {}: {} operations, more than {}",
+              rank, number, writer.operations().size(), kMaxOperations));
     }
     json_.BeginObject().Key("id").Integer(static_cast<std::int64_t>(number));
     json_.Key("ops").BeginArray();
@@ -432,12 +433,12 @@ class Writer {
 
 Result<std::string> FormatMscclppJson(const Program& program, const MscclppOptions& options) {
   if (program.collective.kind == CollectiveKind::kBarrier) {
-    return Fail(ErrorCode::kUnsupported, "MSCCL++ has no plan for a barrier");
+    return Fail(ErrorCode::kUnsupported, "MSCCL++ cannot express a barrier");
   }
   constexpr std::int64_t kExact = std::int64_t{1} << 53;
   const bool is_open = program.max_bytes == std::numeric_limits<std::int64_t>::max();
   if (program.min_bytes > kExact || (!is_open && program.max_bytes > kExact)) {
-    return Fail(ErrorCode::kUnsupported, "MSCCL++ plans count sizes up to 2^53");
+    return Fail(ErrorCode::kUnsupported, "MSCCL++ supports sizes up to 2^53 bytes");
   }
   return Writer(program, options).Write();
 }

@@ -72,8 +72,9 @@ class Assigner {
       std::int32_t channel =
           send.channel == kNone ? send.instance : send.channel * step + send.instance;
       if (channel >= kMaxChannels) {
-        return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: needs channel {} (there are {})",
-                                                             dag_.name, channel, kMaxChannels));
+        return Fail(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: needs channel {}, but there are only {} channels", dag_.name,
+                                channel, kMaxChannels));
       }
       std::size_t length = ValidLength(chain, channel);
       // The lowest that is valid for all of it, else the one that gets furthest.

@@ -102,8 +102,8 @@ class Dataflow {
     const Value& value = memory_[At(rank)][At(maps_[At(rank)].Cell(location) + i)];
     if (value.chunks.empty()) {
       Report(ViolationKind::kUninitialised, node,
-             fmt::format("reads {}{}, to which nothing was written", BufferName(location.buffer),
-                         location.index + i));
+             fmt::format("reads {}{} before anything was written to it",
+                         BufferName(location.buffer), location.index + i));
     }
     return value;
   }

@@ -78,7 +78,7 @@ class RankRaces {
     if (missed == reached.end()) return std::nullopt;
     return MakeViolation(ViolationKind::kPostcondition,
                          static_cast<std::int32_t>(missed - reached.begin()), -1, -1,
-                         fmt::format("may be through before rank {} has begun", rank_));
+                         fmt::format("may finish before rank {} has begun", rank_));
   }
 
   struct Cell {
@@ -113,7 +113,7 @@ class RankRaces {
     const ProgramIndex::Block& block = index_.blocks[At(index_.BlockOf(earlier))];
     return index_.ViolationAt(
         ViolationKind::kRace, later,
-        fmt::format("{} what step {} of block {} {}, and nothing orders the two",
+        fmt::format("{} what step {} of block {} {}, and the two accesses are unordered",
                     later_writes ? "writes" : "reads", earlier - block.first_node, block.number,
                     earlier_writes ? "writes" : "reads"));
   }

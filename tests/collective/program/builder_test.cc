@@ -60,8 +60,9 @@ TEST(ProgramBuilder, RefusesStaleReferences) {
   const ChunkRef own = builder.Chunk(0, Buffer::kInput, 0);
   own.Reduce(builder.Chunk(1, Buffer::kInput, 0));
   own.Copy(2, Buffer::kScratch, 0);
-  EXPECT_THAT(ErrorOf(builder), HasSubstr("stale: after 1 operations: 1 chunk from i0 at rank 0: a "
-                                          "stale reference, overwritten since"));
+  EXPECT_THAT(ErrorOf(builder),
+              HasSubstr("stale: after 1 operations: 1 chunk from i0 at rank 0: the reference is "
+                        "stale, as the chunks were overwritten"));
 }
 
 TEST(ProgramBuilder, FindsThatOutputOverwritesInputInPlaceOnly) {
@@ -92,30 +93,30 @@ TEST(ProgramBuilder, RefusesWhatIsNotThere) {
   EXPECT_THAT(refusal([](B& b) { b.Chunk(0, Buffer::kInput, 0).Copy(1, Buffer::kOutput, 4); }),
               HasSubstr("o4 at rank 1"));
   EXPECT_THAT(refusal([](B& b) { b.Chunk(0, Buffer::kInput, 0).Copy(1, Buffer::kInput, 0); }),
-              HasSubstr("only read"));
+              HasSubstr("input is read-only"));
   EXPECT_THAT(refusal([](B& b) { b.Chunk(0, Buffer::kInput, 0).Copy(1, Buffer::kOutput, 0, -2); }),
               HasSubstr("no channel -2"));
   EXPECT_THAT(refusal([](B& b) {
                 b.Chunk(0, Buffer::kInput, 0, 2)
                     .ReduceTo(b.Chunk(1, Buffer::kInput, 0), Buffer::kOutput, 0);
               }),
-              HasSubstr("1 chunks reduced onto 2"));
+              HasSubstr("cannot reduce 1 chunks onto 2"));
   EXPECT_THAT(refusal([](B& b) { b.Chunk(0, Buffer::kInput, 0, 2).Copy(0, Buffer::kOutput, 1); }),
-              HasSubstr("overlap what they are made of"));
+              HasSubstr("overlaps the chunks that it is computed from"));
   EXPECT_THAT(refusal([](B& b) { const auto scope = b.Parallelize(0); }),
               HasSubstr("cannot parallelize 0 times"));
   EXPECT_THAT(refusal([](B& b) {
                 const auto outer = b.Parallelize(16);
                 const auto inner = b.Parallelize(8);
               }),
-              HasSubstr("cannot parallelize 8 times within 16"));
+              HasSubstr("cannot parallelize 8 times inside 16 parallel instances"));
   ProgramBuilder other("other", AllReduce(2), kBoth);
   const ChunkRef foreign = other.Chunk(0, Buffer::kInput, 0);
   EXPECT_THAT(
       refusal([&](B& b) { b.Chunk(0, Buffer::kInput, 0).ReduceTo(foreign, Buffer::kOutput, 0); }),
-      HasSubstr("no or of another program"));
+      HasSubstr("is empty or belongs to another program"));
   ProgramBuilder nowhere("nowhere", AllReduce(2), {.in_place = false, .out_of_place = false});
-  EXPECT_THAT(ErrorOf(nowhere), HasSubstr("serves no call"));
+  EXPECT_THAT(ErrorOf(nowhere), HasSubstr("supports neither calls in place nor out of place"));
 }
 
 TEST(ProgramBuilder, KeepsTheFirstErrorAndGoesOn) {

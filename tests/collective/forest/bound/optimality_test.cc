@@ -86,9 +86,9 @@ TEST(Optimality, NamesTheRanksThatNothingReachesButNotAllOfMany) {
     EXPECT_FALSE(optimality.has_value());
     return optimality ? std::string() : optimality.error().message;
   };
-  EXPECT_TRUE(message(3).starts_with("nothing reaches r2 from r0, r1:")) << message(3);
-  EXPECT_TRUE(message(5).starts_with("nothing reaches r2 from r0, r1, r3, r4:")) << message(5);
-  EXPECT_TRUE(message(7).starts_with("nothing reaches r2 from r0, r1, r3, r4 and 2 more:"))
+  EXPECT_TRUE(message(3).starts_with("r2 cannot be reached from r0, r1:")) << message(3);
+  EXPECT_TRUE(message(5).starts_with("r2 cannot be reached from r0, r1, r3, r4:")) << message(5);
+  EXPECT_TRUE(message(7).starts_with("r2 cannot be reached from r0, r1, r3, r4 and 2 more:"))
       << message(7);
 }
 

@@ -109,7 +109,7 @@ TEST(RandomGraphs, RefuseNumbersOfTreesWhoseCapacitiesCannotBeBalanced) {
       ASSERT_EQ(count.error().code, ErrorCode::kFailedPrecondition);
       EXPECT_THAT(count.error().message, testing::HasSubstr("are not balanced at every node"));
       EXPECT_THAT(count.error().message,
-                  testing::HasSubstr("with " + std::to_string(k) + " trees a root"));
+                  testing::HasSubstr("with " + std::to_string(k) + " trees per root"));
       // A free number of trees is always possible.
       EXPECT_TRUE(CountTrees(*problem, *optimality).has_value());
     }

@@ -94,7 +94,7 @@ TEST(Heights, AreTheLongestWaysFromTheRootWeighedByTrees) {
 }
 
 TEST(HeightDeathTest, ParentsFormNoCircle) {
-  EXPECT_DEATH(ComputeHeight(std::vector<Rank>{kNoRank, 2, 1}), "form a circle");
+  EXPECT_DEATH(ComputeHeight(std::vector<Rank>{kNoRank, 2, 1}), "form a cycle");
 }
 
 TEST(Method, HasANameOfItsOwn) {

@@ -252,7 +252,7 @@ TEST(Replanning, RefusesAPreviousForestThatIsNone) {
   };
   TreeSchedule bad = good;
   bad.forests[0].parents.pop_back();
-  EXPECT_NE(error(bad).find("sizes do not fit"), std::string::npos) << error(bad);
+  EXPECT_NE(error(bad).find("array sizes do not match"), std::string::npos) << error(bad);
   bad = good;
   bad.forests[0].Parents(0)[(bad.forests[0].classes[0].root + 1U) % 16] = kNoRank;
   EXPECT_NE(error(bad).find("does not span"), std::string::npos) << error(bad);
@@ -261,7 +261,7 @@ TEST(Replanning, RefusesAPreviousForestThatIsNone) {
   EXPECT_NE(error(bad).find("routes for fewer"), std::string::npos) << error(bad);
   bad = good;
   bad.phases[0].channels.clear();
-  EXPECT_NE(error(bad).find("a hop that does not exist"), std::string::npos) << error(bad);
+  EXPECT_NE(error(bad).find("a hop does not exist"), std::string::npos) << error(bad);
   // Paths that lead elsewhere are paths that are no more.
   bad = good;
   std::swap(bad.phases[0].channels.front(), bad.phases[0].channels.back());

@@ -70,9 +70,9 @@ TEST(Problem, RefusesWhatIsNoCollective) {
   ExpectError(Network(1, 1).Join(0, 1).Build(), ErrorCode::kInvalidArgument, "there is one");
   const Network two = Network(2, 1).Join(0, 2).Join(1, 2);
   ExpectError(two.Build({.ranks = {NodeId(0), NodeId(0)}}), ErrorCode::kInvalidArgument,
-              "c0 is a rank twice");
+              "c0 is listed as a rank twice");
   ExpectError(two.Build({.ranks = {NodeId(0), NodeId(2)}}), ErrorCode::kInvalidArgument,
-              "s0 takes no part");
+              "s0 cannot take part");
   ExpectError(two.Build({.weights = {0, 0}}), ErrorCode::kInvalidArgument, "nobody sends");
   ExpectError(two.Build({.weights = {1, -1}}), ErrorCode::kInvalidArgument, "negative");
   ExpectError(two.Build({.weights = {1}}), ErrorCode::kInvalidArgument, "1 weights for 2");
@@ -122,7 +122,7 @@ TEST(Optimality, NamesThoseThatAreCutOff) {
   const Result<Optimality> optimality = ComputeOptimality(*problem);
   ASSERT_FALSE(optimality.has_value());
   EXPECT_EQ(optimality.error().code, ErrorCode::kFailedPrecondition);
-  EXPECT_THAT(optimality.error().message, HasSubstr("nothing reaches c0, c1 from c2, c3"));
+  EXPECT_THAT(optimality.error().message, HasSubstr("c0, c1 cannot be reached from c2, c3"));
 }
 
 TEST(Optimality, NamesTheBottleneckCut) {

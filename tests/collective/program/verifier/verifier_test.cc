@@ -89,7 +89,8 @@ TEST(Verifier, RefusesWhatIsNoProgram) {
   ExpectViolation(changed([](P, B b) { b.send_peer = 0; }), kStructure, "no peer 0");
   ExpectViolation(changed([](P, B b) { b.send_peer = 2; }), kStructure, "no peer 2");
   ExpectViolation(changed([](P, B b) { b.receive_peer = -2; }), kStructure, "no peer -2");
-  ExpectViolation(changed([](P, B b) { b.send_peer = kNoPeer; }), kStructure, "sends, but has no");
+  ExpectViolation(changed([](P, B b) { b.send_peer = kNoPeer; }), kStructure,
+                  "sends, but its block has no");
   ExpectViolation(changed([](P, B b) { b.receive_peer = kNoPeer; }), kStructure, "receives, but");
   ExpectViolation(changed([](P, B b) { b.channel = -1; }), kStructure, "no channel -1");
   ExpectViolation(changed([](P, B b) { b.channel = 1; }), kStructure, "where no block sends");
@@ -113,7 +114,7 @@ TEST(Verifier, RefusesAStepThatReadsPartsOfWhatItWrites) {
       .ranks = {
           {.blocks = {Local(
                {{.op = kCopy, .source = kIn, .destination = {Buffer::kOutput, 1}, .count = 2}})}}}};
-  ExpectViolation(program, ViolationKind::kStructure, "reads a part of what it writes");
+  ExpectViolation(program, ViolationKind::kStructure, "reads a part of the chunks that it writes");
   program.placement = {.in_place = false, .out_of_place = true};
   EXPECT_FALSE(Verify(program).violation);
   EXPECT_FALSE(Verify(program).has_postcondition);
@@ -186,7 +187,7 @@ TEST(Verifier, FindsRacesEvenWhereTheRunWasLucky) {
   program.ranks[0].blocks[1] = Local({Copy(kIn, kTemporary), Copy(kIn, kTemporary)});
   EXPECT_FALSE(Verify(program).violation);
   program.ranks[0].blocks.push_back(Local({Copy(kIn, kTemporary)}));
-  ExpectViolation(program, ViolationKind::kRace, "nothing orders the two");
+  ExpectViolation(program, ViolationKind::kRace, "the two accesses are unordered");
   // An order by way of another rank is one.
   Program around =
       Pair(CollectiveKind::kCustom, {{{.send_peer = 1, .steps = {Copy(kIn, kTemporary), Send(kIn)}},
@@ -194,7 +195,7 @@ TEST(Verifier, FindsRacesEvenWhereTheRunWasLucky) {
                                      {Exchange(0, {Receive(kTemporary), Send(kTemporary)})}});
   EXPECT_FALSE(Verify(around).violation) << Verify(around).violation->message;
   around.ranks[1].blocks[0] = Exchange(0, {Send(kIn), Receive(kTemporary)});
-  ExpectViolation(around, ViolationKind::kRace, "nothing orders the two");
+  ExpectViolation(around, ViolationKind::kRace, "the two accesses are unordered");
 }
 
 TEST(Verifier, KnowsABarrier) {
@@ -204,7 +205,7 @@ TEST(Verifier, KnowsABarrier) {
   EXPECT_FALSE(Verify(barrier).violation);
   Program half = Pair(CollectiveKind::kBarrier,
                       {{Exchange(1, {Send(kIn)})}, {Exchange(0, {Receive(kTemporary)})}});
-  ExpectViolation(half, ViolationKind::kPostcondition, "may be through before rank 1 has begun");
+  ExpectViolation(half, ViolationKind::kPostcondition, "may finish before rank 1 has begun");
 }
 
 TEST(Verifier, FindsARootThatAFileDoesNotName) {

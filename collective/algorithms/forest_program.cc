@@ -25,7 +25,7 @@ using program::CollectiveSpec;
 
 std::size_t At(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-// A part of what goes over a tree edge, and the channel of its path.
+// A part of the data on a tree edge, and the channel of its path.
 struct Part {
   std::int64_t count = 0;  // trees
   int channel = 0;
@@ -71,7 +71,7 @@ class Paths {
   std::map<std::pair<int, int>, std::vector<std::vector<fabric::NodeId>>> by_ranks_;
 };
 
-// The nodes of a route in the direction of the data; hops are listed from parent to child.
+// Returns the nodes of a route in the direction of the data; hops are listed from parent to child.
 std::vector<fabric::NodeId> FindNodes(const Phase& phase, std::span<const std::int32_t> hops) {
   std::vector<fabric::NodeId> nodes;
   for (std::size_t i = 0; i < hops.size(); ++i) {
@@ -83,7 +83,7 @@ std::vector<fabric::NodeId> FindNodes(const Phase& phase, std::span<const std::i
   return nodes;
 }
 
-// Children after their parents.
+// Returns the ranks with children after their parents.
 std::vector<int> OrderFromRoot(std::span<const forest::Rank> parents, int root) {
   std::vector<std::vector<int>> children(parents.size());
   for (std::size_t rank = 0; rank < parents.size(); ++rank) {
@@ -131,7 +131,8 @@ Result<std::vector<Tree>> ReadTrees(const Forest& forest, const Phase& phase, Pa
   return trees;
 }
 
-// One chunk for as many trees as always move together.
+// Returns the trees per chunk: the greatest number that divides the size of every group of trees
+// that move together.
 std::int64_t FindTreesPerChunk(const std::vector<std::vector<Tree>>& phases) {
   std::int64_t common = 0;
   for (const auto& trees : phases) {
@@ -186,8 +187,8 @@ Result<CollectiveSpec> Describe(const TreeSchedule& plan, std::int64_t trees_per
   return spec;
 }
 
-// Writes trees down as operations on chunks. The data of all ranks' shares, in the order of the
-// ranks, is what indices count in.
+// Writes trees as operations on chunks. Indices count in the data of all ranks' shares, in the
+// order of the ranks.
 class Writer {
  public:
   Writer(program::ProgramBuilder& builder, const CollectiveSpec& spec, const TreeSchedule& plan,
@@ -211,7 +212,7 @@ class Writer {
   }
 
  private:
-  // Where a rank's own contribution to a part of the data is.
+  // Returns where a rank's own contribution to a part of the data is.
   int InputIndex(int rank, int index) const {
     return spec_.kind == CollectiveKind::kAllGather ? index - first_[At(rank)] : index;
   }
@@ -267,7 +268,7 @@ class Writer {
     }
   }
 
-  // Where a rank adds up what comes from its children.
+  // Returns where a rank adds up the data of its children.
   program::Location SumPlace(const Tree& tree, int rank, int index) const {
     if (spec_.kind == CollectiveKind::kAllReduce) return {Buffer::kOutput, index};
     if (rank != tree.root) return {Buffer::kScratch, index};
@@ -278,10 +279,10 @@ class Writer {
   program::ProgramBuilder& builder_;
   const CollectiveSpec& spec_;
   std::int64_t trees_per_chunk_;
-  std::vector<int> first_;  // where each rank's share begins
+  std::vector<int> first_;  // by rank: where its share begins
 };
 
-// Which of the numbered paths each tree takes.
+// Finds which of the numbered paths each tree takes.
 std::vector<TreeConnections> FindConnections(const TreeSchedule& plan,
                                              const std::vector<std::vector<Tree>>& phases,
                                              const std::vector<ConnectionPath>& paths) {

@@ -107,7 +107,7 @@ void ProgramBuilder::AddError(std::string message, ErrorCode code) {
   error_ = Error{code, fmt::format("{}: {}", dag_.name, message)};
 }
 
-// Grows scratch where that is what is missing.
+// Also grows scratch memory if the location lies beyond it.
 bool ProgramBuilder::IsInside(int rank, Location location, int count) {
   if (error_) return false;
   if (rank < 0 || rank >= dag_.collective.ranks) {
@@ -209,7 +209,7 @@ ChunkRef ProgramBuilder::Add(ChunkOp op, const ChunkRef& from, const ChunkRef* o
   ref.rank_ = op.rank;
   ref.location_ = op.destination;
   ref.count_ = op.count;
-  // A copy of chunks onto themselves, wherever the buffers lie.
+  // A copy of chunks onto themselves does nothing.
   const bool is_nothing = !op.reduces && op.source_rank == op.rank &&
                           std::ranges::all_of(memories_, [&](const Memory& memory) {
                             const MemoryMap& map = memory.maps[static_cast<std::size_t>(op.rank)];

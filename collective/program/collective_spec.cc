@@ -171,7 +171,7 @@ std::optional<ChunkSet> CollectiveSpec::Expected(int rank, int index, int assume
   if (found == expected.end() || found->rank != rank || found->index != index) return std::nullopt;
   ChunkSet sum;
   for (const InputChunk& chunk : found->sum_of) {
-    // An expectation that counts a chunk twice can never be met.
+    // An expectation that counts a chunk twice cannot be met.
     auto more = ChunkSet::DisjointUnion(sum, ChunkSet::Of(Id(chunk)));
     if (!more) return ChunkSet();
     sum = std::move(*more);

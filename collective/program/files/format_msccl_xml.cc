@@ -21,10 +21,10 @@ tl::unexpected<Error> Refuse(int rank, std::size_t block, std::string what) {
       fmt::format("MSCCL cannot express the program: rank {} block {}: {}", rank, block, what));
 }
 
-// Steps that others wait for, by block and step.
+// Steps for which others wait, by block and step.
 using Awaited = std::set<Dependency>;
 
-// Where each step of each block of a rank comes to stand, with its `nop`s before it.
+// Numbers the steps of each block of a rank, including the `nop`s before them.
 std::vector<std::vector<std::int32_t>> NumberSteps(const RankProgram& rank) {
   std::vector<std::vector<std::int32_t>> numbers;
   for (const ThreadBlock& block : rank.blocks) {

@@ -65,7 +65,7 @@ class Reader {
     return found;
   }
 
-  // A whole number from min to max, which must be there.
+  // Reads a required whole number from min to max.
   std::int64_t Number(const pugi::xml_node& node, const char* key, std::int64_t min,
                       std::int64_t max) {
     if (!Find(node, key)) AddError(node, fmt::format("<{}> without {}", node.name(), key));
@@ -96,7 +96,7 @@ class Reader {
     return static_cast<std::int32_t>(NumberOr(fallback, node, key, min, max));
   }
 
-  // The children, all of one kind, by their dense number.
+  // Returns the children, all of one kind, by their dense number.
   std::vector<pugi::xml_node> Children(const pugi::xml_node& parent, std::string_view kind,
                                        const char* number, std::int64_t most) {
     std::vector<pugi::xml_node> children;
@@ -168,7 +168,7 @@ class Reader {
     rank.output_chunks = SmallOr(0, node, "o_chunks", 0, kMaxChunks);
     rank.scratch_chunks = SmallOr(0, node, "s_chunks", 0, kMaxChunks);
     if (program_.collective.kind == CollectiveKind::kCustom) {
-      // Buffers of another size than the data are what some custom collectives are about.
+      // Some custom collectives have buffers of another size than the data.
       program_.collective.chunks =
           std::max({program_.collective.chunks, rank.input_chunks, rank.output_chunks});
       rank.input_chunks = rank.output_chunks = 0;
@@ -208,7 +208,7 @@ class Reader {
     Step step{.op = *op};
     if (ReadsSource(*op)) step.source = ReadPlace(node, "srcbuf", "srcoff");
     if (WritesDestination(*op)) step.destination = ReadPlace(node, "dstbuf", "dstoff");
-    // Places that mean nothing.
+    // An unused location repeats the other one.
     if (!ReadsSource(*op)) step.source = step.destination;
     if (!WritesDestination(*op)) step.destination = step.source;
     step.count = *op == OpCode::kNop ? 1 : Small(node, "cnt", 1, kMscclChunksInStep);

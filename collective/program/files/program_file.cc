@@ -184,7 +184,7 @@ class Reader {
     step.op = op.value_or(OpCode::kNop);
     if (ReadsSource(step.op)) step.source = ReadLocation(fields, "source");
     if (WritesDestination(step.op)) step.destination = ReadLocation(fields, "destination");
-    // Places that mean nothing.
+    // An unused location repeats the other one.
     if (!ReadsSource(step.op)) step.source = step.destination;
     if (!WritesDestination(step.op)) step.destination = step.source;
     step.count = Small(fields, "count", 1);

@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kMaxChunks = std::int64_t{1} << 26;
 constexpr std::int64_t kMaxMoves = std::int64_t{1} << 22;
 
-// The same collective on chunks that are cut into `parts`.
+// Describes the same collective on chunks that are cut into `parts`.
 CollectiveSpec Refine(CollectiveSpec spec, int parts) {
   if (parts == 1) return spec;
   spec.chunks *= parts;

@@ -132,7 +132,7 @@ class Checker {
       if (uses_destination && !map.Find(step.destination, step.count)) {
         return refuse(DescribeMissing(step.destination, step.count));
       }
-      // An interpreter may go through the chunks in any order, and in pieces of any size.
+      // An interpreter may process the chunks in any order and in pieces of any size.
       if (ReadsSource(step.op) && uses_destination) {
         const int apart = std::abs(map.Cell(step.source) - map.Cell(step.destination));
         if (apart != 0 && apart < step.count)

@@ -76,7 +76,7 @@ class Pass {
   }
 
   template <bool kStream>
-  static void RendezvousStore(std::byte* to, Packed value) {
+  static void StoreVector(std::byte* to, Packed value) {
     if constexpr (kStream) {
       StreamTo(to, value);
     } else {
@@ -113,7 +113,7 @@ class Pass {
       for (std::size_t o = 0; o < call_.output_count; ++o) {
         std::byte* output = call_.outputs[o] + at;
         for (std::size_t u = 0; u < kUnroll; ++u) {
-          RendezvousStore<kStream>(output + u * Lanes::kBytes, packed[u]);
+          StoreVector<kStream>(output + u * Lanes::kBytes, packed[u]);
         }
       }
     }

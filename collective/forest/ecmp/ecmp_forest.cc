@@ -25,8 +25,8 @@ double Power7(double x) {
 
 struct Edge {
   Rank parent = kNoRank;
-  EcmpRoutes::RouteSegments ways;
-  std::size_t middle = 0;  // index into ways.middle
+  EcmpRoutes::RouteSegments segments;
+  std::size_t middle = 0;  // index into segments.middle
 };
 using Tree = std::vector<Edge>;  // by rank; the root has no parent
 
@@ -85,9 +85,9 @@ class Packer {
     }
   }
   void AddLoad(const Edge& edge, std::int64_t units) {
-    AddLoad(*edge.ways.out, units);
-    AddLoad(edge.ways.middle[edge.middle], units);
-    AddLoad(*edge.ways.in, units);
+    AddLoad(*edge.segments.out, units);
+    AddLoad(edge.segments.middle[edge.middle], units);
+    AddLoad(*edge.segments.in, units);
   }
   void AddLoad(const Tree& tree, std::int64_t units) {
     for (const Edge& edge : tree) {
@@ -110,12 +110,12 @@ class Packer {
                                  std::span<const std::int32_t> depth) {
     std::optional<Choice> best;
     for (const Rank from : inside) {
-      const EcmpRoutes::RouteSegments ways = routes_.Between(from, to);
-      if (!ways.exist()) continue;
-      const double ends = CostOf(*ways.out) + CostOf(*ways.in);
-      for (std::size_t m = 0; m < ways.middle.size(); ++m) {
-        const double cost = (ends + CostOf(ways.middle[m])) * (1 + depth_price_ * depth[from]);
-        if (!best || cost < best->cost) best = Choice{cost, {from, ways, m}};
+      const EcmpRoutes::RouteSegments segments = routes_.Between(from, to);
+      if (!segments.exist()) continue;
+      const double ends = CostOf(*segments.out) + CostOf(*segments.in);
+      for (std::size_t m = 0; m < segments.middle.size(); ++m) {
+        const double cost = (ends + CostOf(segments.middle[m])) * (1 + depth_price_ * depth[from]);
+        if (!best || cost < best->cost) best = Choice{cost, {from, segments, m}};
       }
     }
     return best;
@@ -204,10 +204,10 @@ class Packer {
   }
 
   EcmpRoutes::Hops HopsOf(const Edge& edge) const {
-    EcmpRoutes::Hops hops = *edge.ways.out;
-    const EcmpRoutes::Hops& middle = edge.ways.middle[edge.middle];
+    EcmpRoutes::Hops hops = *edge.segments.out;
+    const EcmpRoutes::Hops& middle = edge.segments.middle[edge.middle];
     hops.insert(hops.end(), middle.begin(), middle.end());
-    hops.insert(hops.end(), edge.ways.in->begin(), edge.ways.in->end());
+    hops.insert(hops.end(), edge.segments.in->begin(), edge.segments.in->end());
     return hops;
   }
 

@@ -133,7 +133,7 @@ Result<BoxForests::Entry> BoxForests::Compute(const Part& part) const {
   return entry;
 }
 
-Result<const BoxForests::Entry*> BoxForests::Look(const Part& part) {
+Result<const BoxForests::Entry*> BoxForests::FindOrCompute(const Part& part) {
   std::vector<std::int64_t> key = part.problem.weight;
   key.push_back(part.problem.node_count);
   for (const Arc& arc : part.problem.arcs) {
@@ -153,13 +153,13 @@ Result<std::optional<BoxForests::Solved>> BoxForests::Solve(std::int32_t box,
   std::vector<std::int32_t> nodes(boxes_.ranks[index].begin(), boxes_.ranks[index].end());
   const std::size_t rank_count = nodes.size();
   nodes.insert(nodes.end(), boxes_.inner[index].begin(), boxes_.inner[index].end());
-  for (const bool turns_round : {false, true}) {
-    if (turns_round) {
+  for (const bool with_fabric : {false, true}) {
+    if (with_fabric) {
       const std::vector<std::int32_t> around = FabricAround(nodes);
       nodes.insert(nodes.end(), around.begin(), around.end());
     }
     const Part part = Extract(nodes, rank_count, roots, left);
-    const auto entry = Look(part);
+    const auto entry = FindOrCompute(part);
     if (!entry) return tl::unexpected<Error>(entry.error());
     if (!(*entry)->forest) continue;
     Solved solved;

@@ -52,7 +52,7 @@ class BoxForests {
   Part Extract(std::span<const std::int32_t> nodes, std::size_t rank_count,
                std::span<const std::int64_t> roots, std::span<const std::int64_t> left) const;
   std::vector<std::int32_t> FabricAround(std::span<const std::int32_t> nodes) const;
-  Result<const Entry*> Look(const Part& part);
+  Result<const Entry*> FindOrCompute(const Part& part);
   Result<Entry> Compute(const Part& part) const;
 
   const Problem& whole_;

@@ -33,7 +33,7 @@ class Transferrer {
   Transferrer(const Problem& problem, const TreeCount& count, const Boxes& boxes)
       : problem_(problem), count_(count), boxes_(boxes) {}
 
-  std::optional<BoxTransfers> TreeSchedule(TransferOrder order) {
+  std::optional<BoxTransfers> Assign(TransferOrder order) {
     made_.left = count_.capacity;
     IndexArcs();
     const bool tightest_first = order != TransferOrder::kByRoot;
@@ -290,7 +290,7 @@ class Transferrer {
 
 std::optional<BoxTransfers> AssignTransfers(const Problem& problem, const TreeCount& count,
                                             const Boxes& boxes, TransferOrder order) {
-  return Transferrer(problem, count, boxes).TreeSchedule(order);
+  return Transferrer(problem, count, boxes).Assign(order);
 }
 
 }  // namespace espalier::forest

@@ -228,13 +228,15 @@ class Composer {
     bool routable = true;
     std::size_t n = 0;
     while (n < into.size() && transfers_.transfers[into[n]].exit == first.exit) {
-      const Transfer& way = transfers_.transfers[into[n]];
-      const Port& out = transfers_.out_ports[way.exit][static_cast<std::size_t>(way.out_port)];
-      const Port& in = transfers_.in_ports[way.entry][static_cast<std::size_t>(way.in_port)];
+      const Transfer& transfer = transfers_.transfers[into[n]];
+      const Port& out =
+          transfers_.out_ports[transfer.exit][static_cast<std::size_t>(transfer.out_port)];
+      const Port& in =
+          transfers_.in_ports[transfer.entry][static_cast<std::size_t>(transfer.in_port)];
       std::int64_t trees = 0;
-      while (n < into.size() && transfers_.transfers[into[n]].exit == way.exit &&
-             transfers_.transfers[into[n]].out_port == way.out_port &&
-             transfers_.transfers[into[n]].in_port == way.in_port) {
+      while (n < into.size() && transfers_.transfers[into[n]].exit == transfer.exit &&
+             transfers_.transfers[into[n]].out_port == transfer.out_port &&
+             transfers_.transfers[into[n]].in_port == transfer.in_port) {
         trees += transfers_.transfers[into[n++]].count;
       }
       forest_.routes.AddRoute(trees, out.hops, in.hops);

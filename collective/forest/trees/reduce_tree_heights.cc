@@ -77,33 +77,33 @@ class Search {
 
   // Hangs the child nearer to the root.
   bool Lift(Edge edge) {
-    const std::vector<IncomingRoute>& ways = feeders_[edge.child];
+    const std::vector<IncomingRoute>& routes = feeders_[edge.child];
     const std::int32_t depth = trees_.DepthOf(edge.tree, edge.child);
-    const std::uint32_t first = dice_.Below(ways.size());
-    for (std::size_t i = 0; i < ways.size(); ++i) {
-      const std::size_t w = (first + i) % ways.size();
+    const std::uint32_t first = dice_.Below(routes.size());
+    for (std::size_t i = 0; i < routes.size(); ++i) {
+      const std::size_t w = (first + i) % routes.size();
       trees_.AddSteps(1);
-      if (trees_.DepthOf(edge.tree, ways[w].from) + 1 >= depth) continue;
+      if (trees_.DepthOf(edge.tree, routes[w].from) + 1 >= depth) continue;
       // A rank nearer to the root than the child cannot lie below it.
-      if (TakeWay(edge, w)) return true;
+      if (TakeRoute(edge, w)) return true;
     }
     return false;
   }
 
-  bool TakeWay(Edge edge, std::size_t way) {
+  bool TakeRoute(Edge edge, std::size_t route) {
     trees_.Release(edge);
-    const std::int32_t blocked = trees_.Blocked(edge.child, way, trees_.CountOf(edge.tree));
+    const std::int32_t blocked = trees_.Blocked(edge.child, route, trees_.CountOf(edge.tree));
     if (blocked < 0) {
-      trees_.Move(edge, way);
+      trees_.Move(edge, route);
       return true;
     }
     trees_.Take(edge, PlaceOf(edge));
-    const double gain = -trees_.CostOf(edge, feeders_[edge.child][way].from);
+    const double gain = -trees_.CostOf(edge, feeders_[edge.child][route].from);
     int tries = 12;
     bool moved = false;
     trees_.VisitUsers(blocked, dice_.Below(trees_.TreeCountOf()), [&](Edge other) {
       if (other.tree == edge.tree) return false;
-      moved = Exchange(edge, way, other, gain);
+      moved = Exchange(edge, route, other, gain);
       return moved || --tries == 0;
     });
     return moved;
@@ -115,24 +115,24 @@ class Search {
 
   // Moves the edge to the route, and the other edge, which blocks it, to its best place. Returns
   // whether both moved.
-  bool Exchange(Edge edge, std::size_t way, Edge other, double gain) {
+  bool Exchange(Edge edge, std::size_t route, Edge other, double gain) {
     const std::int64_t trees = std::min(trees_.CountOf(edge.tree), trees_.CountOf(other.tree));
     const bool splits = trees_.CountOf(edge.tree) != trees || trees_.CountOf(other.tree) != trees;
     if (splits && trees_.TreeCountOf() + 2 > max_trees_) return false;
-    const std::optional<std::size_t> place = FindPlace(edge, way, other, trees, gain);
+    const std::optional<std::size_t> place = FindPlace(edge, route, other, trees, gain);
     if (!place) return false;
     if (trees_.CountOf(edge.tree) > trees) trees_.Split(edge.tree, trees);
     if (trees_.CountOf(other.tree) > trees) trees_.Split(other.tree, trees);
     trees_.Release(edge);
     trees_.Release(other);
-    trees_.Move(edge, way);
+    trees_.Move(edge, route);
     trees_.Move(other, *place);
     return true;
   }
 
   // Returns the cheapest other route of `other` that has room for so many trees once `edge` has
   // taken its new route; none if the exchange does not pay.
-  std::optional<std::size_t> FindPlace(Edge edge, std::size_t way, Edge other, std::int64_t trees,
+  std::optional<std::size_t> FindPlace(Edge edge, std::size_t route, Edge other, std::int64_t trees,
                                        double gain) {
     room_.clear();
     const auto add = [&](std::span<const std::int32_t> hops, std::int64_t change) {
@@ -140,7 +140,7 @@ class Search {
     };
     add(trees_.FeederOf(edge).hops, trees);
     add(trees_.FeederOf(other).hops, trees);
-    add(feeders_[edge.child][way].hops, -trees);
+    add(feeders_[edge.child][route].hops, -trees);
     const auto fits = [&](std::span<const std::int32_t> hops, std::int64_t needed) {
       return std::ranges::all_of(hops, [&](std::int32_t hop) {
         std::int64_t room = trees_.LeftOn(hop);
@@ -148,14 +148,14 @@ class Search {
         return room >= needed;
       });
     };
-    if (!fits(feeders_[edge.child][way].hops, 0)) return std::nullopt;
-    const std::vector<IncomingRoute>& ways = feeders_[other.child];
+    if (!fits(feeders_[edge.child][route].hops, 0)) return std::nullopt;
+    const std::vector<IncomingRoute>& routes = feeders_[other.child];
     std::optional<std::size_t> best;
     double best_cost = gain * (1 - 1e-9) + slack_;  // strictly better despite rounding
-    for (std::size_t w = 0; w < ways.size(); ++w) {
+    for (std::size_t w = 0; w < routes.size(); ++w) {
       trees_.AddSteps(1);
-      if (trees_.IsBelow(other, ways[w].from) || !fits(ways[w].hops, trees)) continue;
-      const double cost = trees_.CostOf(other, ways[w].from);
+      if (trees_.IsBelow(other, routes[w].from) || !fits(routes[w].hops, trees)) continue;
+      const double cost = trees_.CostOf(other, routes[w].from);
       if (cost >= best_cost) continue;
       best_cost = cost;
       best = w;

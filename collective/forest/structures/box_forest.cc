@@ -13,20 +13,6 @@ namespace espalier::forest {
 namespace {
 
 // The forest of a box with a single rank.
-// on the capacity that the trees between boxes left.
-//
-// Idea: this is a forest problem of its own, with the number of trees to pass on as weights and k =
-// 1. Its capacities are first trimmed to a circulation, as the general construction needs balanced
-// nodes. A star over one switch is the shallowest forest, so it is tried first. If the box alone is
-// too narrow, the problem is extended by the neighbouring fabric switches.
-//
-// Invariant: equal keys (weights, node count and capacities) describe equal problems, so a solution
-// can be shared by all boxes with the same key.
-//
-// Cost: for each distinct box one star test and, if that fails, one flow per rank and one general
-// construction.
-// Source: this project; the forests themselves are ForestColl's.
-// A box of one rank.
 Forest BuildAlone(const Problem& problem) {
   Forest forest;
   forest.rank_count = 1;
@@ -101,6 +87,20 @@ std::vector<std::int32_t> BoxForests::FabricAround(std::span<const std::int32_t>
   return around;
 }
 
+// Problem: within one box, every rank passes on the trees that it owns or that enter the box at it,
+// on the capacity that the trees between boxes left.
+//
+// Idea: this is a forest problem of its own, with the number of trees to pass on as weights and
+// k = 1. Its capacities are first trimmed to a circulation, as the general construction needs
+// balanced nodes. A star over one switch is the shallowest forest, so it is tried first. If the box
+// alone is too narrow, Solve extends the problem by the neighbouring fabric switches.
+//
+// Invariant: equal keys (weights, node count, arcs and capacities) describe equal problems, so all
+// boxes with the same key share one solution.
+//
+// Cost: for each distinct box one star test and, if that fails, one flow per rank and one general
+// construction.
+// Source: this project; the forests themselves are ForestColl's.
 Result<BoxForests::Entry> BoxForests::Compute(const Part& part) const {
   Problem problem = part.problem;
   std::vector<std::int64_t> capacity;

@@ -24,7 +24,7 @@ namespace {
 // Invariant: no link ever carries more than its capacity; only edges without a sender are missing.
 // Cost: O(trees * ranks * (levels + half routes)), and for the last edges at most as many
 // candidates as there are edges plus a million.
-// Source: this project. The incoming halves come from the packing of ForestColl, Algorithm 4.
+// Source: this project. The incoming halves come from the packed forest (PackTrees).
 //
 // Returns false if growth gets stuck or is cancelled.
 bool Grow(const Problem& problem, const SenderPorts& ports, PortTrees& trees,

@@ -26,7 +26,7 @@ std::string ErrorOf(ProgramBuilder& builder) {
   return finished.error().message;
 }
 
-// The steps of a block as text: "s i0", "rrc o0 = m + i0", ...
+// Returns the steps of a block as text: "s i0", "rrc o0 = m + i0", ...
 std::string StepsOf(const ThreadBlock& block) {
   std::string text;
   const auto place = [](Location location) {
@@ -75,7 +75,7 @@ TEST(ProgramBuilder, FindsThatOutputOverwritesInputInPlaceOnly) {
   }
 }
 
-TEST(ProgramBuilder, RefusesWhatIsNotThere) {
+TEST(ProgramBuilder, RefusesInvalidOperations) {
   const auto refusal = [](auto use) {
     ProgramBuilder builder("bad", AllReduce(2, 4), kBoth);
     use(builder);
@@ -142,7 +142,7 @@ TEST(Lower, FusesTheHopsOfAChain) {
     for (const ThreadBlock& block : program.ranks[rank].blocks) text += "[" + StepsOf(block) + "]";
     return text;
   };
-  // The sum on its way up is not stored: only what comes down is read in the end.
+  // The partial sum is not stored: only the result is read at the end.
   EXPECT_EQ(steps(*fused, 0), "[s i0][r >o0]");
   EXPECT_EQ(steps(*fused, 1), "[rrs i0][rcs >o0]");
   EXPECT_EQ(steps(*fused, 3), "[rrcs i0 >o0]");
@@ -182,8 +182,8 @@ TEST(Lower, RefusesMoreChannelsOrChunksThanThereAre) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
 
-  // The least common multiple of the numbers of instances is more than chunks can be cut into,
-  // though the product of the first few is not.
+  // The least common multiple of the numbers of instances exceeds the limit for cutting chunks,
+  // although the product of the first few does not.
   ProgramBuilder chunks("chunks", AllReduce(2), kOutOfPlace);
   for (const int instances : {61, 59, 53, 47, 43, 41}) {
     const auto scope = chunks.Parallelize(instances);

@@ -24,13 +24,13 @@ VerifiedSchedule MakeOrDie(const Topology& topology, const ScheduleOptions& opti
   return std::move(*made);
 }
 
-class ReferencePlan : public testing::TestWithParam<ReferenceRow> {};
+class ReferenceSchedule : public testing::TestWithParam<ReferenceRow> {};
 
-// The whole way, over whatever structure the topology has, in the units of files.
-TEST_P(ReferencePlan, EqualsTheTable) {
+// Computes a schedule by any construction, in the units of files.
+TEST_P(ReferenceSchedule, EqualsTheTable) {
   const ReferenceRow& row = GetParam();
   const Topology topology = BuildTopology(MakeReferenceTopology(row.name));
-  // Of 1 per Gbit/s in a table of GB/s: 8 times that.
+  // 1 per Gbit/s is 8 per GB/s of the table.
   const bool gigabytes = PerTableUnit(row.name, MakeReferenceProblem(row.name), Rational(1, 1)) !=
                          *MakeReferenceProblem(row.name).PerGbps(Rational(1, 1));
   const auto in_table_units = [&](const Rational& per_gbps) {
@@ -54,7 +54,7 @@ TEST_P(ReferencePlan, EqualsTheTable) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, ReferencePlan, testing::ValuesIn(ReferenceRows()),
+INSTANTIATE_TEST_SUITE_P(Table, ReferenceSchedule, testing::ValuesIn(ReferenceRows()),
                          [](const auto& row) { return std::string(row.param.name); });
 
 TEST(MakeTreeSchedule, RefusesWhatMemoryCannotHoldBeforeItBegins) {
@@ -155,7 +155,7 @@ TEST(ForestBinary, RefusesOtherFilesAndTrailingBytes) {
   }
   EXPECT_THAT(DecodeForest(good + "x", "f", topology).error().message,
               HasSubstr("there is extra data after the forest"));
-  // A node by another name.
+  // A node with another name.
   std::string renamed = good;
   renamed[renamed.find("n0") + 1] = 'x';
   EXPECT_THAT(DecodeForest(renamed, "f", topology).error().message,

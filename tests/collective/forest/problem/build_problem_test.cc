@@ -101,7 +101,7 @@ TEST(Problem, AddsUpParallelLinksAndReducesRates) {
   EXPECT_EQ(problem->LinksOf(0).size(), 2U);
 }
 
-TEST(Problem, BalancesWhatOtherFlowsLeave) {
+TEST(Problem, BalancesTheResidualCapacity) {
   const Network network = Network(4, 1).Join(0, 4).Join(1, 4).Join(2, 4).Join(3, 4);
   std::vector<BitsPerSecond> available(8, BitsPerSecond{kGigabit});
   available[0].value = kGigabit / 2;  // c0 to s0
@@ -116,7 +116,7 @@ TEST(Problem, BalancesWhatOtherFlowsLeave) {
   EXPECT_EQ(FindFault(*problem, *count, *forest), "");
 }
 
-TEST(Optimality, NamesThoseThatAreCutOff) {
+TEST(Optimality, NamesRanksThatAreCutOff) {
   const Result<Problem> problem = Network(4, 0).Join(0, 1).Join(2, 3).Build();
   ASSERT_TRUE(problem.has_value());
   const Result<Optimality> optimality = ComputeOptimality(*problem);
@@ -126,7 +126,7 @@ TEST(Optimality, NamesThoseThatAreCutOff) {
 }
 
 TEST(Optimality, NamesTheBottleneckCut) {
-  // Two pairs of 10 joined by 1: what limits is the link between the pairs.
+  // Two pairs with links of 10, joined by 1: the bottleneck is the link between the pairs.
   const Result<Problem> problem = Network(4, 0).Join(0, 1, 10).Join(2, 3, 10).Join(1, 2, 1).Build();
   ASSERT_TRUE(problem.has_value());
   const Result<Optimality> optimality = ComputeOptimality(*problem);

@@ -26,8 +26,8 @@ Topology Box() {
 
 NodeId Node(std::int32_t index) { return NodeId(index); }
 
-// Every GPU of the box sends straight to all others, by hand: 7 of 8 shards enter each at
-// 2,400 Gbit/s. Hop g is from GPU g to the switch, hop 8 + g from there to GPU g.
+// A schedule written by hand: every GPU of the box sends directly to all others, and 7 of 8 shards
+// enter each at 2,400 Gbit/s. Hop g is from GPU g to the switch, hop 8 + g from there to GPU g.
 TreeSchedule StarPlan() {
   TreeSchedule plan;
   plan.weights.assign(kGpus, 1);
@@ -86,7 +86,7 @@ std::string ViolationOf(const Topology& topology, const TreeSchedule& plan) {
   return found ? "" : found.error().message;
 }
 
-TEST(VerifySchedule, AcceptsASoundPlanAndMeasuresIt) {
+TEST(VerifySchedule, AcceptsASoundScheduleAndMeasuresIt) {
   const auto found = VerifySchedule(Box(), StarPlan());
   ASSERT_TRUE(found.has_value()) << found.error().message;
   EXPECT_EQ(found->heights.max, 1);
@@ -106,7 +106,7 @@ TEST(VerifySchedule, WalksReversedPhasesFromChildToParent) {
   EXPECT_THAT(ViolationOf(Box(), plan), HasSubstr("is broken"));
   for (Channel& channel : plan.phases[0].channels) std::swap(channel.from, channel.to);
   EXPECT_EQ(ViolationOf(Box(), plan), "");
-  // Allreduce: both, in this order.
+  // Allreduce: both phases, in this order.
   plan.phases.push_back(StarPlan().phases[0]);
   EXPECT_EQ(ViolationOf(Box(), plan), "the phases are not those of reduce-scatter");
   plan.collective = Collective::kAllreduce;

@@ -75,7 +75,7 @@ TEST(MscclXml, ImportsProgramsOfOthers) {
   }
 }
 
-TEST(MscclXml, TellsHowADeadlockOnOneSlotComesAbout) {
+TEST(MscclXml, ExplainsADeadlockOnOneSlot) {
   const auto ring = ReadProgramFile(std::string(ESPALIER_PROGRAMS) + "/allreduce_ring.xml");
   const Verdict verdict = Verify(*ring, {.fifo_slots = 1});
   ASSERT_TRUE(verdict.violation.has_value());
@@ -95,12 +95,12 @@ TEST(MscclXml, KeepsWhatAlgorithmsDo) {
     EXPECT_EQ(MeasureCost(*read).steps, MeasureCost(program).steps);
     EXPECT_EQ(read->placement, program.placement);
     EXPECT_EQ(read->max_bytes, program.max_bytes);
-    // What is known of the result is in these files, but for roots.
+    // These files state the expected result, except for roots.
     EXPECT_TRUE(program.collective.root != kNoRoot || RunsRight(*read, random));
   }
 }
 
-TEST(MscclXml, SaysWhatItCannotSay) {
+TEST(MscclXml, RefusesWhatMscclCannotExpress) {
   const auto refusal = [](std::string_view name, const algorithms::AlgorithmOptions& options) {
     const auto made = algorithms::MakeAlgorithm(name, options);
     EXPECT_TRUE(made.has_value());
@@ -176,7 +176,7 @@ TEST(MscclXml, RefusesBadFilesWithTheirPlace) {
     EXPECT_THAT(refused.error().message, StartsWith(std::string(one.place)));
     EXPECT_THAT(refused.error().message, HasSubstr(std::string(one.message)));
   }
-  // Well-formed, but wrong: that is for the verifier.
+  // A well-formed but wrong program is the verifier's task.
   const auto wrong = ParseMscclXml(ReplaceOnce(good, "type=\"rrc\"", "type=\"r\""), "f");
   ASSERT_TRUE(wrong.has_value());
   EXPECT_EQ(Verify(*wrong).violation->kind, ViolationKind::kPostcondition);

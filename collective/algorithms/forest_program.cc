@@ -146,12 +146,12 @@ std::int64_t FindTreesPerChunk(const std::vector<std::vector<Tree>>& phases) {
   return std::max<std::int64_t>(common, 1);
 }
 
-Result<CollectiveSpec> Describe(const TreeSchedule& plan, std::int64_t trees_per_chunk) {
-  CollectiveSpec spec{.ranks = static_cast<int>(plan.ranks.size())};
+Result<CollectiveSpec> Describe(const TreeSchedule& schedule, std::int64_t trees_per_chunk) {
+  CollectiveSpec spec{.ranks = static_cast<int>(schedule.ranks.size())};
   std::int64_t chunks = 0;
   std::vector<std::int64_t> shares;
-  for (const std::int64_t weight : plan.weights) {
-    shares.push_back(weight * plan.trees_per_weight / trees_per_chunk);
+  for (const std::int64_t weight : schedule.weights) {
+    shares.push_back(weight * schedule.trees_per_weight / trees_per_chunk);
     chunks += shares.back();
   }
   constexpr std::int64_t kMaxChunks = 1 << 24;
@@ -161,7 +161,7 @@ Result<CollectiveSpec> Describe(const TreeSchedule& plan, std::int64_t trees_per
   }
   spec.chunks = static_cast<int>(chunks);
   const bool equal = std::ranges::adjacent_find(shares, std::not_equal_to<>()) == shares.end();
-  switch (plan.collective) {
+  switch (schedule.collective) {
     case Collective::kAllgather:
       if (!equal) {
         return Fail(ErrorCode::kInvalidArgument,
@@ -178,10 +178,11 @@ Result<CollectiveSpec> Describe(const TreeSchedule& plan, std::int64_t trees_per
       break;
     case Collective::kBroadcast:
     case Collective::kReduce:
-      spec.kind = plan.collective == Collective::kReduce ? CollectiveKind::kReduce
-                                                         : CollectiveKind::kBroadcast;
-      spec.root = static_cast<int>(
-          std::ranges::find_if(plan.weights, [](auto w) { return w > 0; }) - plan.weights.begin());
+      spec.kind = schedule.collective == Collective::kReduce ? CollectiveKind::kReduce
+                                                             : CollectiveKind::kBroadcast;
+      spec.root =
+          static_cast<int>(std::ranges::find_if(schedule.weights, [](auto w) { return w > 0; }) -
+                           schedule.weights.begin());
       break;
   }
   return spec;
@@ -191,13 +192,13 @@ Result<CollectiveSpec> Describe(const TreeSchedule& plan, std::int64_t trees_per
 // order of the ranks.
 class Writer {
  public:
-  Writer(program::ProgramBuilder& builder, const CollectiveSpec& spec, const TreeSchedule& plan,
+  Writer(program::ProgramBuilder& builder, const CollectiveSpec& spec, const TreeSchedule& schedule,
          std::int64_t trees_per_chunk)
       : builder_(builder), spec_(spec), trees_per_chunk_(trees_per_chunk) {
     int first = 0;
-    for (const std::int64_t weight : plan.weights) {
+    for (const std::int64_t weight : schedule.weights) {
       first_.push_back(first);
-      first += static_cast<int>(weight * plan.trees_per_weight / trees_per_chunk);
+      first += static_cast<int>(weight * schedule.trees_per_weight / trees_per_chunk);
     }
   }
 
@@ -283,7 +284,7 @@ class Writer {
 };
 
 // Finds which of the numbered paths each tree takes.
-std::vector<TreeConnections> FindConnections(const TreeSchedule& plan,
+std::vector<TreeConnections> FindConnections(const TreeSchedule& schedule,
                                              const std::vector<std::vector<Tree>>& phases,
                                              const std::vector<ConnectionPath>& paths) {
   std::vector<TreeConnections> all;
@@ -296,7 +297,7 @@ std::vector<TreeConnections> FindConnections(const TreeSchedule& plan,
     return static_cast<std::int32_t>(found - paths.begin());
   };
   for (std::size_t phase = 0; phase < phases.size(); ++phase) {
-    const bool up = plan.phases[phase].reversed;
+    const bool up = schedule.phases[phase].reversed;
     for (const Tree& tree : phases[phase]) {
       TreeConnections& told = all.emplace_back(TreeConnections{.phase = phase,
                                                                .to_root = up,
@@ -317,23 +318,23 @@ std::vector<TreeConnections> FindConnections(const TreeSchedule& plan,
 
 }  // namespace
 
-Result<ForestProgram> MakeForestProgram(const std::string& name, const TreeSchedule& plan,
+Result<ForestProgram> MakeForestProgram(const std::string& name, const TreeSchedule& schedule,
                                         int fifo_slots) {
   Paths paths;
   std::vector<std::vector<Tree>> phases;
-  for (const Phase& phase : plan.phases) {
-    auto trees = ReadTrees(plan.forests[phase.forest], phase, paths);
+  for (const Phase& phase : schedule.phases) {
+    auto trees = ReadTrees(schedule.forests[phase.forest], phase, paths);
     if (!trees) return Propagate(trees);
     phases.push_back(std::move(*trees));
   }
   ForestProgram result;
   result.trees_per_chunk = FindTreesPerChunk(phases);
-  auto spec = Describe(plan, result.trees_per_chunk);
+  auto spec = Describe(schedule, result.trees_per_chunk);
   if (!spec) return Propagate(spec);
   program::ProgramBuilder builder(name, *spec, {.in_place = true, .out_of_place = true});
-  Writer writer(builder, *spec, plan, result.trees_per_chunk);
+  Writer writer(builder, *spec, schedule, result.trees_per_chunk);
   for (std::size_t i = 0; i < phases.size() && !builder.has_failed(); ++i) {
-    writer.Write(phases[i], plan.phases[i].reversed);
+    writer.Write(phases[i], schedule.phases[i].reversed);
   }
   auto chunks = builder.Finish();
   if (!chunks) return Propagate(chunks);
@@ -341,7 +342,7 @@ Result<ForestProgram> MakeForestProgram(const std::string& name, const TreeSched
   if (!lowered) return Propagate(lowered);
   result.program = std::move(*lowered);
   result.paths = paths.Take();
-  result.trees = FindConnections(plan, phases, result.paths);
+  result.trees = FindConnections(schedule, phases, result.paths);
   return result;
 }
 

@@ -51,7 +51,7 @@ struct ForestProgram {
 // Errors: kInvalidArgument for an allgather of unequal shares (its calls have a single size) and
 // for more than 32 paths between two ranks; those of ProgramBuilder and Lower; kInternal if the
 // forest has edges without routes.
-Result<ForestProgram> MakeForestProgram(const std::string& name, const forest::TreeSchedule& plan,
-                                        int fifo_slots = 2);
+Result<ForestProgram> MakeForestProgram(const std::string& name,
+                                        const forest::TreeSchedule& schedule, int fifo_slots = 2);
 
 }  // namespace espalier::algorithms

@@ -31,10 +31,10 @@ struct AllreduceProof {
 // Errors: those of BuildProblem, ComputeOptimality, FindTightPartition, WriteAllreduceProgram, the
 // solver and ReadAllreduceRate.
 Result<AllreduceProof> ProveAllreduce(const fabric::Topology& topology,
-                                      const ProblemOptions& options, const TreeSchedule& plan,
+                                      const ProblemOptions& options, const TreeSchedule& schedule,
                                       const LinearSolver& solver, const Control& control = {});
 
 // Describes the proof for people: "no allreduce is faster: ...".
-std::string DescribeProof(const AllreduceProof& proof, const TreeSchedule& plan);
+std::string DescribeProof(const AllreduceProof& proof, const TreeSchedule& schedule);
 
 }  // namespace espalier::forest

@@ -15,7 +15,7 @@ namespace espalier::forest {
 //
 // Precondition: the verifier has accepted the schedule.
 inline constexpr std::string_view kForestMagic = "ESPFRST1";
-std::string EncodeForest(const fabric::Topology& topology, const TreeSchedule& plan);
+std::string EncodeForest(const fabric::Topology& topology, const TreeSchedule& schedule);
 
 // Decodes the output of EncodeForest. Checks the form only; whether the schedule is sound is left
 // to the verifier.

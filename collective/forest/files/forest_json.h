@@ -30,7 +30,7 @@ struct StageSeconds {
 // Precondition: the verifier has accepted the schedule.
 // Errors: kResourceExhausted for more than kMaxForestJson characters (use the binary format).
 inline constexpr std::size_t kMaxForestJson = 50'000'000;
-Result<std::string> FormatForestJson(const fabric::Topology& topology, const TreeSchedule& plan,
+Result<std::string> FormatForestJson(const fabric::Topology& topology, const TreeSchedule& schedule,
                                      const StageSeconds& seconds,
                                      const std::optional<AllreduceProof>& proof = std::nullopt);
 // Writes the member "proof" of an object.

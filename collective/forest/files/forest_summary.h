@@ -15,7 +15,7 @@ namespace espalier::forest {
 
 // Summarises a sound schedule on one page for people: rates and bound, the bottleneck cut, trees
 // and heights, and the load of each class of links (by the kinds of their two ends and the rate).
-std::string SummariseForest(const fabric::Topology& topology, const TreeSchedule& plan,
+std::string SummariseForest(const fabric::Topology& topology, const TreeSchedule& schedule,
                             const Findings& findings);
 
 // What in-network aggregation saves on the links of one class, in trees times links.
@@ -27,8 +27,8 @@ struct ClassSaving {
   std::int64_t after = 0;
 };
 // Computes the savings by class. pruned: the result of CountPrunedLoads.
-std::vector<ClassSaving> SavingsByClass(const fabric::Topology& topology, const TreeSchedule& plan,
-                                        const Findings& findings,
+std::vector<ClassSaving> SavingsByClass(const fabric::Topology& topology,
+                                        const TreeSchedule& schedule, const Findings& findings,
                                         const std::vector<std::vector<std::int64_t>>& pruned);
 // Formats the savings for people.
 std::string SummariseSavings(const std::vector<ClassSaving>& savings);
@@ -36,7 +36,7 @@ std::string SummariseSavings(const std::vector<ClassSaving>& savings);
 // Formats one tree as Graphviz text: ranks level by level, edges labelled with the switches on
 // their route if these are few. tree_class: index among the classes of the first phase's forest.
 // Errors: kInvalidArgument if there is no such tree.
-Result<std::string> FormatTreeAsDot(const fabric::Topology& topology, const TreeSchedule& plan,
+Result<std::string> FormatTreeAsDot(const fabric::Topology& topology, const TreeSchedule& schedule,
                                     std::size_t tree_class);
 
 }  // namespace espalier::forest

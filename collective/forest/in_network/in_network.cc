@@ -24,12 +24,15 @@ bool IsCapable(const fabric::Node& node, const Phase& phase) {
 // any order, until nothing changes.
 class DeliveryCheck {
  public:
-  DeliveryCheck(const Topology& topology, const TreeSchedule& plan, const Phase& phase)
-      : topology_(topology), plan_(plan), phase_(phase), has_data_(topology.nodes().size()) {}
+  DeliveryCheck(const Topology& topology, const TreeSchedule& schedule, const Phase& phase)
+      : topology_(topology),
+        schedule_(schedule),
+        phase_(phase),
+        has_data_(topology.nodes().size()) {}
 
   bool ReachesAll(const RoutedTree& tree, std::span<const std::int32_t> pruned) {
     std::fill(has_data_.begin(), has_data_.end(), false);
-    has_data_[plan_.ranks[tree.root].Index()] = true;
+    has_data_[schedule_.ranks[tree.root].Index()] = true;
     std::vector<bool> done(tree.edges.size(), false);
     std::size_t left = tree.edges.size();
     for (bool changed = true; changed && left > 0;) {
@@ -46,8 +49,8 @@ class DeliveryCheck {
  private:
   // Sends data along the rest of the edge's route if the start of that rest has the data.
   bool Deliver(const TreeEdge& edge, std::size_t pruned) {
-    std::vector<NodeId> path = {plan_.ranks[edge.parent]};
-    for (const std::int32_t hop : plan_.forests[phase_.forest].routes.Hops(*edge.route)) {
+    std::vector<NodeId> path = {schedule_.ranks[edge.parent]};
+    for (const std::int32_t hop : schedule_.forests[phase_.forest].routes.Hops(*edge.route)) {
       const Channel& channel = phase_.channels[static_cast<std::size_t>(hop)];
       path.push_back(phase_.reversed ? channel.from : channel.to);
     }
@@ -59,7 +62,7 @@ class DeliveryCheck {
   }
 
   const Topology& topology_;
-  const TreeSchedule& plan_;
+  const TreeSchedule& schedule_;
   const Phase& phase_;
   std::vector<bool> has_data_;  // by node
 };
@@ -67,9 +70,10 @@ class DeliveryCheck {
 // The copying or adding switches that a file states.
 class StatedCopies {
  public:
-  explicit StatedCopies(const TreeSchedule& plan) : stated_(plan.stated_copies.has_value()) {
+  explicit StatedCopies(const TreeSchedule& schedule)
+      : stated_(schedule.stated_copies.has_value()) {
     if (!stated_) return;
-    for (const CopyPoint& copy : *plan.stated_copies) {
+    for (const CopyPoint& copy : *schedule.stated_copies) {
       at_[{copy.phase, copy.tree_class, copy.child}] = copy.at;
     }
   }
@@ -88,9 +92,9 @@ class StatedCopies {
 
 }  // namespace
 
-TreePruner::TreePruner(const Topology& topology, const TreeSchedule& plan, const Phase& phase)
+TreePruner::TreePruner(const Topology& topology, const TreeSchedule& schedule, const Phase& phase)
     : phase_(phase),
-      routes_(plan.forests[phase.forest].routes),
+      routes_(schedule.forests[phase.forest].routes),
       reached_(topology.nodes().size(), 0) {
   for (const fabric::Node& node : topology.nodes()) capable_.push_back(IsCapable(node, phase));
 }
@@ -123,21 +127,21 @@ std::span<const std::int32_t> TreePruner::Prune(const RoutedTree& tree) {
 }
 
 Result<std::vector<std::vector<std::int64_t>>> CountPrunedLoads(const Topology& topology,
-                                                                const TreeSchedule& plan) {
+                                                                const TreeSchedule& schedule) {
   std::vector<std::vector<std::int64_t>> loads;
-  const StatedCopies stated(plan);
+  const StatedCopies stated(schedule);
   const auto name_of = [&](Rank rank) -> const std::string& {
-    return topology.node(plan.ranks[rank]).id;
+    return topology.node(schedule.ranks[rank]).id;
   };
-  for (std::size_t p = 0; p < plan.phases.size(); ++p) {
-    const Phase& phase = plan.phases[p];
+  for (std::size_t p = 0; p < schedule.phases.size(); ++p) {
+    const Phase& phase = schedule.phases[p];
     std::vector<std::int64_t>& load = loads.emplace_back(phase.channels.size(), 0);
-    const RoutingTable& routes = plan.forests[phase.forest].routes;
-    TreePruner pruner(topology, plan, phase);
-    DeliveryCheck check(topology, plan, phase);
+    const RoutingTable& routes = schedule.forests[phase.forest].routes;
+    TreePruner pruner(topology, schedule, phase);
+    DeliveryCheck check(topology, schedule, phase);
     bool sound = true;
     std::string disagreement;
-    VisitRoutedTrees(plan.forests[phase.forest], [&](const RoutedTree& tree) {
+    VisitRoutedTrees(schedule.forests[phase.forest], [&](const RoutedTree& tree) {
       const std::span<const std::int32_t> pruned = pruner.Prune(tree);
       sound = check.ReachesAll(tree, pruned);
       for (std::size_t e = 0; e < tree.edges.size(); ++e) {

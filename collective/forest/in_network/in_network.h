@@ -20,7 +20,7 @@ namespace espalier::forest {
 class TreePruner {
  public:
   // All arguments must outlive this object.
-  TreePruner(const fabric::Topology& topology, const TreeSchedule& plan, const Phase& phase);
+  TreePruner(const fabric::Topology& topology, const TreeSchedule& schedule, const Phase& phase);
 
   // Returns for each edge of the tree how many hops of its route, counted from the parent, are
   // dropped. Valid until the next call. O(hops).
@@ -47,6 +47,6 @@ class TreePruner {
 // Errors: kFailedPrecondition if TreeSchedule::stated_copies contradicts the trees; kInternal if a
 // check fails.
 Result<std::vector<std::vector<std::int64_t>>> CountPrunedLoads(const fabric::Topology& topology,
-                                                                const TreeSchedule& plan);
+                                                                const TreeSchedule& schedule);
 
 }  // namespace espalier::forest

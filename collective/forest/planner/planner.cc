@@ -126,17 +126,18 @@ class Planner {
     if (auto fits = CheckMemory(*problem); !fits) return Propagate(fits);
 
     VerifiedSchedule made;
-    TreeSchedule& plan = made.plan;
-    plan.collective = options_.collective;
-    plan.on_share = !problem_options->available.empty();
-    plan.weights = problem->weight;
-    plan.ranks.assign(problem->topology_node.begin(),
-                      problem->topology_node.begin() + problem->rank_count);
-    if (auto done = AddBound(*problem, *problem_options, plan); !done) return Propagate(done);
-    if (auto done = AddForests(*problem, plan); !done) return Propagate(done);
+    TreeSchedule& schedule = made.plan;
+    schedule.collective = options_.collective;
+    schedule.on_share = !problem_options->available.empty();
+    schedule.weights = problem->weight;
+    schedule.ranks.assign(problem->topology_node.begin(),
+                          problem->topology_node.begin() + problem->rank_count);
+    if (auto done = AddBound(*problem, *problem_options, schedule); !done) return Propagate(done);
+    if (auto done = AddForests(*problem, schedule); !done) return Propagate(done);
 
     control_.Report("verify", 0);
-    auto findings = VerifySchedule(topology_, plan, problem_options->available, control_.threads);
+    auto findings =
+        VerifySchedule(topology_, schedule, problem_options->available, control_.threads);
     if (!findings) {
       return Fail(ErrorCode::kInternal,
                   fmt::format("the computed forest is not sound (please report this): {}",
@@ -144,7 +145,7 @@ class Planner {
     }
     made.findings = std::move(*findings);
     made.reuse = reuse_;
-    for (const Forest& forest : plan.forests) {
+    for (const Forest& forest : schedule.forests) {
       for (const TreeClass& tree : forest.classes) made.reuse.all += tree.count;
     }
     return made;
@@ -162,12 +163,14 @@ class Planner {
 
   // Adds the bound of the links as they are. If all nodes are balanced, the problem's own bound
   // holds for both directions: as much capacity enters any set of nodes as leaves it.
-  Result<void> AddBound(const Problem& problem, const ProblemOptions& made, TreeSchedule& plan) {
+  Result<void> AddBound(const Problem& problem, const ProblemOptions& made,
+                        TreeSchedule& schedule) {
     control_.Report("bound", 0);
     auto optimality = ComputeOptimality(problem, control_);
     if (!optimality) return Propagate(optimality);
     optimality_ = std::move(*optimality);
-    if (!plan.on_share && !options_.ecmp_only) return RaiseBound(problem, optimality_, plan);
+    if (!schedule.on_share && !options_.ecmp_only)
+      return RaiseBound(problem, optimality_, schedule);
     ProblemOptions as_they_are = made;
     as_they_are.balanced = false;
     const auto whole = BuildProblem(topology_, as_they_are);
@@ -177,38 +180,38 @@ class Planner {
       const Problem turned = up ? Transpose(*whole) : *whole;
       const auto bound = ComputeOptimality(turned, control_);
       if (!bound) return tl::unexpected<Error>(bound.error());
-      if (auto done = RaiseBound(turned, *bound, plan); !done) return done;
+      if (auto done = RaiseBound(turned, *bound, schedule); !done) return done;
     }
     return {};
   }
 
   static Result<void> RaiseBound(const Problem& problem, const Optimality& optimality,
-                                 TreeSchedule& plan) {
+                                 TreeSchedule& schedule) {
     const auto bound = problem.PerGbps(optimality.inverse_rate);
     if (!bound) return Overflow();
-    if (*bound <= plan.bound_inverse_rate) return {};
-    plan.bound_inverse_rate = *bound;
-    plan.cut.clear();
+    if (*bound <= schedule.bound_inverse_rate) return {};
+    schedule.bound_inverse_rate = *bound;
+    schedule.cut.clear();
     for (const std::int32_t node : optimality.cut) {
-      plan.cut.push_back(problem.topology_node[static_cast<std::size_t>(node)]);
+      schedule.cut.push_back(problem.topology_node[static_cast<std::size_t>(node)]);
     }
     return {};
   }
 
   // All forests of a schedule have the same number of trees, so either all keep earlier trees or
   // none does.
-  Result<void> AddForests(const Problem& problem, TreeSchedule& plan) {
-    if (!options_.previous) return AddPhases(problem, plan);
+  Result<void> AddForests(const Problem& problem, TreeSchedule& schedule) {
+    if (!options_.previous) return AddPhases(problem, schedule);
     keeps_trees_ = true;
-    if (auto done = AddPhases(problem, plan); !done) return done;
+    if (auto done = AddPhases(problem, schedule); !done) return done;
     if (keeps_trees_ || reuse_.kept == 0) return {};
-    plan.forests.clear();
-    plan.phases.clear();
+    schedule.forests.clear();
+    schedule.phases.clear();
     reuse_ = {};
-    return AddPhases(problem, plan);
+    return AddPhases(problem, schedule);
   }
 
-  Result<void> AddPhases(const Problem& problem, TreeSchedule& plan) {
+  Result<void> AddPhases(const Problem& problem, TreeSchedule& schedule) {
     // In-trees are out-trees on the reversed links.
     std::vector<Problem> problems;
     if (GoesUp(options_.collective)) problems.push_back(Transpose(problem));
@@ -224,9 +227,9 @@ class Planner {
     }
     bool reversed = GoesUp(options_.collective);
     for (std::size_t p = 0; p < problems.size(); ++p, reversed = false) {
-      if (auto done = AddForest(problems[p], counts[p], reversed, plan); !done) return done;
+      if (auto done = AddForest(problems[p], counts[p], reversed, schedule); !done) return done;
     }
-    if (is_same_twice) plan.phases.push_back(MakePhase(problem, 0, false));
+    if (is_same_twice) schedule.phases.push_back(MakePhase(problem, 0, false));
     return {};
   }
 
@@ -238,12 +241,12 @@ class Planner {
   }
 
   Result<void> AddForest(const Problem& problem, const TreeCount& count, bool reversed,
-                         TreeSchedule& plan) {
+                         TreeSchedule& schedule) {
     auto forest = BuildAny(problem, count, reversed);
     if (!forest) return Propagate(forest);
     // All trees of a schedule have one rate: that of its slowest forest.
-    if (!plan.forests.empty()) {
-      Forest& before = plan.forests.front();
+    if (!schedule.forests.empty()) {
+      Forest& before = schedule.forests.front();
       Forest& slower = forest->scale < before.scale ? before : *forest;
       before.scale = forest->scale = Rational(slower.scale);
       before.inverse_rate = forest->inverse_rate = Rational(slower.inverse_rate);
@@ -255,11 +258,11 @@ class Planner {
     const auto tree_rate = Rational::Quotient(Rational(1, 1), forest->scale);
     const auto tree_gbps = tree_rate ? problem.Gbps(*tree_rate) : std::nullopt;
     if (!inverse_rate || !tree_gbps) return Overflow();
-    plan.inverse_rate = *inverse_rate;
-    plan.tree_gbps = *tree_gbps;
-    plan.trees_per_weight = forest->trees_per_weight;
-    plan.phases.push_back(MakePhase(problem, plan.forests.size(), reversed));
-    plan.forests.push_back(std::move(*forest));
+    schedule.inverse_rate = *inverse_rate;
+    schedule.tree_gbps = *tree_gbps;
+    schedule.trees_per_weight = forest->trees_per_weight;
+    schedule.phases.push_back(MakePhase(problem, schedule.forests.size(), reversed));
+    schedule.forests.push_back(std::move(*forest));
     return {};
   }
 

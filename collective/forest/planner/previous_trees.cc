@@ -24,11 +24,11 @@ tl::unexpected<Error> Unsound(std::string_view what) {
 }
 
 // Checks that the trees can be walked safely: shapes, trees, routes.
-Result<void> CheckTrees(const TreeSchedule& plan, const Phase& phase) {
-  if (phase.forest >= plan.forests.size()) return Unsound("a phase has no forest");
-  const Forest& forest = plan.forests[phase.forest];
-  const std::size_t ranks = plan.ranks.size();
-  if (plan.weights.size() != ranks || plan.trees_per_weight < 1 || ranks < 2 ||
+Result<void> CheckTrees(const TreeSchedule& schedule, const Phase& phase) {
+  if (phase.forest >= schedule.forests.size()) return Unsound("a phase has no forest");
+  const Forest& forest = schedule.forests[phase.forest];
+  const std::size_t ranks = schedule.ranks.size();
+  if (schedule.weights.size() != ranks || schedule.trees_per_weight < 1 || ranks < 2 ||
       static_cast<std::size_t>(forest.rank_count) != ranks ||
       forest.parents.size() != forest.classes.size() * ranks) {
     return Unsound("array sizes do not match");
@@ -59,14 +59,14 @@ Result<void> CheckTrees(const TreeSchedule& plan, const Phase& phase) {
 
 class Translation {
  public:
-  Translation(const Topology& topology, const Problem& problem, const TreeSchedule& plan,
-              const Topology& plan_topology)
-      : problem_(problem), node_of_(plan_topology.nodes().size(), kNone) {
+  Translation(const Topology& topology, const Problem& problem, const TreeSchedule& schedule,
+              const Topology& previous_topology)
+      : problem_(problem), node_of_(previous_topology.nodes().size(), kNone) {
     for (std::size_t v = 0; v < problem.topology_node.size(); ++v) {
-      const auto before = plan_topology.FindNode(topology.node(problem.topology_node[v]).id);
+      const auto before = previous_topology.FindNode(topology.node(problem.topology_node[v]).id);
       if (before) node_of_[before->Index()] = static_cast<std::int32_t>(v);
     }
-    for (const NodeId rank : plan.ranks) {
+    for (const NodeId rank : schedule.ranks) {
       const std::int32_t node = Find(rank);
       rank_of_.push_back(node != kNone && problem.IsRank(node) ? static_cast<Rank>(node) : kNoRank);
     }
@@ -149,15 +149,15 @@ std::int64_t PreviousTrees::Tree::Units(const Problem& problem, std::int64_t per
 }
 
 Result<PreviousTrees> FindPreviousTrees(const Topology& topology, const Problem& problem,
-                                        const TreeSchedule& plan, const Topology& plan_topology,
-                                        bool reversed) {
+                                        const TreeSchedule& schedule,
+                                        const Topology& previous_topology, bool reversed) {
   PreviousTrees found;
-  for (const Phase& phase : plan.phases) {
+  for (const Phase& phase : schedule.phases) {
     if (phase.reversed != reversed) continue;
-    if (auto sound = CheckTrees(plan, phase); !sound) return Propagate(sound);
-    const Translation translation(topology, problem, plan, plan_topology);
-    const Forest& forest = plan.forests[phase.forest];
-    found.trees_per_weight = plan.trees_per_weight;
+    if (auto sound = CheckTrees(schedule, phase); !sound) return Propagate(sound);
+    const Translation translation(topology, problem, schedule, previous_topology);
+    const Forest& forest = schedule.forests[phase.forest];
+    found.trees_per_weight = schedule.trees_per_weight;
     found.routes.resize(forest.routes.RouteCount());
     for (std::size_t arc = 0; arc < forest.routes.ArcCount(); ++arc) {
       for (const Route& route : forest.routes.Routes(arc)) {
@@ -166,7 +166,7 @@ Result<PreviousTrees> FindPreviousTrees(const Topology& topology, const Problem&
       }
     }
     VisitRoutedTrees(forest, [&](const RoutedTree& routed) {
-      const auto of = CheckedMultiply(plan.trees_per_weight, plan.weights[routed.root]);
+      const auto of = CheckedMultiply(schedule.trees_per_weight, schedule.weights[routed.root]);
       auto tree =
           of && *of > 0 ? translation.Translate(routed, forest.routes, found.routes) : std::nullopt;
       if (tree) {

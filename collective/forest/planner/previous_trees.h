@@ -37,7 +37,7 @@ struct PreviousTrees {
 // if their ids are. reversed: which phase. Errors: kInvalidArgument if the earlier schedule's trees
 // are malformed or have no routes.
 Result<PreviousTrees> FindPreviousTrees(const fabric::Topology& topology, const Problem& problem,
-                                        const TreeSchedule& plan,
-                                        const fabric::Topology& plan_topology, bool reversed);
+                                        const TreeSchedule& schedule,
+                                        const fabric::Topology& previous_topology, bool reversed);
 
 }  // namespace espalier::forest

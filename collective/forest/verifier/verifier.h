@@ -44,7 +44,7 @@ struct Findings {
 // Complexity: O(classes * ranks + hops of all routes); 4 ms for 1,024 A100 GPUs, 90 ms for 4,096
 // (BM_Verify).
 // Memory: 512 bytes per rank.
-Result<Findings> VerifySchedule(const fabric::Topology& topology, const TreeSchedule& plan,
+Result<Findings> VerifySchedule(const fabric::Topology& topology, const TreeSchedule& schedule,
                                 std::span<const BitsPerSecond> available = {}, int threads = 1);
 
 }  // namespace espalier::forest

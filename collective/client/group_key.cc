@@ -35,7 +35,7 @@ tl::unexpected<Error> FailOf(const std::string& path, const char* what) {
               fmt::format("{}: cannot {} a job's key: {}", path, what, std::strerror(errno)));
 }
 
-// What is opened is what is checked and read.
+// Checks and reads the same open file, so that nobody can replace it in between.
 Result<JobKey> ReadKeyFile(const std::string& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return FailOf(path, "read");
@@ -55,7 +55,7 @@ Result<JobKey> ReadKeyFile(const std::string& path) {
   return key;
 }
 
-// Whoever comes first makes the key; it appears whole or not at all.
+// The first rank creates the key; linking a complete file makes it appear atomically.
 Result<JobKey> KeyOfFolder(const fs::path& folder) {
   std::error_code code;
   fs::create_directories(folder, code);

@@ -9,7 +9,7 @@ AgentMetrics::AgentMetrics(Metrics& metrics)
           "espalier_agent_flow_reports_delayed_total",
           "Reports of flows that were put off, as programs cause more than the agent may send")),
       findings_dropped(metrics.MakeCounter(
-          "espalier_agent_findings_dropped_total",
+          "espalier_agent_path_reports_dropped_total",
           "Verdicts on paths and answers to probes that were dropped for the same reason")),
       collective_reports_dropped(metrics.MakeCounter(
           "espalier_agent_collective_reports_dropped_total",

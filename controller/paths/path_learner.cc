@@ -103,7 +103,7 @@ PathLearner::PathLearner(const fabric::Topology& topology, fabric::PathTable& pa
                                              "came from an address on none of the paths")),
       mismatch_metric_(metrics.MakeCounter("espalier_controller_path_map_mismatches_total",
                                            "Ports seen on another path than the map said")),
-      quarantined_metric_(metrics.MakeCounter("espalier_controller_predicted_ports_given_up_total",
+      quarantined_metric_(metrics.MakeCounter("espalier_controller_predicted_ports_quarantined_total",
                                               "Ports that only a model put on their path, and of "
                                               "which no probe was answered while others were")) {}
 

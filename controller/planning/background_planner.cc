@@ -25,7 +25,7 @@ BackgroundPlanner::BackgroundPlanner(const State& state, StartPredictor& predict
       callbacks_(std::move(callbacks)),
       starts_(loop, kPausesAStart),
       failures_(loop, kPausesAFailure),
-      plan_seconds_(metrics.MakeLatency("espalier_foresight_plan_seconds",
+      plan_seconds_(metrics.MakeLatency("espalier_prediction_plan_seconds",
                                         "Duration of making one plan ahead")) {}
 
 void BackgroundPlanner::Request() {

@@ -21,7 +21,7 @@ FailurePlans::FailurePlans(State& state, PathLearner& learner, Metrics& metrics,
       extra_(2 * state.topology.links().size()),
       made_(metrics.MakeCounter("espalier_failure_plans_made_total",
                                 "Plans made for the failure of a link or switch")),
-      paths_computed_(metrics.MakeCounter("espalier_failure_plan_ways_total",
+      paths_computed_(metrics.MakeCounter("espalier_failure_plan_paths_total",
                                           "Flow paths that failure plans were made for")),
       entries_gauge_(metrics.MakeGauge("espalier_failure_plan_entries",
                                        "Flow paths that failure plans hold")) {

@@ -240,7 +240,7 @@ class Chaos {
 
   void TakeCounts() {
     left_by_plan_ += cluster_.CounterValue("espalier_failure_plan_hits_total");
-    expected_ += cluster_.CounterValue("espalier_foresight_starts_expected_total");
+    expected_ += cluster_.CounterValue("espalier_prediction_starts_expected_total");
   }
   void Restart() {
     TakeCounts();  // they end with the controller

@@ -344,7 +344,7 @@ TEST(Controller, FlowsLeavePredictedPortsThatLeadIntoADeadSpine) {
           << "flow " << id << " of host " << i;
     }
   }
-  EXPECT_GE(cluster.CounterValue("espalier_controller_predicted_ports_given_up_total"), 1);
+  EXPECT_GE(cluster.CounterValue("espalier_controller_predicted_ports_quarantined_total"), 1);
 }
 
 TEST(Controller, ServesAHostWithSeveralNics) {

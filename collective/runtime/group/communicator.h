@@ -42,9 +42,9 @@ struct CommunicatorOptions {
   // Rank 0: a file of costs (docs/formats.md) by which all ranks choose algorithms for call sizes.
   // Empty: the costs of a typical machine.
   std::string costs_file;
-  // Forces an algorithm for its collective, whatever the size: an algorithm's name over a
-  // transport, or a protocol's name in shared memory (SharedProtocolName), used where it can be.
-  // Empty: chosen by size, and in shared memory also by online tuning.
+  // Forces an algorithm for its collective at every size where it can run: an algorithm's name over
+  // a transport, or "small", "staged", "staged-streaming" or "single-copy" in shared memory. Empty:
+  // chosen by size, and in shared memory also by online tuning.
   std::string algorithm;
   // TCP: source of the group's own memory (slots of connections, scratch and staging of programs);
   // must outlive the group.

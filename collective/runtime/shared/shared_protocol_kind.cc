@@ -9,16 +9,21 @@ namespace {
 
 constexpr EnumNames<SharedProtocolKind> kWayNames({
     {SharedProtocolKind::kSmall, "small"},
-    {SharedProtocolKind::kStaged, "slots"},
-    {SharedProtocolKind::kStagedStreaming, "streamed"},
-    {SharedProtocolKind::kSingleCopy, "read"},
+    {SharedProtocolKind::kStaged, "staged"},
+    {SharedProtocolKind::kStagedStreaming, "staged-streaming"},
+    {SharedProtocolKind::kSingleCopy, "single-copy"},
 });
 
 }  // namespace
 
 std::string_view SharedProtocolName(SharedProtocolKind way) { return kWayNames.NameOf(way); }
 std::optional<SharedProtocolKind> FindSharedProtocol(std::string_view name) {
-  return kWayNames.Find(name);
+  if (const auto found = kWayNames.Find(name)) return found;
+  // Deprecated spellings, accepted for one release.
+  if (name == "slots") return SharedProtocolKind::kStaged;
+  if (name == "streamed") return SharedProtocolKind::kStagedStreaming;
+  if (name == "read") return SharedProtocolKind::kSingleCopy;
+  return std::nullopt;
 }
 
 // Rounds are meetings of all ranks, messages the flags of others that a rank looks at in them.

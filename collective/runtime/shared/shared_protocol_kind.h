@@ -15,7 +15,8 @@ enum class SharedProtocolKind : std::uint8_t { kSmall, kStaged, kStagedStreaming
 constexpr std::size_t kMaxSmallBytes = 256 << 10;
 constexpr std::size_t kSlotBytes = 1 << 20;
 
-// "small", "slots", "streamed", "read".
+// "small", "staged", "staged-streaming", "single-copy". Find also accepts the deprecated "slots",
+// "streamed" and "read".
 std::string_view SharedProtocolName(SharedProtocolKind way);
 std::optional<SharedProtocolKind> FindSharedProtocol(std::string_view name);
 // What an allreduce of so many bytes asks that way; small or slots.

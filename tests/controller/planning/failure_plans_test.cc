@@ -382,7 +382,7 @@ TEST_F(FailurePlansTest, ProbesWaitForAcknowledgementsForAWhile) {
 }
 
 TEST_F(FailurePlansTest, WhatWasDoneIsToldOnceTheAgentsHaveAcknowledged) {
-  constexpr const char* kWays = "espalier_failure_plan_ways_total";
+  constexpr const char* kWays = "espalier_failure_plan_paths_total";
   for (const bool acknowledge : {true, false}) {
     Build();
     const std::set<int> moved = HostsOn("leaf0--spine1");
@@ -441,7 +441,7 @@ TEST_F(FailurePlansTest, WorkIsBoundedHoweverOftenFlowsChange) {
   const FailurePlans& plans = cluster_->controller().failure_plans();
   ASSERT_EQ(plans.fresh(), plans.loaded());
   ASSERT_EQ(plans.entries(), 12U * 17 * 5);
-  constexpr const char* kWays = "espalier_failure_plan_ways_total";
+  constexpr const char* kWays = "espalier_failure_plan_paths_total";
   const auto before = cluster_->CounterValue(kWays);
   constexpr int kMilliseconds = 200;
   for (int i = 0; i < kMilliseconds; ++i) {  // all plans are behind, each time

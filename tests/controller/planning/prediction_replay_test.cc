@@ -149,8 +149,8 @@ class Replay {
   }
 
   std::int64_t Planned() {
-    return cluster_.CounterValue("espalier_foresight_plan_hits_total") +
-           cluster_.CounterValue("espalier_foresight_plan_fits_total");
+    return cluster_.CounterValue("espalier_prediction_plan_hits_total") +
+           cluster_.CounterValue("espalier_prediction_plan_stale_hits_total");
   }
   void Look() {
     ++looks_;

@@ -12,10 +12,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr const char* kHits = "espalier_foresight_plan_hits_total";
-constexpr const char* kFits = "espalier_foresight_plan_fits_total";
-constexpr const char* kMisses = "espalier_foresight_plan_misses_total";
-constexpr const char* kUnexpected = "espalier_foresight_starts_unexpected_total";
+constexpr const char* kHits = "espalier_prediction_plan_hits_total";
+constexpr const char* kFits = "espalier_prediction_plan_stale_hits_total";
+constexpr const char* kMisses = "espalier_prediction_plan_misses_total";
+constexpr const char* kUnexpected = "espalier_prediction_starts_unexpected_total";
 
 // Four leaves of four hosts each under four spines; a job of an all-reduce in four rings a second.
 class StartPredictorTest : public testing::Test {

@@ -224,7 +224,7 @@ TEST(Choice, EveryCandidateGivesTheRightSums) {
   for (const std::string_view name : CandidatesOf(CollectiveKind::kAllReduce, 3)) {
     EXPECT_EQ(RunGroup({Medium::kTcp, "", std::string(name)}, 3, 50'001), none) << name;
   }
-  for (const SharedProtocolKind way : {SharedProtocolKind::kSmall, SharedProtocolKind::kSlots}) {
+  for (const SharedProtocolKind way : {SharedProtocolKind::kSmall, SharedProtocolKind::kStaged}) {
     const std::string name(SharedProtocolName(way));
     EXPECT_EQ(RunGroup({Medium::kShared, "", name}, 3, 50'001), none) << name;
   }

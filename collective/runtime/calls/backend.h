@@ -16,7 +16,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual Result<void> Run(const Operands& operands, const CallSignature& call,
-                           const transport::WaitLimit& patience) = 0;
+                           const transport::WaitLimit& limit) = 0;
   // Reports a failure of the group that is already known, without waiting.
   virtual Result<void> Check() = 0;
   // Tells all ranks that this one gives up, with the cause.

@@ -167,10 +167,10 @@ Result<void> Communicator::Call(CollectiveKind kind, const Operands& operands, i
                               program::CollectiveKindName(kind)));
   }
   ++calls_;
-  const transport::WaitLimit patience = OfOneCall();
+  const transport::WaitLimit limit = OfOneCall();
   auto done = WithinMemory(rank_, [&] {
-    return plan != nullptr ? plan->Run(operands, call, patience)
-                           : backend_->Run(operands, call, patience);
+    return plan != nullptr ? plan->Run(operands, call, limit)
+                           : backend_->Run(operands, call, limit);
   });
   if (!done) return tl::unexpected(GiveUp(std::move(done.error())));
   return done;

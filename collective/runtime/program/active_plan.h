@@ -57,8 +57,8 @@ class ActivePlan {
   bool Serves(const CallSignature& call, std::size_t bytes) const;
   // As Interpreter::Run.
   Result<void> Run(const Operands& operands, const CallSignature& call,
-                   const transport::WaitLimit& patience) {
-    return interpreter_->Run(operands, call, patience);
+                   const transport::WaitLimit& limit) {
+    return interpreter_->Run(operands, call, limit);
   }
 
  private:

@@ -282,18 +282,18 @@ std::string Interpreter::DescribeWaits() const {
                      Describe(call_));
 }
 
-Result<void> Interpreter::RunTiles(const transport::WaitLimit& patience) {
+Result<void> Interpreter::RunTiles(const transport::WaitLimit& limit) {
   for (Block& block : blocks_) block.done = 0;
   while (true) {
     auto moved = Advance();
     if (!moved) return Propagate(moved);
     if (IsFinished()) {
       return transport::WaitInterruptibly(
-          patience, [&](transport::Deadline nap) { return transport_.Flush(nap); });
+          limit, [&](transport::Deadline nap) { return transport_.Flush(nap); });
     }
     if (*moved) continue;
     auto waited = transport::WaitInterruptibly(
-        patience, [&](transport::Deadline nap) { return transport_.Wait(nap); });
+        limit, [&](transport::Deadline nap) { return transport_.Wait(nap); });
     if (waited) continue;
     return Fail(waited.error().code,
                 fmt::format("{} ({})", waited.error().message, DescribeWaits()));
@@ -301,12 +301,12 @@ Result<void> Interpreter::RunTiles(const transport::WaitLimit& patience) {
 }
 
 Result<void> Interpreter::Run(const Operands& operands, const CallSignature& call,
-                              const transport::WaitLimit& patience) {
+                              const transport::WaitLimit& limit) {
   call_ = call;
   call_.program = fingerprint_;
   reduction_ = {.type = operands.type, .op = operands.op};
   const Operands cut = tiling_.Cut(operands);
-  auto done = RunTiles(patience);
+  auto done = RunTiles(limit);
   if (!done) {
     transport_.Abort(done.error());
     return done;

@@ -48,7 +48,7 @@ class Interpreter {
       std::pmr::memory_resource* memory = std::pmr::get_default_resource());
 
   Result<void> Run(const Operands& operands, const CallSignature& call,
-                   const transport::WaitLimit& patience);
+                   const transport::WaitLimit& limit);
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:
@@ -90,7 +90,7 @@ class Interpreter {
   Result<void> CheckMessage(const transport::MessageTag& tag, std::size_t size, int peer,
                             std::size_t bytes) const;
   std::string DescribeWaits() const;
-  Result<void> RunTiles(const transport::WaitLimit& patience);
+  Result<void> RunTiles(const transport::WaitLimit& limit);
 
   std::shared_ptr<const program::Program> program_;
   transport::Transport& transport_;

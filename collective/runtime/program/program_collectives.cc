@@ -56,7 +56,7 @@ Result<Interpreter*> ProgramCollectives::Find(std::string_view algorithm, int ro
 }
 
 Result<void> ProgramCollectives::Run(const Operands& operands, const CallSignature& call,
-                                     const transport::WaitLimit& patience) {
+                                     const transport::WaitLimit& limit) {
   const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
   const int instances = bytes > kLargeBytes && !operands.HasUnequalParts() ? connections_ : 1;
   transport_->Enter(ToTag(call),
@@ -71,12 +71,12 @@ Result<void> ProgramCollectives::Run(const Operands& operands, const CallSignatu
                     });
   const auto algorithm = Choose(call.kind, operands);
   if (!algorithm) return tl::unexpected(algorithm.error());
-  auto interpreter = Find(*algorithm, call.root, instances, patience.deadline);
+  auto interpreter = Find(*algorithm, call.root, instances, limit.deadline);
   if (!interpreter) {
     transport_->Abort(interpreter.error());
     return Propagate(interpreter);
   }
-  return (*interpreter)->Run(operands, call, patience);
+  return (*interpreter)->Run(operands, call, limit);
 }
 
 Result<std::byte*> ProgramCollectives::Allocate(std::size_t /*bytes*/) {

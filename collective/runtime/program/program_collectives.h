@@ -31,7 +31,7 @@ class ProgramCollectives : public Backend {
         memory_(memory) {}
 
   Result<void> Run(const Operands& operands, const CallSignature& call,
-                   const transport::WaitLimit& patience) override;
+                   const transport::WaitLimit& limit) override;
   Result<void> Check() override { return transport_->Check(); }
   void Abort(const Error& cause) override { transport_->Abort(cause); }
   Result<std::byte*> Allocate(std::size_t bytes) override;

@@ -32,7 +32,7 @@ Mapping::~Mapping() {
 }
 
 Result<std::byte*> RegisteredMemory::Allocate(std::size_t bytes) {
-  if (bytes == 0) return Fail(ErrorCode::kInvalidArgument, "a buffer needs at least 1 byte");
+  if (bytes == 0) return Fail(ErrorCode::kInvalidArgument, "bytes must be positive");
   auto file = transport::MakeMemoryFile("espalier-buffer", bytes);
   if (!file) return Propagate(file);
   Buffer buffer;

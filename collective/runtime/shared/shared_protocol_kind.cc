@@ -7,7 +7,7 @@
 namespace espalier::runtime {
 namespace {
 
-constexpr EnumNames<SharedProtocolKind> kNames({
+constexpr EnumNames<SharedProtocolKind> kProtocolNames({
     {SharedProtocolKind::kSmall, "small"},
     {SharedProtocolKind::kStaged, "staged"},
     {SharedProtocolKind::kStagedStreaming, "staged-streaming"},
@@ -16,9 +16,11 @@ constexpr EnumNames<SharedProtocolKind> kNames({
 
 }  // namespace
 
-std::string_view SharedProtocolName(SharedProtocolKind protocol) { return kNames.NameOf(protocol); }
+std::string_view SharedProtocolName(SharedProtocolKind protocol) {
+  return kProtocolNames.NameOf(protocol);
+}
 std::optional<SharedProtocolKind> FindSharedProtocol(std::string_view name) {
-  if (const auto found = kNames.Find(name)) return found;
+  if (const auto found = kProtocolNames.Find(name)) return found;
   // Deprecated spellings, accepted for one release.
   if (name == "slots") return SharedProtocolKind::kStaged;
   if (name == "streamed") return SharedProtocolKind::kStagedStreaming;

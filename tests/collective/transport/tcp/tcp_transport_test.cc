@@ -71,7 +71,7 @@ TEST(TcpTransport, ConnectsFromTheChosenSourcePort) {
       waited = (*transport)->Wait(InAWhile());
     }
     const Error& error = waited.error();
-    EXPECT_EQ(error.message, "rank 0 is gone: it sends something else than messages");
+    EXPECT_EQ(error.message, "rank 0 is gone: it sends something other than messages");
   });
   // Stands in for rank 0, and sees where the connection comes from.
   const auto listener = Listen(*ParseAddress("127.0.0.1", 0));

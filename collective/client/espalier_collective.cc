@@ -39,7 +39,7 @@ static_assert(static_cast<int>(CollectiveKind::kAllGather) == ESPALIER_ALLGATHER
 struct espalier_comm {
   std::unique_ptr<espalier::transport::RendezvousStore> store;
   std::unique_ptr<Group> group;
-  std::unique_ptr<espalier::runtime::AsyncCalls> posted;  // goes before the group
+  std::unique_ptr<espalier::runtime::AsyncCalls> posted;  // destroyed before the group
   std::string error;
 };
 

@@ -63,7 +63,7 @@ Error MismatchError(int peer, const CallSignature& theirs, int rank, const CallS
   same_but_bounds.bounds = ours.bounds;
   const bool differ_in_counts = same_but_bounds == ours && theirs.bounds != 0 && ours.bounds != 0;
   return {ErrorCode::kFailedPrecondition,
-          fmt::format("rank {} is in {}, rank {} in {}: {}", peer, Describe(theirs), rank,
+          fmt::format("rank {} is in {}, but rank {} is in {}: {}", peer, Describe(theirs), rank,
                       Describe(ours),
                       differ_in_counts ? "the counts differ (pass the same counts on all ranks)"
                                        : "all ranks must make the same calls in the same order")};

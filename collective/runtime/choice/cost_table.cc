@@ -110,7 +110,7 @@ Result<std::vector<MeasuredCosts>> ParseCosts(std::string_view text) {
     if (line.empty() || line.front() == '#') continue;
     auto entry = ParseEntry(line);
     if (entry && table.size() >= kMaxEntries) {
-      entry = Fail(ErrorCode::kInvalidArgument, "too many entries");
+      entry = Fail(ErrorCode::kInvalidArgument, "too many entries (at most 1,000)");
     }
     if (!entry)
       return Fail(entry.error().code, fmt::format("{}: {}", number, entry.error().message));

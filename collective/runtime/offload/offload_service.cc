@@ -120,7 +120,7 @@ void Service::Work() {
 void Service::Turn(std::vector<pollfd>& polled) {
   const std::size_t served = sessions_.size();
   for (std::size_t i = 0; i < served; ++i) {
-    if (polled[i + 2].revents != 0) sessions_[i]->End("its program has gone");
+    if (polled[i + 2].revents != 0) sessions_[i]->End("its program has left");
   }
   std::vector<Silent> still;
   for (std::size_t i = 0; i < silent_.size(); ++i) {

@@ -26,7 +26,7 @@ class ProtocolChoiceTest : public TwoContexts {
     one.Begin({}, {}, InAWhile());
     for (int rank : {0, 1}) {
       SharedCall& call = one.call_of(rank);
-      call.way = SharedProtocolKind::kSingleCopy;
+      call.protocol = SharedProtocolKind::kSingleCopy;
       call.readable = reinterpret_cast<const std::byte*>(&call);
       call.reads_all = call.writes_all = 1;
     }
@@ -95,7 +95,7 @@ TEST_F(ProtocolChoiceTest, ReadsOnlyWhereAllRanksCan) {
   EXPECT_EQ(WayOf(Kind::kAllGather, reads_only), SharedProtocolKind::kSingleCopy);
   EXPECT_EQ(WayOf(Kind::kReduce, reads_only), SharedProtocolKind::kStagedStreaming);
   // The others follow the one who chooses.
-  const auto slots = [](SharedCall& a, SharedCall&) { a.way = SharedProtocolKind::kStaged; };
+  const auto slots = [](SharedCall& a, SharedCall&) { a.protocol = SharedProtocolKind::kStaged; };
   EXPECT_EQ(WayOf(Kind::kAllGather, slots), SharedProtocolKind::kStaged);
   EXPECT_EQ(WayOf(Kind::kBroadcast, slots), SharedProtocolKind::kSingleCopy);  // rank 1 chooses
 }

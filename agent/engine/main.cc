@@ -42,8 +42,8 @@ class EngineMetrics {
                                      "Connections refused because of a limit, or because they "
                                      "made no request in time.")),
         failed_(metrics.MakeCounter("espalier_engine_failed_sessions_total",
-                                    "Requests and calls refused because their session or user "
-                                    "exceeds its memory limit.")) {}
+                                    "Requests, calls and sessions that failed because of a memory "
+                                    "limit or an internal error.")) {}
 
   std::string Text(const runtime::OffloadCounts& counts) {
     sessions_.Set(static_cast<double>(counts.sessions));

@@ -8,14 +8,14 @@
 #include "proto/espalier/v1/messages.pb.h"
 #include "tests/proto/examples.h"
 
-// Every rule of the decoder: a good example of the message, one thing changed in it, and the
-// error that says so.
+// Tests every rule of the decoder: a valid example of the message, one change in it, and the
+// resulting error.
 namespace espalier::wire {
 namespace {
 
 using ::testing::HasSubstr;
 
-// The example with that kind of body, in protobuf form.
+// Returns the example with this kind of body, in protobuf form.
 template <typename Kind>
 v1::Envelope ExampleOf() {
   v1::Envelope envelope;

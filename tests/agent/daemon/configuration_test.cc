@@ -48,7 +48,7 @@ TEST_F(ConfigurationTest, EmptyFileMeansTheDefaults) {
   EXPECT_TRUE(config->probing);
 }
 
-// What each field is where the file leaves it out, as the file would write it.
+// Returns the default of each field in the syntax of the file.
 std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
   using namespace std::chrono_literals;
   const AgentOptions& options = config.options;

@@ -148,7 +148,7 @@ TEST_F(ProberTest, OneNumberIsCarriedOutOnce) {
   Give(Order(1, 5));
   Live(kSecond);
   EXPECT_THAT(probes_.sent, SizeIs(2));
-  // The next controller counts anew.
+  // The next controller may use the same numbers.
   Welcome(kController);
   Give(Order(1, 5));
   Live(kSecond);

@@ -85,8 +85,8 @@ Result<void> SetUp(std::uint16_t id, const PortOptions& options) {
   Result<void> done =
       check(rte_eth_dev_configure(id, options.queues, options.queues, &conf), "cannot configure");
   if (done && options.mtu != 0) {
-    done =
-        check(rte_eth_dev_set_mtu(id, static_cast<std::uint16_t>(options.mtu)), "cannot set mtu");
+    done = check(rte_eth_dev_set_mtu(id, static_cast<std::uint16_t>(options.mtu)),
+                 "cannot set the MTU");
   }
   const auto node = static_cast<unsigned>(rte_eth_dev_socket_id(id));
   for (std::uint16_t queue = 0; done && queue < options.queues; ++queue) {

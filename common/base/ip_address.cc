@@ -32,7 +32,7 @@ Result<IpAddress> IpAddress::Parse(std::string_view text) {
     return IpAddress(bytes);
   }
   return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("\"{}\" is not an IPv4 or IPv6 address", copy));
+              fmt::format("\"{}\" is not an IPv4 or IPv6 address (write one such as 10.0.0.1 or fd00::1)", copy));
 }
 
 bool IpAddress::IsV4() const {

@@ -111,7 +111,8 @@ Result<void> WriteFileDurably(const std::string& given_path, std::string_view te
   const std::filesystem::path resolved = std::filesystem::canonical(given_path, ignored);
   const std::string path = resolved.empty() ? given_path : resolved.string();
   if (!resolved.empty() && !std::filesystem::is_regular_file(resolved, ignored)) {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: the path is not a regular file (name another one)", path));
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: the path is not a regular file (name another one)", path));
   }
   const std::string beside = fmt::format("{}.{}.tmp", path, ::getpid());
   if (auto written = WriteAndSync(beside, text, readers); !written) {

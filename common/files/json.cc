@@ -151,7 +151,8 @@ class TreeBuilder {
     for (std::size_t at = text.find('\xed'); at != std::string_view::npos;
          at = text.find('\xed', at + 1)) {
       if (at + 1 == text.size() || static_cast<unsigned char>(text[at + 1]) < 0xa0) continue;
-      failure_ = {stream_.StringStart(), "the string contains half of a surrogate pair (write both halves)"};
+      failure_ = {stream_.StringStart(),
+                  "the string contains half of a surrogate pair (write both halves)"};
       return false;
     }
     return true;
@@ -175,7 +176,8 @@ class TreeBuilder {
   bool Open(JsonValue::Kind kind) {
     const Position at = BeforeEnd(1);
     if (stack_.size() == kMaxDepth) {
-      failure_ = {at, fmt::format("nested more than {} levels deep (reduce the nesting)", kMaxDepth)};
+      failure_ = {at,
+                  fmt::format("nested more than {} levels deep (reduce the nesting)", kMaxDepth)};
       return false;
     }
     Make(kind, at);

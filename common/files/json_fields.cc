@@ -41,7 +41,8 @@ const std::vector<JsonValue>& NoItems() {
 JsonFields::JsonFields(const JsonValue& object, std::string_view name)
     : object_(object), name_(name) {
   if (object_.kind != Kind::kObject) {
-    AddError("", fmt::format("expected an object, found {} (write fields between {{ and }})", KindName(object_.kind)));
+    AddError("", fmt::format("expected an object, found {} (write fields between {{ and }})",
+                             KindName(object_.kind)));
   }
 }
 

@@ -124,7 +124,9 @@ class Reader {
     auto address = IpAddress::Parse(text);
     if (address && !address->IsNone()) return *address;
     fields.AddError(
-        key, address ? std::string("\"::\" is not the address of an interface (write its own address)") : address.error().message);
+        key, address
+                 ? std::string("\"::\" is not the address of an interface (write its own address)")
+                 : address.error().message);
     return std::nullopt;
   }
 
@@ -152,7 +154,8 @@ class Reader {
     Link link;
     link.id = fields.String("id");
     if (fields.Has("id") && link.id.empty()) {
-      fields.AddError("id", "a link's id is empty (give it a name, or remove the field for the default id)");
+      fields.AddError(
+          "id", "a link's id is empty (give it a name, or remove the field for the default id)");
     }
     link.a = ReadEnd(fields, "a");
     link.b = ReadEnd(fields, "b");
@@ -184,7 +187,9 @@ class Reader {
     const std::string id = fields.RequiredString(key);
     const auto found = node_by_id_.find(id);
     if (found != node_by_id_.end()) return found->second;
-    fields.AddError(key, fmt::format("no node has the id \"{}\" (add the node to \"nodes\", or correct the id)", id));
+    fields.AddError(
+        key, fmt::format("no node has the id \"{}\" (add the node to \"nodes\", or correct the id)",
+                         id));
     return NodeId(0);
   }
 

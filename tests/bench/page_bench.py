@@ -95,7 +95,7 @@ def measure(address, controller, arguments):
         browser.open(address + "/")
         browser.wait("document.getElementById('token') !== null")
         browser.run(f"fetch('/api/v1/login', {{method: 'POST', body: '{TOKEN}'}}).then(() => 1)")
-        browser.problems.clear()  # that it was asked who it is
+        browser.problems.clear()  # the request for a token
         pictures = [open_page(address, browser, flows) for _ in range(OPENINGS)]
         browser.key("2")  # the flows, the largest table
         browser.run(WATCH)
@@ -144,7 +144,7 @@ def main():
             json.dump({"tokens": tokens}, file)
         controller = subprocess.Popen(
             [arguments.bin / "espalier-controller", f"--config={folder}/controller.conf"])
-        await_answer(f"http://{host}")  # page_load says Hello once
+        await_answer(f"http://{host}")  # page_load sends its Hello only once
         agents = subprocess.Popen([*load, f"--controller=tcp://{bus}"],
                                   stdout=subprocess.PIPE, text=True)
         try:

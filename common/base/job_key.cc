@@ -58,7 +58,7 @@ Result<JobKey> JobKey::Parse(std::string_view text) {
   return Fail(
       ErrorCode::kInvalidArgument,
       fmt::format(
-          "a job key must have {} hexadecimal digits (create one with: openssl rand -hex {})",
+          "a job key must have {} hexadecimal digits (create one with `openssl rand -hex {}`)",
           2 * bytes.size(), bytes.size()));
 }
 

@@ -308,7 +308,7 @@ double MeasureWriting(const Input& input) {
   return times.Minimum();
 }
 
-void MeasureLivePaths(const Input& input) {
+void MeasureOnlineAssignment(const Input& input) {
   LiveFabric live(input);
   std::mt19937 random(1);
   const std::size_t count = live.flows().size();
@@ -441,13 +441,13 @@ void MeasureColorings() {
   }
 }
 
-void MeasureLivePathsOfJobs() {
+void MeasureOnlineJobs() {
   fmt::print("\n{:>7} {:>5} {:>4} | {:>21} | {:>26} | {:>11} | {:>34} | {:>13}\n", "live", "leaf",
              "spin", "start: p40 p50 p99", "with chain: of all p50 p99 moved", "end: p50 p99",
              "1,024 start: together, singly, floor, full, ratio", "spine lost");
   for (const Input& input : {TwoJobs(64, 32, 32, 32), TwoJobs(256, 32, 32, 32),
                              TwoJobs(512, 64, 64, 16), TwoJobs(1'024, 128, 128, 8)}) {
-    MeasureLivePaths(input);
+    MeasureOnlineAssignment(input);
   }
 }
 
@@ -470,7 +470,7 @@ int main(int argc, char** argv) {
   const auto is_asked_for = [&](std::string_view name) { return part.empty() || part == name; };
   if (is_asked_for("colouring")) MeasureColorings();
   if (is_asked_for("rates")) MeasureMaxMin(Permutation("", 64, 32, 32, 1));
-  if (is_asked_for("jobs")) MeasureLivePathsOfJobs();
+  if (is_asked_for("jobs")) MeasureOnlineJobs();
   if (is_asked_for("flows")) MeasureOnesForOthers();
   return 0;
 }

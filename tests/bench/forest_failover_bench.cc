@@ -22,7 +22,7 @@ double SecondsSince(Clock::time_point start) {
 
 const TreeJob& JobIn(Cluster& cluster) { return cluster.controller().jobs().all().at("train"); }
 
-void AwaitReadyForests(Cluster& cluster) {
+void AwaitBackupForests(Cluster& cluster) {
   const TreeJobs& jobs = cluster.controller().jobs();
   while (
       jobs.ready().Next(cluster.state().topology.version(), cluster.state().flow_paths.changes())) {
@@ -53,7 +53,7 @@ void BM_AForestsLinkFails(benchmark::State& bench) {
     const std::string link = "leaf" + std::to_string(leaf++ % bench.range(1)) + "--spine0";
     if (is_ready) {
       const auto start = Clock::now();
-      AwaitReadyForests(cluster);
+      AwaitBackupForests(cluster);
       bench.counters["all_ready_s"] = SecondsSince(start);
     }
     const std::uint64_t before = JobIn(cluster).in_force->version;

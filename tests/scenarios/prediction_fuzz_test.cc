@@ -133,7 +133,7 @@ class Fuzz {
   SimCluster cluster_;
 };
 
-TEST(ForesightFuzz, WhateverFailsPathsAreUsableAndBooksAreEven) {
+TEST(PredictionFuzz, KeepsPathsUsableAndStateConsistent) {
   for (const std::uint64_t seed : SeedsToTry(1, 4)) {
     SCOPED_TRACE(seed);
     Fuzz(seed).Run(20s);

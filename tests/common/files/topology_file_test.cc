@@ -97,7 +97,7 @@ TEST(FormatTopology, KeepsLargeSeedsAndOddNames) {
   EXPECT_TRUE(again.links().empty());
 }
 
-// A small good file with one line of it replaced, and where the error must be.
+// A small valid file with one line replaced, and the expected error with its place.
 struct BadCase {
   std::string_view node;  // the second node
   std::string_view link;  // the second link

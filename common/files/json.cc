@@ -1,7 +1,7 @@
 #include "common/files/json.h"
 
 #include <fmt/format.h>
-#include <rapidjson/error/en.h>
+#include <rapidjson/error/error.h>
 #include <rapidjson/reader.h>
 
 #include <algorithm>
@@ -152,7 +152,7 @@ class TreeBuilder {
          at = text.find('\xed', at + 1)) {
       if (at + 1 == text.size() || static_cast<unsigned char>(text[at + 1]) < 0xa0) continue;
       failure_ = {stream_.StringStart(),
-                  "the string contains half of a surrogate pair (write both halves)"};
+                  "the string has half of a surrogate pair (write both halves)"};
       return false;
     }
     return true;
@@ -209,12 +209,42 @@ class TreeBuilder {
   std::optional<Failure> failure_;
 };
 
-// RapidJSON's message in lower case and without its period: "missing a comma or '}' after ...".
-std::string SyntaxMessage(rapidjson::ParseErrorCode code) {
-  std::string message = rapidjson::GetParseError_En(code);
-  message.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(message.front())));
-  if (message.back() == '.') message.pop_back();
-  return message;
+// What is wrong with the syntax, and the remedy, in place of RapidJSON's own messages.
+std::string_view SyntaxMessage(rapidjson::ParseErrorCode code) {
+  switch (code) {
+    case rapidjson::kParseErrorDocumentEmpty:
+      return "the document is empty (write an object: {...})";
+    case rapidjson::kParseErrorDocumentRootNotSingular:
+      return "text follows the end of the document (remove it)";
+    case rapidjson::kParseErrorObjectMissName:
+      return "a key is missing or has no quotes (write it in double quotes)";
+    case rapidjson::kParseErrorObjectMissColon:
+      return "a colon is missing after the key (add it)";
+    case rapidjson::kParseErrorObjectMissCommaOrCurlyBracket:
+      return "a comma or } is missing after the previous field (add it)";
+    case rapidjson::kParseErrorArrayMissCommaOrSquareBracket:
+      return "a comma or ] is missing after the previous item (add it)";
+    case rapidjson::kParseErrorStringUnicodeEscapeInvalidHex:
+      return "\\u needs four hexadecimal digits (such as \\u00e9)";
+    case rapidjson::kParseErrorStringUnicodeSurrogateInvalid:
+      return "the string has half of a surrogate pair (write both halves)";
+    case rapidjson::kParseErrorStringEscapeInvalid:
+      return "the string has an invalid escape or a control character (write \\\\ for a backslash, "
+             "\\n for the end of a line)";
+    case rapidjson::kParseErrorStringMissQuotationMark:
+      return "the string has no closing quotation mark (add it)";
+    case rapidjson::kParseErrorStringInvalidEncoding:
+      return "the string is not valid UTF-8 (save the file as UTF-8)";
+    case rapidjson::kParseErrorNumberTooBig:
+      return "the number is too large (write one below 1.8e308)";
+    case rapidjson::kParseErrorNumberMissFraction:
+      return "a digit is missing after the decimal point (add it)";
+    case rapidjson::kParseErrorNumberMissExponent:
+      return "a digit is missing in the exponent (add it)";
+    default:
+      return "this is not a JSON value (write a string in double quotes, a number, true, false, "
+             "null, [...] or {...})";
+  }
 }
 
 tl::unexpected<Error> FailAt(std::string_view name, Position at, std::string_view what) {

@@ -30,7 +30,7 @@ namespace {
 
 using fabric::Topology;
 
-// More than two gain little: much of the work is in sequence.
+// More than two threads gain little, as much of the work is sequential.
 int DefaultThreads() {
   return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 2U));
 }
@@ -56,7 +56,7 @@ struct MakeRequest {
   bool json = false;
 };
 
-// Reads what a file option names, if it is given.
+// Reads and parses the file that an option names, if the option was given.
 template <typename Parse, typename Target>
 Result<void> ReadOption(const std::string& path, Target& target, Parse parse) {
   if (path.empty()) return {};
@@ -101,7 +101,8 @@ Result<ScheduleOptions> ReadOptions(const MakeRequest& request, const Topology& 
   options.use_structure = !request.no_symmetry;
   if (request.prove && options.collective != Collective::kAllreduce) {
     return Fail(ErrorCode::kInvalidArgument,
-                "--prove is for allreduce: the bounds of the other collectives are exact");
+                "--prove works only with --collective allreduce (the bounds of the other "
+                "collectives are exact)");
   }
   const std::int64_t pages = ::sysconf(_SC_AVPHYS_PAGES);
   const std::int64_t page = ::sysconf(_SC_PAGESIZE);
@@ -109,7 +110,7 @@ Result<ScheduleOptions> ReadOptions(const MakeRequest& request, const Topology& 
   return options;
 }
 
-// The forest that --previous names, with the topology that it was made for.
+// The schedule that --previous names, with the topology that it was made for.
 struct Earlier {
   Topology topology;
   TreeSchedule plan;
@@ -129,16 +130,16 @@ Result<std::optional<Earlier>> ReadPrevious(const MakeRequest& request, const To
   return earlier;
 }
 
-// For people: how much of the previous forest goes on.
 std::string DescribeReuse(const Reuse& reuse) {
-  if (reuse.kept == 0) return "kept         none of the previous trees: a fresh forest\n";
+  if (reuse.kept == 0) return "kept         no previous tree: all trees are new\n";
   const double share = static_cast<double>(reuse.kept) / static_cast<double>(reuse.all);
   return fmt::format(
-      "kept         {} of {} trees are previous ones ({:.1f} % of the weight), {} by other paths\n",
+      "kept         {} of {} trees are previous ones ({:.1f} % of the weight), {} of them "
+      "rerouted\n",
       reuse.kept, reuse.all, 100 * share, reuse.rerouted);
 }
 
-// In the format asked for; the tree is one that `dot` draws.
+// Formats a schedule. `tree` is the class of trees that the format `dot` draws.
 Result<std::string> FormatPlan(const Topology& topology, const TreeSchedule& plan,
                                const Findings& findings, const std::vector<ClassSaving>& savings,
                                const StageSeconds& seconds, const std::string& format,
@@ -166,7 +167,7 @@ void WriteSavings(const std::vector<ClassSaving>& savings, io::JsonWriter& write
   writer.EndArray();
 }
 
-// The figures of a plan without its trees, as one JSON object.
+// Formats the figures of a schedule without its trees, as one JSON object.
 std::string FormatFigures(const TreeSchedule& plan, const Findings& findings,
                           const std::vector<ClassSaving>& savings, const StageSeconds* seconds,
                           const std::optional<AllreduceProof>& proof = std::nullopt,
@@ -228,7 +229,8 @@ std::string FormatFigures(const TreeSchedule& plan, const Findings& findings,
   return writer.Text() + "\n";
 }
 
-// Checks the pruned trees on the way. Empty where nothing is pruned.
+// Returns what copies and sums in switches save, after checking the pruned trees. Empty for a
+// schedule that does not use them.
 Result<std::vector<ClassSaving>> FindSavings(const Topology& topology, const TreeSchedule& plan,
                                              const Findings& findings) {
   if (!plan.in_network) return std::vector<ClassSaving>();
@@ -237,10 +239,10 @@ Result<std::vector<ClassSaving>> FindSavings(const Topology& topology, const Tre
   return SavingsByClass(topology, plan, findings, *pruned);
 }
 
-// A plan, and what was asked to be found out about it.
+// A schedule, with the findings that the options ask for.
 struct MadeForest {
   VerifiedSchedule made;
-  std::vector<ClassSaving> savings;  // where switches copy and add up
+  std::vector<ClassSaving> savings;  // with --multicast
   std::optional<AllreduceProof> proof;
   StageSeconds seconds;
 };
@@ -271,7 +273,8 @@ Result<MadeForest> MakeForest(const MakeRequest& request, const Topology& topolo
 int Make(const MakeRequest& request, const LinearSolver& solver) {
   if (request.format == "binary" && request.output.empty() && ::isatty(STDOUT_FILENO) == 1) {
     return io::ReportError(
-        {ErrorCode::kInvalidArgument, "binary is not for a terminal (give -o FILE)"});
+        {ErrorCode::kInvalidArgument,
+         "--format binary: standard output is a terminal (write to a file with -o FILE)"});
   }
   const auto topology = io::ReadTopologyFile(request.topology);
   if (!topology) return io::ReportError({ErrorCode::kInvalidArgument, topology.error().message});
@@ -291,7 +294,7 @@ int Make(const MakeRequest& request, const LinearSolver& solver) {
   const auto& [made, savings, proof, seconds] = *forest;
   if (proof) fmt::print(stderr, "espalier: {}\n", DescribeProof(*proof, made.plan));
   if (*previous) reuse = made.reuse;
-  // The JSON of the forest is one object already.
+  // With --format json, the forest itself is the one JSON object.
   if (request.json && request.output.empty() && request.format != "json") {
     return io::WriteOutput(FormatFigures(made.plan, made.findings, savings, &seconds, proof, reuse),
                            "");
@@ -318,14 +321,14 @@ struct ReadRequest {
   bool json = false;
 };
 
-// The files that a command on a forest reads.
+// The contents of the files that `verify` and `show` read.
 struct Subject {
   Topology topology;
   TreeSchedule plan;
   std::vector<BitsPerSecond> available;
 };
 
-// Errors: kInvalidArgument, whatever is wrong.
+// Errors: always kInvalidArgument.
 Result<Subject> ReadSubject(const ReadRequest& request) {
   const auto bad_input = [](const Error& error) {
     return Fail(ErrorCode::kInvalidArgument, error.message);
@@ -342,7 +345,7 @@ Result<Subject> ReadSubject(const ReadRequest& request) {
   return subject;
 }
 
-// What is found of a forest that is sound, with what its switches copy.
+// The verifier's findings on a sound forest, with what copies in switches save.
 struct Checked {
   Findings findings;
   std::vector<ClassSaving> savings;
@@ -382,7 +385,7 @@ int Verify(const ReadRequest& request) {
     writer.Key("edges").Integer(findings->edges).EndObject();
     return io::WriteOutput(writer.Text() + "\n", "");
   }
-  fmt::print("{}: a sound forest, {} ranks, {} of the bound, height {}\n", request.forest,
+  fmt::print("{}: the forest is sound: {} ranks, {} of the bound, height {}\n", request.forest,
              plan->ranks.size(), plan->FractionOfBound().ToString(), findings->heights.max);
   return 0;
 }
@@ -390,7 +393,7 @@ int Verify(const ReadRequest& request) {
 int Show(const ReadRequest& request) {
   const auto subject = ReadSubject(request);
   if (!subject) return io::ReportError(subject.error());
-  // What is not sound could not be walked through.
+  // The formatters rely on a sound forest.
   const auto checked = Check(*subject, request.threads);
   if (!checked) {
     return io::ReportError({checked.error().code, request.forest + ": " + checked.error().message});
@@ -409,56 +412,77 @@ int Show(const ReadRequest& request) {
 void AddFormat(CLI::App& command, std::string& format, std::string& output, std::size_t& tree) {
   command
       .add_option("--format", format,
-                  "json (small forests), binary, summary, dot (one tree), program, msccl-xml or "
-                  "mscclpp-json")
+                  "Format of the output; json is for small forests, dot draws one tree, program is "
+                  "the JSON of a collective program")
       ->check(CLI::IsMember(
           {"json", "binary", "summary", "dot", "program", "msccl-xml", "mscclpp-json"}))
       ->capture_default_str();
-  command.add_option("--tree", tree, "Which class of trees dot draws")->capture_default_str();
+  command.add_option("--tree", tree, "Number of the class of trees that dot draws")
+      ->type_name("CLASS")
+      ->capture_default_str();
   command.add_option("-o,--output", output, "File to write (default: standard output)");
 }
 
 void AddThreads(CLI::App& command, int& threads) {
-  command
-      .add_option("--threads", threads,
-                  "How many threads work; the result is the same for any number")
+  command.add_option("--threads", threads, "Number of threads, which does not change the result")
+      ->type_name("COUNT")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
 }
 
 void AddMakeOptions(CLI::App& command, MakeRequest& request) {
-  command.add_option("--topology", request.topology, "Topology file");
-  command.add_option("--collective", request.collective)
+  command.add_option("--topology", request.topology, "Topology file (required)");
+  command.add_option("--collective", request.collective, "Collective that the forest carries")
       ->check(CLI::IsMember({"allgather", "reduce-scatter", "allreduce", "broadcast", "reduce"}))
       ->capture_default_str();
-  command.add_option("--root", request.root, "The one root of broadcast and reduce");
-  command.add_option("--ranks", request.ranks, "JSON array of the compute nodes that take part");
+  command
+      .add_option("--root", request.root,
+                  "Compute node that is the root of broadcast or reduce (required for these)")
+      ->type_name("NODE");
+  command.add_option("--ranks", request.ranks,
+                     "JSON file with an array of the compute nodes that take part (default: all)");
   CLI::Option* fixed =
-      command.add_option("--trees-per-root", request.trees_per_root, "Exactly so many trees")
+      command
+          .add_option("--trees-per-root", request.trees_per_root, "Number of trees of each root")
+          ->type_name("COUNT")
           ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 62));
-  command.add_option("--max-trees-per-root", request.max_trees_per_root, "At most so many trees")
+  command
+      .add_option("--max-trees-per-root", request.max_trees_per_root,
+                  "Upper bound on the number of trees of each root (default: no limit)")
+      ->type_name("COUNT")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 62))
       ->excludes(fixed);
-  command.add_option("--weights", request.weights, "JSON object of shard sizes by compute node");
-  command.add_option("--share", request.share, "JSON object of Gbit/s left by link");
-  CLI::Option* previous = command.add_option(
-      "--previous", request.previous, "Forest file: trees of it are kept where that costs nothing");
+  command.add_option("--weights", request.weights,
+                     "JSON file with the shard size of each compute node: {\"h0\": 2, \"h1\": 1} "
+                     "(default: equal)");
+  command.add_option(
+      "--share", request.share,
+      "JSON file with the residual capacity of links, in Gbit/s: {\"h0--leaf0\": 40} "
+      "(default: their bandwidth)");
+  CLI::Option* previous =
+      command.add_option("--previous", request.previous,
+                         "Previous forest file, whose trees are reused where throughput allows");
   command
       .add_option("--previous-topology", request.previous_topology,
-                  "Topology file that it was made for (default: --topology)")
+                  "Topology file that the previous forest was made for (default: --topology)")
       ->needs(previous);
   command.add_flag("--multicast", request.multicast,
-                   "Let switches that can copy data, or add it up, do so");
+                   "Use the switches that can copy data or add it up (in-network aggregation)");
   command.add_flag("--no-symmetry", request.no_symmetry,
-                   "Do not look for a known structure: the general way");
+                   "Use the general construction, without looking for a known structure");
   command.add_flag("--prove", request.prove,
-                   "Find out whether any allreduce could be faster (may need the solver cbc)");
+                   "Compute whether any allreduce could be faster (may need cbc of Debian's "
+                   "coinor-cbc)");
   AddThreads(command, request.threads);
   AddFormat(command, request.format, request.output, request.tree);
   command.add_flag(
       "--json", request.json,
-      "One JSON object on standard output: the forest, or its figures where that goes to "
+      "Print one JSON object on standard output: the forest, or its figures if the forest goes to "
       "a file or has another format");
+  command.footer(
+      "Examples:\n"
+      "  espalier forest --topology fabric.json --collective allreduce -o forest.json\n"
+      "  espalier forest --topology fabric.json --format summary");
 }
 
 template <typename Run>
@@ -468,10 +492,12 @@ void AddReader(CLI::App& group, const std::string& name, const std::string& what
   CLI::App* command = group.add_subcommand(name, what);
   command->add_option("--topology", request->topology, "Topology file")->required();
   command->add_option("FOREST", request->forest, "Forest file, JSON or binary")->required();
-  command->add_option("--share", request->share, "What the links have left, as it was made with");
+  command->add_option(
+      "--share", request->share,
+      "JSON file with the residual capacity of links that the forest was made with");
   AddThreads(*command, request->threads);
   if (formats) AddFormat(*command, request->format, request->output, request->tree);
-  command->add_flag("--json", request->json, "One JSON object instead of text");
+  command->add_flag("--json", request->json, "Print one JSON object instead of text");
   command->callback([request, run, &exit_code] { exit_code = run(*request); });
 }
 
@@ -480,11 +506,11 @@ void AddReader(CLI::App& group, const std::string& name, const std::string& what
 void AddForestCommands(CLI::App& app, int& exit_code, LinearSolver solver) {
   auto request = std::make_shared<MakeRequest>();
   CLI::App* group =
-      app.add_subcommand("forest", "Throughput-optimal trees for collectives on a topology");
+      app.add_subcommand("forest", "Make throughput-optimal trees for a collective on a topology");
   group->require_subcommand(0, 1);
   AddMakeOptions(*group, *request);
   AddReader(*group, "verify", "Check a forest against its topology", false, exit_code, Verify);
-  AddReader(*group, "show", "Print a forest", true, exit_code, Show);
+  AddReader(*group, "show", "Print a forest in any format", true, exit_code, Show);
   group->callback([group, request, &exit_code, solver = std::move(solver)] {
     if (!group->get_subcommands().empty()) return;
     if (request->topology.empty()) throw CLI::RequiredError("--topology");

@@ -11,7 +11,7 @@
 namespace espalier::forest {
 namespace {
 
-constexpr int kSlots = 2;  // as MSCCL has
+constexpr int kSlots = 2;  // of a connection in MSCCL
 
 Result<program::Program> MakeProgram(const TreeSchedule& plan) {
   const std::string name = "forest-" + std::string(CollectiveName(plan.collective));

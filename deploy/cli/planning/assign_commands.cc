@@ -50,13 +50,13 @@ std::string ViaText(const AssignedFlow& flow, const fabric::Topology& topology) 
   return text;
 }
 
-// "2, at least 3/2 (gap 1/2)".
+// "1 (optimal)", "2 (lower bound 3/2, gap 0.5)".
 std::string LoadText(const AssignmentResult& plan) {
   const Load& most = plan.max_load;
   const Load& least = plan.lower_bound;
-  if (most == least) return most.ToString() + " (no assignment has less)";
-  return fmt::format("{} (no assignment has less than {}: gap {:.3g})", most.ToString(),
-                     least.ToString(), most.Value() - least.Value());
+  if (most == least) return most.ToString() + " (optimal)";
+  return fmt::format("{} (lower bound {}, gap {:.3g})", most.ToString(), least.ToString(),
+                     most.Value() - least.Value());
 }
 
 void PrintFlows(const AssignmentResult& plan, const FlowSet& flows,
@@ -90,7 +90,7 @@ void PrintSummary(const AssignmentResult& plan, const FlowSet& flows) {
 
 void Warn(const AssignmentResult& plan, const Request& request) {
   if (plan.flows.empty()) {
-    fmt::print(stderr, "espalier: {}: no flow in the file, nothing to do\n", request.flows);
+    fmt::print(stderr, "espalier: {}: the file has no flows, nothing to do\n", request.flows);
   }
   if (const std::int64_t lost = plan.Count(AssignmentState::kUnroutable); lost > 0) {
     fmt::print(stderr,
@@ -101,13 +101,13 @@ void Warn(const AssignmentResult& plan, const Request& request) {
 }
 
 Result<AssignmentResult> MakePlan(const Request& request, Algorithm algorithm,
-                                  FlowSetAssigner& planner) {
-  if (request.previous.empty()) return planner.Assign(algorithm, request.seed);
+                                  FlowSetAssigner& assigner) {
+  if (request.previous.empty()) return assigner.Assign(algorithm, request.seed);
   const auto text = io::ReadFile(request.previous);
   if (!text) return tl::unexpected<Error>(text.error());
   const auto previous = offline::ParsePreviousAssignment(*text, request.previous);
   if (!previous) return tl::unexpected<Error>(previous.error());
-  AssignmentResult plan = planner.Repair(*previous, request.budget);
+  AssignmentResult plan = assigner.Repair(*previous, request.budget);
   plan.algorithm = AlgorithmName(algorithm);
   return plan;
 }
@@ -123,8 +123,8 @@ int RunAssign(const Request& request) {
   const auto flows = offline::ParseFlows(*text, request.flows, *topology, paths);
   if (!flows) return io::ReportError(flows.error());
 
-  FlowSetAssigner planner(*topology, paths, *flows, request.split);
-  const auto plan = MakePlan(request, algorithms->front(), planner);
+  FlowSetAssigner assigner(*topology, paths, *flows, request.split);
+  const auto plan = MakePlan(request, algorithms->front(), assigner);
   if (!plan) return io::ReportError(plan.error());
   if (request.json) {
     fmt::print("{}\n", offline::FormatAssignment(*plan, *flows, *topology));
@@ -141,42 +141,56 @@ int RunAssign(const Request& request) {
 void AddAssignCommand(CLI::App& app, int& exit_code) {
   auto request = std::make_shared<Request>();
   CLI::App* command = app.add_subcommand(
-      "assign",
-      "Choose paths for a set of flows: which spines each takes, and how loaded links get");
+      "assign", "Assign paths to a set of flows and print the maximum load of a link");
   command->add_option("--topology", request->topology, "Topology file")->required();
   command
       ->add_option("--flows", request->flows,
-                   "Flows, comma-separated, with the header flow,job,src,dst,bytes")
+                   "CSV file of flows with the header flow,job,src,dst,bytes (bytes may be empty)")
       ->required();
   command
       ->add_option("--algorithm", request->algorithm,
-                   "optimal: least load, jobs as fast as can be; greedy: flow by flow, the least "
-                   "loaded path; to compare with: annealing, ecmp (a hash), ilp (needs cbc, from "
-                   "Debian's coinor-cbc; up to two minutes)")
+                   "Algorithm; optimal: minimum load, then fairest job rates; greedy: flow by flow "
+                   "the least loaded path; for comparison annealing, ecmp (a hash) and ilp (an "
+                   "integer program: needs cbc of Debian's coinor-cbc, takes up to two minutes)")
       ->capture_default_str()
       ->check(CLI::IsMember({"optimal", "greedy", "annealing", "ilp", "ecmp"}));
-  command->add_option("--split", request->split, "Paths (queue pairs) a flow is split over")
+  command
+      ->add_option("--split", request->split,
+                   "Number of subflows (queue pairs) that each flow is split into")
+      ->type_name("COUNT")
       ->capture_default_str()
       ->check(CLI::Range(1U, controller::kMaxSubflows));
-  command->add_option("--seed", request->seed, "Seed of ecmp and annealing")->capture_default_str();
+  command->add_option("--seed", request->seed, "Random seed of ecmp and annealing")
+      ->type_name("SEED")
+      ->capture_default_str();
   CLI::Option* previous = command->add_option(
       "--previous", request->previous,
-      "A plan printed by assign --json: flows keep its paths, but where they are new or the path "
-      "is not usable any more (optimal only)");
+      "Assignment printed by `espalier assign --json`, whose flows keep their usable paths (only "
+      "with --algorithm optimal)");
   command
-      ->add_option("--move-budget", request->budget.moves,
-                   "How many more moves of flows may bring the load down to the optimum")
+      ->add_option(
+          "--move-budget", request->budget.moves,
+          "Number of subflows that may leave usable paths to bring the load down to the minimum")
+      ->type_name("COUNT")
       ->capture_default_str()
       ->needs(previous);
   command
-      ->add_option("--move-bytes", request->budget.bytes,
-                   "How many bytes the flows that these moves take may have in all (any number)")
+      ->add_option(
+          "--move-bytes", request->budget.bytes,
+          "Upper bound on the total bytes of the subflows that --move-budget moves (default: "
+          "no limit)")
+      ->type_name("BYTES")
       ->check(CLI::NonNegativeNumber)
       ->needs(previous);
-  command->add_flag("--json", request->json, "One JSON object on standard output");
+  command->add_flag("--json", request->json, "Print one JSON object on standard output");
+  command->footer(
+      "Examples:\n"
+      "  espalier assign --topology fabric.json --flows flows.csv\n"
+      "  espalier assign --topology fabric.json --flows flows.csv --previous assignment.json \\\n"
+      "    --move-budget 4");
   command->callback([request, &exit_code] {
     if (!request->previous.empty() && request->algorithm != "optimal") {
-      throw CLI::ValidationError("--previous", "goes with --algorithm optimal only");
+      throw CLI::ValidationError("--previous", "works only with --algorithm optimal");
     }
     exit_code = RunAssign(*request);
   });

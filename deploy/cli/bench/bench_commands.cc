@@ -207,7 +207,8 @@ int RunCommand(Arguments& arguments) {
   const bool is_right =
       std::all_of(rows->begin(), rows->end(), [](const BenchRow& row) { return row.errors == 0; });
   if (!is_right) {
-    fmt::print(stderr, "espalier: the collective computed wrong results (see the errors)\n");
+    fmt::print(stderr,
+               "espalier: the collective computed wrong results (see the count of errors)\n");
   }
   return is_right ? 0 : io::kExitFailed;
 }
@@ -248,17 +249,14 @@ void AddBenchOptions(CLI::App& command, Arguments& arguments) {
       ->capture_default_str();
   command.add_flag("--bind", request.binds, "Bind each rank to one core");
   command.add_option("--costs", request.costs_file,
-                     "File of costs that `espalier bench fit` has written, for the choice of "
-                     "algorithms");
+                     "File of costs that `espalier bench fit` has written");
   command
-      .add_option(
-          "--algorithm", request.algorithm,
-          "Algorithm for all sizes (default: chosen for each size); over shm small, staged, "
-          "staged-streaming or single-copy")
+      .add_option("--algorithm", request.algorithm,
+                  "Algorithm for all sizes (default: chosen by size); over shm small, staged, "
+                  "staged-streaming or single-copy")
       ->type_name("NAME");
   command.add_flag("--explain", arguments.explain,
-                   "Measure every candidate for every size, and print its predicted and measured "
-                   "time and which one is chosen");
+                   "Print the predicted and the measured time of every algorithm for every size");
   command.add_flag("--json", arguments.json, "Print one JSON object on standard output");
 }
 

@@ -318,7 +318,7 @@ Result<void> RunRanks(const BenchRequest& request, const std::filesystem::path& 
     }
   }
   return Fail(ErrorCode::kUnavailable,
-              "a rank could not be started, or ended before it reported (see its messages above)");
+              "a rank could not be started, or ended without an error message");
 }
 
 }  // namespace

@@ -11,10 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "collective/forest/files/forest_binary.h"
 #include "collective/forest/files/forest_file.h"
-#include "collective/forest/files/forest_json.h"
-#include "collective/forest/files/forest_summary.h"
 #include "collective/forest/in_network/in_network.h"
 #include "collective/forest/planner/planner.h"
 #include "collective/forest/problem/build_problem.h"
@@ -22,7 +19,7 @@
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
 #include "deploy/cli/forest/option_files.h"
-#include "deploy/cli/forest/schedule_program.h"
+#include "deploy/cli/forest/schedule_output.h"
 #include "deploy/cli/forest/stage_watch.h"
 
 namespace espalier::forest {
@@ -113,7 +110,7 @@ Result<ScheduleOptions> ReadOptions(const MakeRequest& request, const Topology& 
 // The schedule that --previous names, with the topology that it was made for.
 struct Earlier {
   Topology topology;
-  TreeSchedule plan;
+  TreeSchedule schedule;
 };
 
 Result<std::optional<Earlier>> ReadPrevious(const MakeRequest& request, const Topology& topology) {
@@ -124,119 +121,20 @@ Result<std::optional<Earlier>> ReadPrevious(const MakeRequest& request, const To
     if (!read) return Propagate(read);
     earlier.topology = std::move(*read);
   }
-  auto plan = ReadForestFile(request.previous, earlier.topology);
-  if (!plan) return Propagate(plan);
-  earlier.plan = std::move(*plan);
+  auto schedule = ReadForestFile(request.previous, earlier.topology);
+  if (!schedule) return Propagate(schedule);
+  earlier.schedule = std::move(*schedule);
   return earlier;
-}
-
-std::string DescribeReuse(const Reuse& reuse) {
-  if (reuse.kept == 0) return "kept         no previous tree: all trees are new\n";
-  const double share = static_cast<double>(reuse.kept) / static_cast<double>(reuse.all);
-  return fmt::format(
-      "kept         {} of {} trees are previous ones ({:.1f} % of the weight), {} of them "
-      "rerouted\n",
-      reuse.kept, reuse.all, 100 * share, reuse.rerouted);
-}
-
-// Formats a schedule. `tree` is the class of trees that the format `dot` draws.
-Result<std::string> FormatPlan(const Topology& topology, const TreeSchedule& plan,
-                               const Findings& findings, const std::vector<ClassSaving>& savings,
-                               const StageSeconds& seconds, const std::string& format,
-                               std::size_t tree,
-                               const std::optional<AllreduceProof>& proof = std::nullopt) {
-  if (format == "binary") return EncodeForest(topology, plan);
-  if (format == "summary") {
-    return SummariseForest(topology, plan, findings) +
-           (plan.in_network ? SummariseSavings(savings) : "");
-  }
-  if (format == "dot") return FormatTreeAsDot(topology, plan, tree);
-  if (format == "program") return FormatAsProgramJson(plan);
-  if (format == "msccl-xml") return FormatAsMscclXml(plan);
-  if (format == "mscclpp-json") return FormatAsMscclppJson(plan);
-  return FormatForestJson(topology, plan, seconds, proof);
-}
-
-void WriteSavings(const std::vector<ClassSaving>& savings, io::JsonWriter& writer) {
-  writer.Key("savings").BeginArray();
-  for (const ClassSaving& saving : savings) {
-    writer.BeginObject().Key("from").String(saving.from).Key("to").String(saving.to);
-    writer.Key("gbps").String(FormatGbps(saving.rate));
-    writer.Key("before").Integer(saving.before).Key("after").Integer(saving.after).EndObject();
-  }
-  writer.EndArray();
-}
-
-// Formats the figures of a schedule without its trees, as one JSON object.
-std::string FormatFigures(const TreeSchedule& plan, const Findings& findings,
-                          const std::vector<ClassSaving>& savings, const StageSeconds* seconds,
-                          const std::optional<AllreduceProof>& proof = std::nullopt,
-                          const std::optional<Reuse>& reuse = std::nullopt) {
-  std::int64_t unroutable = 0;
-  std::size_t classes = 0;
-  FallbackCounters fallbacks;
-  for (const Forest& forest : plan.forests) {
-    unroutable += forest.unroutable_edges;
-    classes += forest.classes.size();
-    fallbacks.batches_halved += forest.fallbacks.batches_halved;
-    fallbacks.guesses_refused += forest.fallbacks.guesses_refused;
-    fallbacks.bisections += forest.fallbacks.bisections;
-    fallbacks.exact_gammas += forest.fallbacks.exact_gammas;
-    fallbacks.exhaustive_rounds += forest.fallbacks.exhaustive_rounds;
-  }
-  io::JsonWriter writer;
-  const auto rates = [&](std::string_view key, const Rational& inverse_rate) {
-    writer.Key(key).BeginObject().Key("inverse_rate").String(inverse_rate.ToString());
-    writer.Key("algbw_gbps").String(plan.AlgorithmGbps(inverse_rate).ToString());
-  };
-  writer.BeginObject().Key("collective").String(CollectiveName(plan.collective));
-  writer.Key("compute_nodes").Integer(static_cast<std::int64_t>(plan.ranks.size()));
-  writer.Key("method").String(MethodName(plan.forests.front().method));
-  rates("bound", plan.bound_inverse_rate);
-  writer.EndObject();
-  writer.Key("trees_per_root").Integer(plan.trees_per_weight);
-  writer.Key("tree_gbps").String(plan.tree_gbps.ToString());
-  rates("achieved", plan.inverse_rate);
-  writer.Key("fraction_of_bound").String(plan.FractionOfBound().ToString()).EndObject();
-  writer.Key("height").BeginObject().Key("max").Integer(findings.heights.max);
-  writer.Key("mean").Double(findings.heights.mean).EndObject();
-  writer.Key("unroutable_edges").Integer(unroutable);
-  writer.Key("classes").Integer(static_cast<std::int64_t>(classes));
-  writer.Key("edges").Integer(findings.edges);
-  if (reuse) {
-    writer.Key("kept").BeginObject().Key("trees").Integer(reuse->kept);
-    writer.Key("of").Integer(reuse->all);
-    writer.Key("rerouted").Integer(reuse->rerouted);
-    writer.Key("share").String(Rational(reuse->kept, reuse->all).ToString()).EndObject();
-  }
-  if (plan.in_network) WriteSavings(savings, writer);
-  if (proof) WriteProof(*proof, writer);
-  if (seconds != nullptr) {
-    writer.Key("fallbacks").BeginObject();
-    writer.Key("batches_halved").Integer(fallbacks.batches_halved);
-    writer.Key("guesses_refused").Integer(fallbacks.guesses_refused);
-    writer.Key("bisections").Integer(fallbacks.bisections);
-    writer.Key("exact_gammas").Integer(fallbacks.exact_gammas);
-    writer.Key("exhaustive_rounds").Integer(fallbacks.exhaustive_rounds).EndObject();
-    writer.Key("seconds").BeginObject();
-    writer.Key("bound").Double(seconds->bound);
-    writer.Key("switch_removal").Double(seconds->switch_removal);
-    writer.Key("packing").Double(seconds->packing);
-    writer.Key("height").Double(seconds->height);
-    writer.Key("verify").Double(seconds->verify).EndObject();
-  }
-  writer.EndObject();
-  return writer.Text() + "\n";
 }
 
 // Returns what copies and sums in switches save, after checking the pruned trees. Empty for a
 // schedule that does not use them.
-Result<std::vector<ClassSaving>> FindSavings(const Topology& topology, const TreeSchedule& plan,
+Result<std::vector<ClassSaving>> FindSavings(const Topology& topology, const TreeSchedule& schedule,
                                              const Findings& findings) {
-  if (!plan.in_network) return std::vector<ClassSaving>();
-  const auto pruned = CountPrunedLoads(topology, plan);
+  if (!schedule.in_network) return std::vector<ClassSaving>();
+  const auto pruned = CountPrunedLoads(topology, schedule);
   if (!pruned) return tl::unexpected<Error>(pruned.error());
-  return SavingsByClass(topology, plan, findings, *pruned);
+  return SavingsByClass(topology, schedule, findings, *pruned);
 }
 
 // A schedule, with the findings that the options ask for.
@@ -283,7 +181,8 @@ int Make(const MakeRequest& request, const LinearSolver& solver) {
   const auto previous = ReadPrevious(request, *topology);
   if (!previous) return io::ReportError({ErrorCode::kInvalidArgument, previous.error().message});
   std::optional<Reuse> reuse;
-  if (*previous) options->previous = PreviousSchedule{&(*previous)->plan, &(*previous)->topology};
+  if (*previous)
+    options->previous = PreviousSchedule{&(*previous)->schedule, &(*previous)->topology};
 
   const auto forest = MakeForest(request, *topology, *options, solver);
   if (!forest) {
@@ -299,8 +198,8 @@ int Make(const MakeRequest& request, const LinearSolver& solver) {
     return io::WriteOutput(FormatFigures(made.plan, made.findings, savings, &seconds, proof, reuse),
                            "");
   }
-  auto text = FormatPlan(*topology, made.plan, made.findings, savings, seconds, request.format,
-                         request.tree, proof);
+  auto text = FormatSchedule(*topology, made.plan, made.findings, savings, seconds, request.format,
+                             request.tree, proof);
   if (!text) return io::ReportError(text.error());
   if (request.format == "json") *text += "\n";
   if (request.format == "summary" && reuse) *text += DescribeReuse(*reuse);
@@ -324,7 +223,7 @@ struct ReadRequest {
 // The contents of the files that `verify` and `show` read.
 struct Subject {
   Topology topology;
-  TreeSchedule plan;
+  TreeSchedule schedule;
   std::vector<BitsPerSecond> available;
 };
 
@@ -335,9 +234,9 @@ Result<Subject> ReadSubject(const ReadRequest& request) {
   };
   auto topology = io::ReadTopologyFile(request.topology);
   if (!topology) return bad_input(topology.error());
-  auto plan = ReadForestFile(request.forest, *topology);
-  if (!plan) return bad_input(plan.error());
-  Subject subject{std::move(*topology), std::move(*plan), {}};
+  auto schedule = ReadForestFile(request.forest, *topology);
+  if (!schedule) return bad_input(schedule.error());
+  Subject subject{std::move(*topology), std::move(*schedule), {}};
   const auto read = ReadOption(request.share, subject.available, [&](const std::string& text) {
     return ParseShare(text, request.share, subject.topology);
   });
@@ -352,9 +251,9 @@ struct Checked {
 };
 
 Result<Checked> Check(const Subject& subject, int threads) {
-  auto findings = VerifySchedule(subject.topology, subject.plan, subject.available, threads);
+  auto findings = VerifySchedule(subject.topology, subject.schedule, subject.available, threads);
   if (!findings) return Propagate(findings);
-  auto savings = FindSavings(subject.topology, subject.plan, *findings);
+  auto savings = FindSavings(subject.topology, subject.schedule, *findings);
   if (!savings) return Propagate(savings);
   return Checked{std::move(*findings), std::move(*savings)};
 }
@@ -362,7 +261,7 @@ Result<Checked> Check(const Subject& subject, int threads) {
 int Verify(const ReadRequest& request) {
   const auto subject = ReadSubject(request);
   if (!subject) return io::ReportError(subject.error());
-  const TreeSchedule* plan = &subject->plan;
+  const TreeSchedule* schedule = &subject->schedule;
   const auto checked = Check(*subject, request.threads);
   if (!checked) {
     if (request.json) {
@@ -377,16 +276,16 @@ int Verify(const ReadRequest& request) {
   if (request.json) {
     io::JsonWriter writer;
     writer.BeginObject().Key("sound").Bool(true);
-    writer.Key("compute_nodes").Integer(static_cast<std::int64_t>(plan->ranks.size()));
-    writer.Key("inverse_rate").String(plan->inverse_rate.ToString());
-    writer.Key("fraction_of_bound").String(plan->FractionOfBound().ToString());
+    writer.Key("compute_nodes").Integer(static_cast<std::int64_t>(schedule->ranks.size()));
+    writer.Key("inverse_rate").String(schedule->inverse_rate.ToString());
+    writer.Key("fraction_of_bound").String(schedule->FractionOfBound().ToString());
     writer.Key("height_max").Integer(findings->heights.max);
     writer.Key("height_mean").Double(findings->heights.mean);
     writer.Key("edges").Integer(findings->edges).EndObject();
     return io::WriteOutput(writer.Text() + "\n", "");
   }
   fmt::print("{}: the forest is sound: {} ranks, {} of the bound, height {}\n", request.forest,
-             plan->ranks.size(), plan->FractionOfBound().ToString(), findings->heights.max);
+             schedule->ranks.size(), schedule->FractionOfBound().ToString(), findings->heights.max);
   return 0;
 }
 
@@ -398,13 +297,13 @@ int Show(const ReadRequest& request) {
   if (!checked) {
     return io::ReportError({checked.error().code, request.forest + ": " + checked.error().message});
   }
-  const TreeSchedule& plan = subject->plan;
+  const TreeSchedule& schedule = subject->schedule;
   const auto& [findings, savings] = *checked;
   if (request.json) {
-    return io::WriteOutput(FormatFigures(plan, findings, savings, nullptr), request.output);
+    return io::WriteOutput(FormatFigures(schedule, findings, savings, nullptr), request.output);
   }
-  const auto text =
-      FormatPlan(subject->topology, plan, findings, savings, {}, request.format, request.tree);
+  const auto text = FormatSchedule(subject->topology, schedule, findings, savings, {},
+                                   request.format, request.tree);
   if (!text) return io::ReportError(text.error());
   return io::WriteOutput(*text, request.output);
 }

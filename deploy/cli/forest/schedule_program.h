@@ -11,8 +11,8 @@ namespace espalier::forest {
 // execution plan of MSCCL++ with all ranks on one node (docs/formats.md). The program is verified,
 // too. Errors: those of MakeForestProgram, FormatMscclXml and FormatMscclppJson; kResourceExhausted
 // if the program is too large to verify.
-Result<std::string> FormatAsProgramJson(const TreeSchedule& plan);
-Result<std::string> FormatAsMscclXml(const TreeSchedule& plan);
-Result<std::string> FormatAsMscclppJson(const TreeSchedule& plan);
+Result<std::string> FormatAsProgramJson(const TreeSchedule& schedule);
+Result<std::string> FormatAsMscclXml(const TreeSchedule& schedule);
+Result<std::string> FormatAsMscclppJson(const TreeSchedule& schedule);
 
 }  // namespace espalier::forest

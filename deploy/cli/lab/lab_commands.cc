@@ -102,10 +102,9 @@ void AddUp(CLI::App& lab, int& exit_code) {
       lab.add_subcommand("up", "Start a leaf-spine fabric of network namespaces with kernel ECMP");
   const auto arguments = std::make_shared<UpArguments>();
   LabOptions& options = arguments->lab;
-  AddNumber(up, "--spines", options.spines, "COUNT", "Number of spine switches");
-  AddNumber(up, "--leaves", options.leaves, "COUNT", "Number of leaf switches");
-  AddNumber(up, "--hosts-per-leaf", options.hosts_per_leaf, "COUNT",
-            "Number of hosts of each leaf");
+  AddNumber(up, "--spines", options.spines, "COUNT", "Spine switches");
+  AddNumber(up, "--leaves", options.leaves, "COUNT", "Leaf switches");
+  AddNumber(up, "--hosts-per-leaf", options.hosts_per_leaf, "COUNT", "Hosts of each leaf");
   AddName(up, options.name);
   up->add_option("--link-mbps", arguments->link_mbps,
                  "Rate of every leaf-spine link in each direction, in Mbit/s (0: no limit); links "
@@ -194,9 +193,7 @@ void AddExec(CLI::App& lab, int& exit_code) {
                    "reaches the management address of every host")
       ->required();
   exec->add_option("command", arguments->argv, "Program and, after --, its arguments")->required();
-  exec->footer(
-      "Examples:\n  espalier lab exec leaf0 -- ip route\n  espalier lab exec controller -- ip "
-      "address");
+  exec->footer("Examples:\n  espalier lab exec leaf0 -- ip route");
   Run(exec, exit_code, [arguments] { return Exec(*arguments); });
 }
 
@@ -229,13 +226,11 @@ void AddLinkCommands(CLI::App& lab, int& exit_code) {
   constexpr char kLinkHelp[] =
       "Link by its id in the topology (leaf0--spine1, h0--leaf0), or mgmt-h0 for the management "
       "link of host h0";
-  CLI::App* fail = lab.add_subcommand("fail",
-                                      "Take a link down: one end is shut, and the other end loses "
-                                      "its carrier. Both switches of the "
-                                      "link notice. Other leaves do not: for their flows it is a "
-                                      "far link, and the spine drops what "
-                                      "they send over it. Taking mgmt-hN down disconnects the "
-                                      "agent of host hN from the controller");
+  CLI::App* fail = lab.add_subcommand("fail", "Take a link down");
+  fail->footer(
+      "One end is shut, the other end loses its carrier, and both switches of the link notice.\n"
+      "Other leaves do not: for their flows it is a far link, on which the spine drops packets.\n"
+      "Taking mgmt-h0 down disconnects the agent of host h0 from the controller.");
   const auto failed = std::make_shared<LinkArguments>();
   AddName(fail, failed->name);
   fail->add_option("link", failed->link, kLinkHelp)->required();
@@ -278,8 +273,8 @@ Result<void> Watch(const std::string& name) {
 void AddWatch(CLI::App& lab, int& exit_code) {
   CLI::App* watch = lab.add_subcommand(
       "watch",
-      "Print the switches' telemetry for `espalier report links`: a line of JSON for every link "
-      "between switches that is down, goes down or comes up, until Ctrl-C or the end of the lab");
+      "Print a line of JSON for every link between switches that is down, goes down or comes up, "
+      "as `espalier report links` reads it");
   const auto name = std::make_shared<std::string>("lab");
   AddName(watch, *name);
   Run(watch, exit_code, [name] { return Watch(*name); });
@@ -346,11 +341,9 @@ Result<void> Counters(const std::string& name, bool as_json) {
 }
 
 void AddCounters(CLI::App& lab, int& exit_code) {
-  CLI::App* counters =
-      lab.add_subcommand("counters",
-                         "Print the packets and bytes to port 4791 that the spines counted, by "
-                         "source, destination and "
-                         "source port, and the interface counters of all switches");
+  CLI::App* counters = lab.add_subcommand(
+      "counters",
+      "Print the spines' counters of packets to port 4791, and the switches' interface counters");
   const auto name = std::make_shared<std::string>("lab");
   const auto json = std::make_shared<bool>(false);
   AddName(counters, *name);
@@ -447,8 +440,7 @@ Result<void> Rdma(const RdmaArguments& arguments) {
                           fmt::format("lab '{}' has no host '{}' (h0..h{})", arguments.name,
                                       arguments.host, lab->plan().HostCount() - 1));
   }
-  // Fetch first, as the lab has no access to the network. If that fails, fetch again in place of
-  // this process, so that its output tells why.
+  // Fetch outside of the lab. If that fails, fetch again as this process, so that its output shows.
   const Command fetch = {.argv = {start, "--fetch"}};
   const Result<CommandOutput> fetched = RunCommand(fetch);
   if (!fetched || fetched->exit_code != 0) return tl::unexpected(ExecCommand(fetch));
@@ -463,9 +455,7 @@ Result<void> Rdma(const RdmaArguments& arguments) {
 void AddRdma(CLI::App& lab, int& exit_code) {
   CLI::App* rdma = lab.add_subcommand(
       "rdma",
-      "Run a program in an emulated machine with soft RoCE, which has this machine's files, "
-      "read-only, and hosts h0 to h3 with devices rxe0 to rxe3 on two leaves and four spines. The "
-      "exit code is that of the program, or 77 if the machine cannot run here");
+      "Run a program in an emulated machine with soft RoCE, with the exit code of the program");
   const auto arguments = std::make_shared<RdmaArguments>();
   rdma->add_option("command", arguments->argv, "Program and, after --, its arguments")->required();
   CLI::Option* const host =
@@ -484,6 +474,8 @@ void AddRdma(CLI::App& lab, int& exit_code) {
             "Time in seconds after which the machine is stopped")
       ->check(CLI::Range(1, 86'400));
   rdma->footer(
+      "The machine has the files of this one, read-only, and hosts h0 to h3 with devices rxe0 to\n"
+      "rxe3 on two leaves and four spines. The exit code is 77 if the machine cannot run here.\n\n"
       "Examples:\n  espalier lab rdma ibv_devices\n  espalier lab rdma --host h0 ibv_devices");
   Run(rdma, exit_code, [arguments] { return Rdma(*arguments); });
 }

@@ -38,12 +38,12 @@ std::string NextLines(std::istream& input) {
 
 // Sends lines and returns the controller's answer. With `follow`, retries until there is one.
 Result<io::HttpResponse> Deliver(const Session& session, bool follow, const std::string& lines) {
-  bool told = false;
+  bool is_reported = false;
   while (true) {
     auto response = Send(session, "POST", "/api/v1/links/report", lines);
     const bool is_away = !response && response.error().code != ErrorCode::kInvalidArgument;
     if (!follow || !is_away) return response;
-    if (!std::exchange(told, true)) ReportError(response.error().message + "; retrying", 1);
+    if (!std::exchange(is_reported, true)) ReportError(response.error().message + "; retrying", 1);
     std::this_thread::sleep_for(kRetryInterval);
   }
 }

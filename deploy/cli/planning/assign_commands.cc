@@ -51,21 +51,21 @@ std::string ViaText(const AssignedFlow& flow, const fabric::Topology& topology) 
 }
 
 // "1 (optimal)", "2 (lower bound 3/2, gap 0.5)".
-std::string LoadText(const AssignmentResult& plan) {
-  const Load& most = plan.max_load;
-  const Load& least = plan.lower_bound;
+std::string LoadText(const AssignmentResult& result) {
+  const Load& most = result.max_load;
+  const Load& least = result.lower_bound;
   if (most == least) return most.ToString() + " (optimal)";
   return fmt::format("{} (lower bound {}, gap {:.3g})", most.ToString(), least.ToString(),
                      most.Value() - least.Value());
 }
 
-void PrintFlows(const AssignmentResult& plan, const FlowSet& flows,
+void PrintFlows(const AssignmentResult& result, const FlowSet& flows,
                 const fabric::Topology& topology) {
   std::size_t width = 4;
   for (const offline::FlowRecord& flow : flows.flows) width = std::max(width, flow.id.size());
   std::string text = fmt::format("{:{}}  {:10}  VIA\n", "FLOW", width, "STATE");
-  for (std::size_t i = 0; i < plan.flows.size(); ++i) {
-    const AssignedFlow& flow = plan.flows[i];
+  for (std::size_t i = 0; i < result.flows.size(); ++i) {
+    const AssignedFlow& flow = result.flows[i];
     const std::string via = ViaText(flow, topology);
     fmt::format_to(std::back_inserter(text), "{:{}}  {:10}  {}\n", flows.flows[i].id, width,
                    offline::AssignmentStateName(flow.state), via.empty() ? "-" : via);
@@ -73,43 +73,43 @@ void PrintFlows(const AssignmentResult& plan, const FlowSet& flows,
   std::fputs(text.c_str(), stdout);
 }
 
-void PrintSummary(const AssignmentResult& plan, const FlowSet& flows) {
+void PrintSummary(const AssignmentResult& result, const FlowSet& flows) {
   std::size_t width = 3;
   for (const std::string& job : flows.jobs) width = std::max(width, job.size());
   fmt::print("\n{:{}}  SLOWEST_FLOW_GBPS\n", "JOB", width);
   for (std::size_t job = 0; job < flows.jobs.size(); ++job) {
-    fmt::print("{:{}}  {}\n", flows.jobs[job], width, offline::RateText(plan.job_rates_bps[job]));
+    fmt::print("{:{}}  {}\n", flows.jobs[job], width, offline::RateText(result.job_rates_bps[job]));
   }
   fmt::print(
       "\n{}: {} flows ({} routed, {} local, {} unroutable), {} moved, in {:.1f} us\n"
       "flows on the most loaded link: {}\n",
-      plan.algorithm, plan.flows.size(), plan.Count(AssignmentState::kRouted),
-      plan.Count(AssignmentState::kLocal), plan.Count(AssignmentState::kUnroutable),
-      plan.moved_flows, plan.microseconds, LoadText(plan));
+      result.algorithm, result.flows.size(), result.Count(AssignmentState::kRouted),
+      result.Count(AssignmentState::kLocal), result.Count(AssignmentState::kUnroutable),
+      result.moved_flows, result.microseconds, LoadText(result));
 }
 
-void Warn(const AssignmentResult& plan, const Request& request) {
-  if (plan.flows.empty()) {
+void Warn(const AssignmentResult& result, const Request& request) {
+  if (result.flows.empty()) {
     fmt::print(stderr, "espalier: {}: the file has no flows, nothing to do\n", request.flows);
   }
-  if (const std::int64_t lost = plan.Count(AssignmentState::kUnroutable); lost > 0) {
+  if (const std::int64_t lost = result.Count(AssignmentState::kUnroutable); lost > 0) {
     fmt::print(stderr,
                "espalier: {} of {} flows have no usable path (UNROUTABLE: look for links that are "
                "DOWN or DRAINED)\n",
-               lost, plan.flows.size());
+               lost, result.flows.size());
   }
 }
 
-Result<AssignmentResult> MakePlan(const Request& request, Algorithm algorithm,
-                                  FlowSetAssigner& assigner) {
+Result<AssignmentResult> MakeAssignment(const Request& request, Algorithm algorithm,
+                                        FlowSetAssigner& assigner) {
   if (request.previous.empty()) return assigner.Assign(algorithm, request.seed);
   const auto text = io::ReadFile(request.previous);
   if (!text) return tl::unexpected<Error>(text.error());
   const auto previous = offline::ParsePreviousAssignment(*text, request.previous);
   if (!previous) return tl::unexpected<Error>(previous.error());
-  AssignmentResult plan = assigner.Repair(*previous, request.budget);
-  plan.algorithm = AlgorithmName(algorithm);
-  return plan;
+  AssignmentResult result = assigner.Repair(*previous, request.budget);
+  result.algorithm = AlgorithmName(algorithm);
+  return result;
 }
 
 int RunAssign(const Request& request) {
@@ -124,15 +124,15 @@ int RunAssign(const Request& request) {
   if (!flows) return io::ReportError(flows.error());
 
   FlowSetAssigner assigner(*topology, paths, *flows, request.split);
-  const auto plan = MakePlan(request, algorithms->front(), assigner);
-  if (!plan) return io::ReportError(plan.error());
+  const auto result = MakeAssignment(request, algorithms->front(), assigner);
+  if (!result) return io::ReportError(result.error());
   if (request.json) {
-    fmt::print("{}\n", offline::FormatAssignment(*plan, *flows, *topology));
+    fmt::print("{}\n", offline::FormatAssignment(*result, *flows, *topology));
   } else {
-    PrintFlows(*plan, *flows, *topology);
-    PrintSummary(*plan, *flows);
+    PrintFlows(*result, *flows, *topology);
+    PrintSummary(*result, *flows);
   }
-  Warn(*plan, request);
+  Warn(*result, request);
   return 0;
 }
 

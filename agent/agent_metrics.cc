@@ -9,7 +9,7 @@ AgentMetrics::AgentMetrics(Metrics& metrics)
           "espalier_agent_flow_reports_delayed_total",
           "Flow reports that were delayed because the agent's allowance was used up.")),
       findings_dropped(metrics.MakeCounter(
-          "espalier_agent_findings_dropped_total",
+          "espalier_agent_path_reports_dropped_total",
           "Path verdicts and probe reports dropped because the agent's allowance was used up.")),
       collective_reports_dropped(metrics.MakeCounter(
           "espalier_agent_collective_reports_dropped_total",

@@ -84,7 +84,7 @@ Result<void> Controller::Start() {
   if (stored->change_to_come) {
     RecordEvent("clock_behind_store",
                 fmt::format("latest_change={} clock={} remedy=\"the clock was ahead then "
-                            "or is behind now: look at it\"",
+                            "or is behind now: check it\"",
                             FormatWallTime(*stored->change_to_come), FormatWallTime(WallNow())));
   }
   if (!stored->topology.name.empty() && stored->topology.name != state_.topology.name()) {

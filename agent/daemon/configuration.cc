@@ -84,7 +84,10 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   Set<std::chrono::milliseconds>(options.reporter.progress_interval, file.report_interval_ms());
   Set<std::chrono::seconds>(options.lease, file.lease_seconds());
   Set<std::chrono::milliseconds>(options.guard.dead_after, file.dead_after_ms());
-  Set<std::chrono::milliseconds>(options.guard.local_reroute_interval, file.redraw_interval_ms());
+  Set<std::chrono::milliseconds>(options.guard.local_reroute_interval,
+                                 file.redraw_interval_ms());  // deprecated
+  Set<std::chrono::milliseconds>(options.guard.local_reroute_interval,
+                                 file.local_reroute_interval_ms());
   if (file.elephant_bytes() != 0) options.meter.elephant_bytes = file.elephant_bytes();
   if (file.probe_ttl() != 0) options.guard.probe_ttl = static_cast<std::uint8_t>(file.probe_ttl());
   options.guard.fabric_hashes_qpn = file.fabric_hashes_qpn();

@@ -40,10 +40,10 @@ PathGuard::PathGuard(const PathGuardOptions& options, EventLoop& loop, Prober& p
       prober_(prober),
       ports_(ports),
       local_reroutes_(
-          metrics.MakeCounter("espalier_agent_redraws_total",
+          metrics.MakeCounter("espalier_agent_local_reroutes_total",
                               "Flows that the agent rerouted locally off a dead path.")),
       checks_put_off_(metrics.MakeCounter(
-          "espalier_agent_checks_put_off_total",
+          "espalier_agent_path_checks_deferred_total",
           "Checks of flows that were delayed because the probe budget was used up.")),
       budget_(options.budget, loop.Now()),
       random_(seed),
@@ -276,7 +276,7 @@ void PathGuard::RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& d
   }
   if (left.empty()) return;  // the controller replaced the path while it was checked
   if (const Result<void> applied = ports_.RerouteLocally(set); !applied) {
-    Log(LogLevel::kWarning, "event=redraw_failed flow={} cause=\"{}\"", set.flow.value(),
+    Log(LogLevel::kWarning, "event=local_reroute_failed flow={} cause=\"{}\"", set.flow.value(),
         applied.error().message);
     if (watch.verdict == wire::PathVerdict::kDead) return;
     watch.verdict = wire::PathVerdict::kDead;
@@ -287,8 +287,8 @@ void PathGuard::RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& d
   watch.verdict = wire::PathVerdict::kLocallyRerouted;
   for (const auto& [path, port] : left) {
     ReportPath(watch, path.path_id, port);
-    Log(LogLevel::kInfo, "event=path_redrawn flow={} port={} left_port={}", set.flow.value(), port,
-        path.source_port);
+    Log(LogLevel::kInfo, "event=path_locally_rerouted flow={} port={} left_port={}",
+        set.flow.value(), port, path.source_port);
   }
 }
 

@@ -9,6 +9,10 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <utility>
+#include <vector>
+
+#include "common/base/deprecated_metrics.h"
 
 namespace espalier {
 namespace {
@@ -80,7 +84,18 @@ LatencyHistogram& Metrics::MakeLatency(const std::string& name, const std::strin
 }
 
 std::string Metrics::Text() const {
-  return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
+  std::vector<prometheus::MetricFamily> families = impl_->registry.Collect();
+  const std::size_t count = families.size();
+  for (const auto& [name, old_name] : kRenamedMetrics) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (families[i].name != name) continue;
+      prometheus::MetricFamily copy = families[i];
+      copy.name = old_name;
+      copy.help = "Deprecated: use " + families[i].name + ".";
+      families.push_back(std::move(copy));
+    }
+  }
+  return prometheus::TextSerializer().Serialize(families);
 }
 
 }  // namespace espalier

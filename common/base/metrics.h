@@ -43,7 +43,8 @@ class LatencyHistogram {
 
 // The metrics of one daemon (or of one simulated agent), named
 // espalier_<module>_<what>_<unit>; Text() is what /metrics answers (Prometheus text format
-// 0.0.4). Asking twice for one name gives the same metric. The handles live as long as this.
+// 0.0.4), with renamed metrics under their deprecated names, too. Asking twice for one name gives
+// the same metric. The handles live as long as this.
 class Metrics {
  public:
   Metrics();

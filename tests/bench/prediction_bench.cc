@@ -26,7 +26,7 @@ class World {
   World(int spines, int leaves, int hosts_per_leaf)
       : state_(Build(spines, leaves, hosts_per_leaf)),
         learner_(state_.topology, state_.paths, state_.path_map, {}, metrics_),
-        foresight_(state_, learner_, options_, metrics_),
+        predictor_(state_, learner_, options_, metrics_),
         plans_(state_, learner_, metrics_),
         placement_(state_, learner_, options_),
         hosts_(leaves * hosts_per_leaf) {
@@ -52,7 +52,7 @@ class World {
     return slot;
   }
   void Close(FlowSlot slot) {
-    foresight_.HandleEnd(slot, now_);
+    predictor_.HandleEnd(slot, now_);
     placement_.Release(slot);
     state_.flows.Close(slot);
   }
@@ -64,14 +64,14 @@ class World {
            (from + 1 + static_cast<int>(random() % (static_cast<unsigned>(hosts_) - 1))) % hosts_,
            "live");
     }
-    placement_.PlaceNew(foresight_, options_.moves_per_start);
+    placement_.PlaceNew(predictor_, options_.moves_per_start);
   }
 
   Metrics metrics_;
   ControllerOptions options_;
   State state_;
   PathLearner learner_;
-  StartPredictor foresight_;
+  StartPredictor predictor_;
   FailurePlans plans_;
   Placement placement_;
   int hosts_;
@@ -107,15 +107,15 @@ void BM_StartsOfASet(benchmark::State& bench) {
   const auto run = [&] {
     for (const FlowSlot slot : slots) world.Close(slot);
     world.now_ += std::chrono::seconds(1);
-    world.foresight_.Tick(world.now_);
-    while (planned && world.foresight_.PlanNext(world.now_)) {
+    world.predictor_.Tick(world.now_);
+    while (planned && world.predictor_.PlanNext(world.now_)) {
     }
     slots.clear();
     const auto start = Clock::now();
     for (int i = 0; i < flows; ++i)
       slots.push_back(world.Open(32 * i % 2'048 + i % 32, (32 * i + 32 + i) % 2'048, "job"));
-    world.foresight_.HandleStarts(slots, world.now_);
-    const auto placed = world.placement_.PlaceNew(world.foresight_, world.options_.moves_per_start);
+    world.predictor_.HandleStarts(slots, world.now_);
+    const auto placed = world.placement_.PlaceNew(world.predictor_, world.options_.moves_per_start);
     return Round{Seconds(Clock::now() - start), placed.planned};
   };
   // The first start is not planned: nobody has seen the set. Its paths and ports are listed then.

@@ -107,7 +107,7 @@ class Fuzz {
     }
   }
 
-  // No way of a routed flow is on a link that the controller has as down, what it believes of all
+  // No subflow of a routed flow is on a link that the controller has as down, what it believes of all
   // paths adds up, and it remembers no more than there is.
   void Check() {
     const controller::State& state = cluster_.controller().state();
@@ -115,8 +115,8 @@ class Fuzz {
     std::uint64_t fingerprint = 0;
     for (const controller::FlowSlot slot : state.flows.All()) {
       const controller::Flow& flow = state.flows.At(slot);
-      for (const controller::Subflow& way : flow.ways) {
-        const auto path = state.flow_paths.PathOf(way);
+      for (const controller::Subflow& subflow : flow.subflows) {
+        const auto path = state.flow_paths.PathOf(subflow);
         if (!path) continue;
         fingerprint += state.flow_paths.FingerprintOf(flow, path->value());
         ASSERT_TRUE(fabric::IsUsable(state.topology, state.PathsOf(flow)[path->Index()]))
@@ -126,7 +126,7 @@ class Fuzz {
     ASSERT_EQ(state.flow_paths.fingerprint(), fingerprint);
     ASSERT_LE(cluster_.controller().failure_plans().entries(),
               16U * state.flow_paths.owner_count());
-    ASSERT_LE(cluster_.controller().foresight().Jobs().size(), 4U);
+    ASSERT_LE(cluster_.controller().predictor().Jobs().size(), 4U);
   }
 
   std::mt19937_64 random_;

@@ -167,7 +167,7 @@ bool SimCluster::AllRouted(const std::vector<FlowRef>& flows) {
     if (!slot) return false;
     const controller::Flow& known = state.flows.At(*slot);
     std::vector<std::uint16_t> given;
-    for (const controller::Subflow& way : known.ways) given.push_back(way.port);
+    for (const controller::Subflow& subflow : known.subflows) given.push_back(subflow.port);
     return known.status == controller::FlowStatus::kRouted && given == AllPortsOf(flow);
   });
 }

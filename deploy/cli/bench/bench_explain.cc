@@ -27,7 +27,7 @@ Result<std::vector<Prediction>> PredictAll(const BenchRequest& request, const Co
                                            AlgorithmChoice& choice, std::size_t bytes) {
   if (request.medium != Medium::kShared) return choice.PredictAll(request.kind, bytes);
   std::vector<Prediction> predictions;
-  for (const SharedProtocolKind way : {SharedProtocolKind::kSmall, SharedProtocolKind::kSlots}) {
+  for (const SharedProtocolKind way : {SharedProtocolKind::kSmall, SharedProtocolKind::kStaged}) {
     const Work work = SharedWork(way, request.ranks, bytes, costs.lanes);
     predictions.push_back({SharedProtocolName(way), work, Predict(costs, work)});
   }

@@ -45,7 +45,7 @@ std::string ViaText(const AssignedFlow& flow, const fabric::Topology& topology) 
   for (const offline::AssignedPath& path : flow.paths) {
     if (!text.empty()) text += ", ";
     text += fmt::format("{}", fmt::join(offline::ViaOf(path, topology), " "));
-    if (flow.ways > 1) text += " " + offline::ShareOf(path, flow);
+    if (flow.subflows > 1) text += " " + offline::ShareOf(path, flow);
   }
   return text;
 }

@@ -64,7 +64,7 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"report_interval_ms", text(options.reporter.progress_interval / 1ms)},
       {"lease_seconds", text(options.lease / 1s)},
       {"dead_after_ms", text(options.guard.dead_after / 1ms)},
-      {"redraw_interval_ms", text(options.guard.local_reroute_interval / 1ms)},
+      {"local_reroute_interval_ms", text(options.guard.local_reroute_interval / 1ms)},
       {"no_probing", Written(!config.probing)},
       {"probe_ttl", text(int{options.guard.probe_ttl})},
       {"max_probe_ttl", text(int{options.prober.max_ttl})},
@@ -101,12 +101,22 @@ TEST_F(ConfigurationTest, MetricsAreForThisHostUnlessToldOtherwise) {
   }
 }
 
+// The field's name of the release before, which is deprecated.
+TEST_F(ConfigurationTest, AcceptsTheFormerNameOfTheRerouteInterval) {
+  const auto interval = [&](const std::string& text) {
+    return Read(text)->options.guard.local_reroute_interval;
+  };
+  EXPECT_EQ(interval("redraw_interval_ms: 70"), std::chrono::milliseconds(70));
+  EXPECT_EQ(interval("redraw_interval_ms: 70 local_reroute_interval_ms: 80"),
+            std::chrono::milliseconds(80));
+}
+
 TEST_F(ConfigurationTest, EveryFieldIsTaken) {
   const Result<Configuration> config = Read(R"(
       name: "h3" controller: "ipc:///run/c" local_socket: "/run/a" nic: "eth0" nic: "10.0.0.1"
       collective_costs: "/etc/costs"
       http: "unix:/run/h" log_level: "debug" elephant_bytes: 5 report_interval_ms: 20
-      lease_seconds: 30 dead_after_ms: 40 redraw_interval_ms: 50 probe_ttl: 5
+      lease_seconds: 30 dead_after_ms: 40 local_reroute_interval_ms: 50 probe_ttl: 5
       max_probes_per_second: 60 no_probing: true max_probe_ttl: 7 probe_port: 4791 probe_port: 4792
       fabric_hashes_qpn: true)");
   ASSERT_TRUE(config) << config.error().message;

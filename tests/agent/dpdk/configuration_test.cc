@@ -27,7 +27,7 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
   };
 }
 
-TEST(DpdkConfiguration, ExampleFileShowsTheDefaults) {
+TEST(DpdkExampleFile, ShowsTheDefaults) {
   const ExampleFile example("dpdk.conf");
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/dpdk.conf";

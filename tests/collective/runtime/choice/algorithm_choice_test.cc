@@ -224,7 +224,7 @@ TEST(Choice, EveryCandidateGivesTheRightSums) {
   for (const std::string_view name : CandidatesOf(CollectiveKind::kAllReduce, 3)) {
     EXPECT_EQ(RunGroup({Medium::kTcp, "", std::string(name)}, 3, 50'001), none) << name;
   }
-  for (const SharedProtocolKind way : {SharedProtocolKind::kSmall, SharedProtocolKind::kSlots}) {
+  for (const SharedProtocolKind way : {SharedProtocolKind::kSmall, SharedProtocolKind::kStaged}) {
     const std::string name(SharedProtocolName(way));
     EXPECT_EQ(RunGroup({Medium::kShared, "", name}, 3, 50'001), none) << name;
   }
@@ -257,7 +257,7 @@ TEST(Choice, TellsEveryRankOfAFileThatIsNone) {
 TEST(Choice, RefusesAnAlgorithmThatIsNoCandidate) {
   for (const Medium medium : {Medium::kShared, Medium::kTcp}) {
     for (const std::string& error : RunGroup({medium, "", "magic"}, 2, 10)) {
-      EXPECT_NE(error.find("\"magic\" is nothing to choose"), std::string::npos) << error;
+      EXPECT_NE(error.find("algorithm \"magic\" is not available"), std::string::npos) << error;
     }
   }
 }

@@ -152,7 +152,7 @@ class LongParts : public ::testing::TestWithParam<std::size_t> {
 
   // By each way, and by those that are chosen in one call after another.
   void RunRanks(const std::function<void(Communicator&)>& body) {
-    for (const std::string way : {"", "slots", "streamed", "read"}) {
+    for (const std::string way : {"", "staged", "staged-streaming", "single-copy"}) {
       for (const int ranks : {2, 3}) RunGroup(way, ranks, body);
     }
   }
@@ -302,7 +302,7 @@ TEST(LateRank, DoesNotWriteToWhoHasGivenUp) {
   const auto join = [&](int rank) {
     auto group = Communicator::Join(
         store, "g", rank, 2,
-        {.medium = Medium::kShared, .timeout = std::chrono::seconds(5), .algorithm = "read"});
+        {.medium = Medium::kShared, .timeout = std::chrono::seconds(5), .algorithm = "single-copy"});
     ASSERT_TRUE(group) << group.error().message;
     groups[rank] = std::move(*group);
   };

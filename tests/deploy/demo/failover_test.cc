@@ -1,5 +1,5 @@
-// A far link dies in the middle of a job: what moves, and what the job loses, by how the controller
-// hears of it. Times are printed, not asserted.
+// The failure of a far link in the middle of a job: what moves, and what the job loses, for each
+// way in which the controller learns of it. Times are printed, not asserted.
 #include "deploy/demo/failover.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 struct Case {
   std::string name;
-  std::optional<Detection> detection;  // none: nothing fails
+  std::optional<Detection> detection;  // none: no failure
   bool plan_ahead = true;
 };
 
@@ -29,7 +29,7 @@ class FailoverTest : public LiveLabTest {
 
   void Start(const Case& setting) { StartDaemons(setting.plan_ahead ? "" : "plan_ahead: false\n"); }
 
-  // How many events of a kind the controller has recorded.
+  // The number of events of a kind that the controller has recorded.
   int Events(const std::string& kind, const std::string& text) const {
     const auto answer = daemons_->Get("/api/v1/events");
     if (!answer) return -1;
@@ -40,7 +40,7 @@ class FailoverTest : public LiveLabTest {
     }));
   }
 
-  // All of them, a line each.
+  // All events, one per line.
   std::string Events() const {
     std::string text;
     const auto answer = daemons_->Get("/api/v1/events");
@@ -52,7 +52,7 @@ class FailoverTest : public LiveLabTest {
     return text;
   }
 
-  // One run of a job that leaves a path for every flow; of its figures, the seconds in all.
+  // Runs a job that leaves a path for every flow once; returns the total seconds of its figures.
   FailureFigures RunOnce(const Case& setting, int epochs) {
     FailureFigures figures;
     const auto job = MakeRingsWithRoom(lab_->plan(), epochs);
@@ -71,8 +71,8 @@ class FailoverTest : public LiveLabTest {
     EXPECT_GT(failure->flows_on_link, 0);
     EXPECT_EQ(failure->dead_flows, 0);
     EXPECT_TRUE(failure->job_completed);
-    // A host may draw a port by itself (acknowledgements come back over the dead link), and meet
-    // another flow there. There is a path for each: the controller has to make room.
+    // A host may reroute locally (acknowledgements come back over the dead link) onto the path of
+    // another flow. There is a path for each, so the controller must make room.
     EXPECT_GT(failure->looks, 0);
     EXPECT_LE(2 * failure->looks_shared, failure->looks)
         << setting.name << ": two flows share a link, and nobody makes room" << Events();
@@ -85,7 +85,7 @@ TEST_F(FailoverTest, MovesFlowsOnTheOperatorsWord) {
   const FailureFigures failure = RunOnce({"operator", Detection::kOperator}, 3);
   fmt::print("{}: {} flows moved in {:.3f} s\n", failure.link, failure.flows_moved,
              failure.seconds_to_move);
-  // On a machine that is so busy hosts may be first.
+  // On such a busy machine hosts may be first.
   const bool hosts_were_first = failure.moved_by_operator != failure.flows_on_link;
   EXPECT_EQ(Events("link_detected_down", ""), hosts_were_first ? 1 : 0);
 }
@@ -104,13 +104,13 @@ TEST_F(FailoverTest, MovesFlowsWhenNobodySaysAnything) {
   const FailureFigures failure = RunOnce({"hosts", Detection::kHosts}, 3);
   fmt::print("{}: {} flows moved in {:.3f} s\n", failure.link, failure.flows_moved,
              failure.seconds_to_move);
-  // The host that suffers leaves the path by itself; others are asked, and the link is found.
+  // The affected host reroutes locally, other hosts probe the link, and it is detected.
   EXPECT_GT(Events("flow_redrawn", ""), 0);
   EXPECT_EQ(Events("link_detected_down", "link=" + failure.link + " why=hosts"), 1);
   EXPECT_EQ(Events("link_detected_down", ""), 1);
 }
 
-// What the job loses by each way, with and without plans for failures, as a table.
+// Prints a table of what the job loses for each way of detection, with and without failure plans.
 using LongFailoverTest = FailoverTest;
 
 TEST_F(LongFailoverTest, TellsWhatAJobLoses) {

@@ -76,17 +76,17 @@ class TreeJobTest : public testing::Test {
     EXPECT_TRUE(run->completed);
     EXPECT_EQ(run->wrong_sums, 0);
     const auto counts = lab::Difference(*before, *after);
-    const CounterComparison judgement = CompareWithCounters(*plan, kBytes, kCalls, counts);
-    EXPECT_GT(judgement.edges, 0);
-    EXPECT_EQ(judgement.silent_edges, 0);
-    EXPECT_EQ(judgement.stray_connections, 0);
-    EXPECT_GE(judgement.least_payload, 1.0);
-    EXPECT_LE(judgement.most_payload, 1.5);  // TCP may retransmit some of it
+    const CounterComparison comparison = CompareWithCounters(*plan, kBytes, kCalls, counts);
+    EXPECT_GT(comparison.edges, 0);
+    EXPECT_EQ(comparison.silent_edges, 0);
+    EXPECT_EQ(comparison.stray_connections, 0);
+    EXPECT_GE(comparison.least_payload, 1.0);
+    EXPECT_LE(comparison.most_payload, 1.5);  // TCP may retransmit some of it
     fmt::print(
         "forest, {:<10} {:.2f} s, ring {:.2f} s, ratio {:.2f}; {} edges, payload {:.3f} to "
         "{:.3f} of the plan\n",
-        name, run->Median(), ring_seconds, ring_seconds / run->Median(), judgement.edges,
-        judgement.least_payload, judgement.most_payload);
+        name, run->Median(), ring_seconds, ring_seconds / run->Median(), comparison.edges,
+        comparison.least_payload, comparison.most_payload);
     EXPECT_TRUE(StopTreeJob(*daemons_, name).has_value());
   }
 

@@ -22,13 +22,13 @@ constexpr std::int64_t kSegmentBytes = 250'000;  // a new port takes effect at t
 constexpr double kComputeSeconds = 0.2;
 constexpr auto kTimeLimit = 120s;
 
-double LinkSeconds(const lab::LabLayout& plan, std::int64_t bytes) {
-  return static_cast<double>(bytes) * 8 / static_cast<double>(plan.options().link_rate->value);
+double LinkSeconds(const lab::LabLayout& layout, std::int64_t bytes) {
+  return static_cast<double>(bytes) * 8 / static_cast<double>(layout.options().link_rate->value);
 }
 
-std::vector<std::string> HostNames(const lab::LabLayout& plan) {
+std::vector<std::string> HostNames(const lab::LabLayout& layout) {
   std::vector<std::string> hosts;
-  for (int i = 0; i < plan.HostCount(); ++i) hosts.push_back(fmt::format("h{}", i));
+  for (int i = 0; i < layout.HostCount(); ++i) hosts.push_back(fmt::format("h{}", i));
   return hosts;
 }
 
@@ -88,20 +88,20 @@ Result<void> CompareSpines(const lab::Lab& lab, const lab::TrafficResult& result
 
 }  // namespace
 
-Result<Experiment> MakePermutation(const lab::LabLayout& plan) {
-  auto workload = traffic::MakeShiftedPermutation(HostNames(plan), plan.options().hosts_per_leaf,
-                                                  kPermutationBytes);
+Result<Experiment> MakePermutation(const lab::LabLayout& layout) {
+  auto workload = traffic::MakeShiftedPermutation(
+      HostNames(layout), layout.options().hosts_per_leaf, kPermutationBytes);
   if (!workload) return Propagate(workload);
   workload->segment_bytes = kSegmentBytes;
-  const double seconds = LinkSeconds(plan, kPermutationBytes);
+  const double seconds = LinkSeconds(layout, kPermutationBytes);
   return Experiment{.name = "permutation",
                     .workload = std::move(*workload),
                     .flow_bytes = kPermutationBytes,
                     .ideal = {"permutation", seconds, {}}};
 }
 
-Result<Experiment> MakeRingJobs(const lab::LabLayout& plan, const RingJobs& shape) {
-  const int leaves = plan.options().leaves;
+Result<Experiment> MakeRingJobs(const lab::LabLayout& layout, const RingJobs& shape) {
+  const int leaves = layout.options().leaves;
   Experiment experiment{.name = shape.name};
   experiment.workload.segment_bytes = kSegmentBytes;
   for (int job = 0; job < shape.jobs; ++job) {
@@ -109,7 +109,7 @@ Result<Experiment> MakeRingJobs(const lab::LabLayout& plan, const RingJobs& shap
     for (int leaf = 0; leaf < leaves; ++leaf) {
       for (int stage = 0; stage < shape.stages; ++stage) {
         const int of_leaf = job * shape.stages + stage;
-        hosts.push_back(fmt::format("h{}", leaf * plan.options().hosts_per_leaf + of_leaf));
+        hosts.push_back(fmt::format("h{}", leaf * layout.options().hosts_per_leaf + of_leaf));
       }
     }
     auto placed = traffic::PlaceParallelJob({.id = std::string(1, static_cast<char>('A' + job)),
@@ -127,7 +127,7 @@ Result<Experiment> MakeRingJobs(const lab::LabLayout& plan, const RingJobs& shap
   const std::int64_t ring_flow_bytes =
       traffic::RingRounds(ring.hosts.size()) * traffic::ChunkBytes(ring);
   experiment.flow_bytes = ring_flow_bytes * shape.epochs;
-  const double allreduce = LinkSeconds(plan, ring_flow_bytes);
+  const double allreduce = LinkSeconds(layout, ring_flow_bytes);
   // A flow begins with its first all-reduce, after the first pause.
   experiment.ideal = {
       shape.name, shape.epochs * allreduce + (shape.epochs - 1) * kComputeSeconds, {}};
@@ -137,8 +137,8 @@ Result<Experiment> MakeRingJobs(const lab::LabLayout& plan, const RingJobs& shap
   return experiment;
 }
 
-Result<Experiment> MakeTwoRings(const lab::LabLayout& plan, int epochs) {
-  return MakeRingJobs(plan, {.name = "two-rings", .jobs = 2, .stages = 2, .epochs = epochs});
+Result<Experiment> MakeTwoRings(const lab::LabLayout& layout, int epochs) {
+  return MakeRingJobs(layout, {.name = "two-rings", .jobs = 2, .stages = 2, .epochs = epochs});
 }
 
 Result<MeasuredRun> RunMeasured(const lab::Lab& lab, const Experiment& experiment,

@@ -24,6 +24,7 @@
 
 namespace {
 
+using espalier::controller::SubflowId;
 using espalier::graph::BipartiteEdge;
 using espalier::graph::EdgeColoring;
 using Edges = std::vector<BipartiteEdge>;

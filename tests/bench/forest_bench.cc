@@ -88,7 +88,7 @@ class Stages {
 
  private:
   static constexpr std::array<std::string_view, 7> kNames = {
-      "bound", "trees a root", "switch removal", "packing", "lift", "height", "verify"};
+      "bound", "trees per root", "switch removal", "packing", "lift", "height", "verify"};
   std::array<double, 7> seconds_{};
   std::string stage_;
   double begin_ = 0;

@@ -56,12 +56,12 @@ void BM_AForestsLinkFails(benchmark::State& bench) {
       AwaitBackupForests(cluster);
       bench.counters["all_ready_s"] = SecondsSince(start);
     }
-    const std::uint64_t before = JobIn(cluster).in_force->version;
+    const std::uint64_t before = JobIn(cluster).active->version;
     const auto start = Clock::now();
     ESPALIER_CHECK(cluster.ChangeLink(link, IntentAction::kFail).has_value());
     cluster.Settle();
     bench.SetIterationTime(SecondsSince(start));
-    ESPALIER_CHECK(JobIn(cluster).in_force->version > before);
+    ESPALIER_CHECK(JobIn(cluster).active->version > before);
     ESPALIER_CHECK(cluster.controller().jobs().StatusOf(JobIn(cluster)) == JobStatus::kReady);
     ESPALIER_CHECK(cluster.ChangeLink(link, IntentAction::kRestore).has_value());
     cluster.Recompute();

@@ -17,8 +17,8 @@ namespace {
 
 using espalier::JobKey;
 using espalier::UniqueFd;
-using espalier::transport::Answer;
-using espalier::transport::Call;
+using espalier::transport::HandshakeServer;
+using espalier::transport::HandshakeClient;
 using espalier::transport::Hello;
 using espalier::transport::Progress;
 using espalier::transport::PublishedEndpoint;
@@ -34,12 +34,12 @@ void TryHandshake(std::string_view said, bool is_keyed) {
   if (::send(peer.get(), said.data(), said.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return;
   const auto is_expected = [](const Hello& hello) { return hello.to == 0 && hello.from == 1; };
   if (said.size() % 2 == 0) {
-    Answer answer{UniqueFd(ends[1])};
+    HandshakeServer answer{UniqueFd(ends[1])};
     const Progress progress = answer.Move(key, is_expected);
     ESPALIER_CHECK(progress != Progress::kDone || !is_keyed);
     ESPALIER_CHECK(!answer.knows_group() || is_expected(answer.hello()));
   } else {
-    Call call{UniqueFd(ends[1]), Hello{.from = 1}, key};
+    HandshakeClient call{UniqueFd(ends[1]), Hello{.from = 1}, key};
     ESPALIER_CHECK(call.Move() != Progress::kDone || !is_keyed);
   }
 }

@@ -39,7 +39,7 @@ constexpr std::size_t kMaxElements = 3 << 18;  // more than a slot holds
 constexpr std::size_t kSmallShown = 64;
 constexpr std::chrono::milliseconds kPatience(5);
 
-class OneProcessStore : public transport::Store {
+class OneProcessStore : public transport::RendezvousStore {
  public:
   Result<void> Set(const std::string& key, const std::string& value) override {
     const std::lock_guard lock(mutex_);
@@ -123,11 +123,11 @@ void WriteAsPeer(RankArea& area, std::span<const CallSignature> calls, const Uni
     places.push_back(BytesBetween(&call, call.small + kSmallShown));
     places.push_back(BytesBetween(&call.input, &call + 1));
   }
-  for (transport::Signal* signal : {&area.met, &area.published, &area.consumed}) {
+  for (transport::Signal* signal : {&area.barrier, &area.published, &area.consumed}) {
     signal->value = kAhead;
   }
   area.level2_bytes = 1 << 20;
-  places.push_back(BytesBetween(&area.met, area.slots));
+  places.push_back(BytesBetween(&area.barrier, area.slots));
   places.push_back(BytesBetween(&area.level2_bytes, &area.level2_bytes + 1));
   while (!input.IsEmpty()) {
     const auto place = places[input.Byte() % places.size()];

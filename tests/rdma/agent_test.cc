@@ -34,7 +34,7 @@ TEST(RdmaDevices, AreReportedWhereTheyHaveNoAddress) {
   ASSERT_EQ(reports.size(), 2U * rdma::kHosts + 1);
   EXPECT_EQ(reports.back().address.device, "bare");
   EXPECT_EQ(verbs::DescribePathControl(reports.back().control),
-            "path control unsupported: it has no address that RoCEv2 can be sent from");
+            "path control unsupported: it has no address for RoCEv2");
 }
 
 std::optional<KernelQueuePair> Listed(const rdma::Pair::End& end) {

@@ -40,7 +40,7 @@ VerbsOptions OptionsOf(int rank, bool ipv6) {
 
 Kind VerbsKind(const std::string& name, bool ipv6) {
   return {name,
-          [ipv6](Store& store, int rank, int size,
+          [ipv6](transport::RendezvousStore& store, int rank, int size,
                  Deadline /*deadline*/) -> Result<std::unique_ptr<Transport>> {
             auto joined = JoinVerbs(store, "g", rank, size, OptionsOf(rank % rdma::kHosts, ipv6));
             if (!joined) return Propagate(joined);

@@ -126,7 +126,7 @@ class Fuzz {
     ASSERT_EQ(state.flow_paths.fingerprint(), fingerprint);
     ASSERT_LE(cluster_.controller().failure_plans().entries(),
               16U * state.flow_paths.owner_count());
-    ASSERT_LE(cluster_.controller().foresight().Jobs().size(), 4U);
+    ASSERT_LE(cluster_.controller().predictor().Jobs().size(), 4U);
   }
 
   std::mt19937_64 random_;

@@ -151,10 +151,10 @@ Result<void> BreakLink(const lab::Lab& lab, const LabDaemons& daemons, Detection
 
 }  // namespace
 
-Result<Experiment> MakeRingsWithRoom(const lab::LabLayout& plan, int epochs) {
-  return MakeRingJobs(plan, {.name = "rings-with-room",
-                             .stages = std::max(1, plan.options().spines - 1),
-                             .epochs = epochs});
+Result<Experiment> MakeRingsWithRoom(const lab::LabLayout& layout, int epochs) {
+  return MakeRingJobs(layout, {.name = "rings-with-room",
+                               .stages = std::max(1, layout.options().spines - 1),
+                               .epochs = epochs});
 }
 
 Result<FailureFigures> RunWithFailure(const lab::Lab& lab, const Experiment& experiment,

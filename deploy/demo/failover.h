@@ -19,7 +19,7 @@ enum class Detection {
 
 // One job of rings over the leaves, with one ring fewer than spines. After a link failure every
 // flow can still have a path alone, so the job loses only what the change itself costs.
-Result<Experiment> MakeRingsWithRoom(const lab::LabLayout& plan, int epochs);
+Result<Experiment> MakeRingsWithRoom(const lab::LabLayout& layout, int epochs);
 
 // Runs the experiment under Espalier and, in its middle, takes down the link with the most flows
 // from a spine to their destination's leaf. The controller learns of it by `detection`. Link and

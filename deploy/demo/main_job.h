@@ -24,7 +24,7 @@ struct Experiment {
 
 // The permutation: every host sends to the host of the same number on the next leaf. For 4x4x4 labs
 // of 16 hosts, and any lab whose leaves have equal numbers of hosts.
-Result<Experiment> MakePermutation(const lab::LabLayout& plan);
+Result<Experiment> MakePermutation(const lab::LabLayout& layout);
 // Concurrent jobs, each on `stages` hosts of every leaf, with one data-parallel ring over the
 // leaves for each pipeline stage.
 struct RingJobs {
@@ -33,10 +33,10 @@ struct RingJobs {
   int stages = 1;
   int epochs = 1;
 };
-Result<Experiment> MakeRingJobs(const lab::LabLayout& plan, const RingJobs& shape);
+Result<Experiment> MakeRingJobs(const lab::LabLayout& layout, const RingJobs& shape);
 // Two jobs, each on every second pair of hosts, with data-parallel rings over the leaves and two
 // pipeline stages.
-Result<Experiment> MakeTwoRings(const lab::LabLayout& plan, int epochs);
+Result<Experiment> MakeTwoRings(const lab::LabLayout& layout, int epochs);
 
 // The figures of one run and of the spines' counters.
 struct MeasuredRun {

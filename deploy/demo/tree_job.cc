@@ -199,7 +199,7 @@ CounterComparison CompareWithCounters(const std::vector<PlannedEdge>& plan, std:
                                       int calls, std::span<const lab::FlowCount> counts) {
   using Connection = std::tuple<std::string, std::string, std::uint16_t>;
   std::map<Connection, std::pair<std::string, double>> seen;  // spine, payload
-  CounterComparison judgement;
+  CounterComparison comparison;
   std::set<Connection> planned;
   for (const PlannedEdge& edge : plan) {
     if (!edge.via.empty()) planned.insert({edge.source, edge.destination, edge.port});
@@ -211,23 +211,23 @@ CounterComparison CompareWithCounters(const std::vector<PlannedEdge>& plan, std:
     const double payload =
         static_cast<double>(count.bytes) - kHeaderBytes * static_cast<double>(count.packets);
     const auto [known, is_new] = seen.try_emplace(connection, count.spine, payload);
-    if (!planned.contains(connection) || !is_new) ++judgement.stray_connections;
+    if (!planned.contains(connection) || !is_new) ++comparison.stray_connections;
   }
-  judgement.least_payload = 1e9;
+  comparison.least_payload = 1e9;
   for (const PlannedEdge& edge : plan) {
     if (edge.via.empty()) continue;
-    ++judgement.edges;
+    ++comparison.edges;
     const auto found = seen.find({edge.source, edge.destination, edge.port});
     if (found == seen.end()) {
-      ++judgement.silent_edges;
+      ++comparison.silent_edges;
       continue;
     }
-    if (found->second.first != edge.via) ++judgement.stray_connections;
+    if (found->second.first != edge.via) ++comparison.stray_connections;
     const double ratio = found->second.second / (edge.share * static_cast<double>(bytes) * calls);
-    judgement.least_payload = std::min(judgement.least_payload, ratio);
-    judgement.most_payload = std::max(judgement.most_payload, ratio);
+    comparison.least_payload = std::min(comparison.least_payload, ratio);
+    comparison.most_payload = std::max(comparison.most_payload, ratio);
   }
-  return judgement;
+  return comparison;
 }
 
 }  // namespace espalier::demo

@@ -27,12 +27,12 @@ struct Arguments {
 };
 
 void PrintRow(const std::string& name, const RanksRun& run, double ring_seconds,
-              const CounterComparison* judgement) {
+              const CounterComparison* comparison) {
   fmt::print("{:<34} {:>7.2f} {:>7.2f} {:>6}", name, run.Median(),
              run.Median() > 0 ? ring_seconds / run.Median() : 0, run.wrong_sums);
-  if (judgement != nullptr) {
-    fmt::print(" {:>6} {:>6} {:>6} {:>7.3f}-{:.3f}", judgement->edges, judgement->silent_edges,
-               judgement->stray_connections, judgement->least_payload, judgement->most_payload);
+  if (comparison != nullptr) {
+    fmt::print(" {:>6} {:>6} {:>6} {:>7.3f}-{:.3f}", comparison->edges, comparison->silent_edges,
+               comparison->stray_connections, comparison->least_payload, comparison->most_payload);
   }
   fmt::print("\n");
   std::fflush(stdout);
@@ -68,9 +68,9 @@ Result<void> RunTrees(const lab::Lab& lab, const LabDaemons& daemons, const std:
   auto after = lab::ReadFlowCounts(lab);
   if (!after) return Propagate(after);
   const auto counts = lab::Difference(*before, *after);
-  const CounterComparison judgement =
+  const CounterComparison comparison =
       CompareWithCounters(*plan, arguments.bytes, arguments.calls, counts);
-  PrintRow(fmt::format("forest, {}{}", name, when), *run, ring_seconds, &judgement);
+  PrintRow(fmt::format("forest, {}{}", name, when), *run, ring_seconds, &comparison);
   if (!run->completed) return Fail(ErrorCode::kInternal, "not all ranks ended without an error");
   return StopTreeJob(daemons, name);
 }

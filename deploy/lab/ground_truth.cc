@@ -58,7 +58,7 @@ std::optional<FlowCount> ParseElement(const std::string& spine, const io::JsonVa
 }
 
 Result<void> AddSpine(const Lab& lab, const std::string& spine, std::vector<FlowCount>& counts) {
-  Result<std::string> text = lab.Run(spine, {"nft", "-j", "list", "table", "inet", "judge"});
+  Result<std::string> text = lab.Run(spine, {"nft", "-j", "list", "table", "inet", "ground_truth"});
   if (!text) return Propagate(text);
   Result<io::JsonValue> json = io::ParseJson(*text, spine + " nft");
   if (!json) return Propagate(json);

@@ -34,7 +34,7 @@ class Lab {
   static Result<void> Stop(const std::string& name);
 
   const LabRecord& record() const { return record_; }
-  const LabLayout& plan() const { return plan_; }
+  const LabLayout& plan() const { return layout_; }
   const fabric::Topology& topology() const { return topology_; }
   const std::string& topology_file() const { return topology_file_; }
 
@@ -48,11 +48,11 @@ class Lab {
                           std::string_view input = "") const;
 
  private:
-  Lab(LabRecord record, LabLayout plan, NamespaceContext door, fabric::Topology topology,
+  Lab(LabRecord record, LabLayout layout, NamespaceContext door, fabric::Topology topology,
       std::string topology_file);
 
   LabRecord record_;
-  LabLayout plan_;
+  LabLayout layout_;
   NamespaceContext door_;
   fabric::Topology topology_;
   std::string topology_file_;

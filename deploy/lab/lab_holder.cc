@@ -93,12 +93,12 @@ Result<void> CoverRun() {
   return {};
 }
 
-Result<void> MakeNodes(const LabLayout& plan) {
+Result<void> MakeNodes(const LabLayout& layout) {
   const UniqueFd home(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
   if (!home) return FailErrno("/proc/self/ns/net", errno);
-  for (const LabNode& node : plan.nodes()) {
+  for (const LabNode& node : layout.nodes()) {
     if (Result<void> made = CreateNetworkNamespace(node.name); !made) return made;
-    for (const Sysctl& sysctl : plan.Sysctls(node)) {
+    for (const Sysctl& sysctl : layout.Sysctls(node)) {
       if (Result<void> set = WriteSysctl(sysctl.key, sysctl.value); !set) return set;
     }
   }
@@ -106,14 +106,14 @@ Result<void> MakeNodes(const LabLayout& plan) {
   return {};
 }
 
-Result<void> MakeLab(const LabLayout& plan, const std::string& token) {
+Result<void> MakeLab(const LabLayout& layout, const std::string& token) {
   if (Result<void> left = LeaveOldNamespaces(); !left) return left;
   // A change of credentials has made the process unreadable for its own user.
   ::prctl(PR_SET_DUMPABLE, 1);
-  if (plan.options().die_with_caller) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (layout.options().die_with_caller) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (Result<void> covered = CoverRun(); !covered) return covered;
   if (Result<void> marked = WriteText(kTokenFile, token + "\n"); !marked) return marked;
-  return MakeNodes(plan);
+  return MakeNodes(layout);
 }
 
 void Report(const Result<void>& result) {
@@ -145,7 +145,7 @@ void WaitForTheEnd(const sigset_t& ends) {
   ::sigwait(&ends, &signal);
 }
 
-[[noreturn]] void HolderMain(const LabLayout& plan, const std::string& folder,
+[[noreturn]] void HolderMain(const LabLayout& layout, const std::string& folder,
                              const std::string& token, int status, int go, pid_t starter) {
   ::setsid();
   sigset_t ends;
@@ -153,9 +153,9 @@ void WaitForTheEnd(const sigset_t& ends) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&ends, signal);
   ::sigprocmask(SIG_BLOCK, &ends, nullptr);
   MoveDescriptors(status, go);
-  const Result<void> made = MakeLab(plan, token);
+  const Result<void> made = MakeLab(layout, token);
   Report(made);
-  const bool orphan = plan.options().die_with_caller && ::getppid() != starter;
+  const bool orphan = layout.options().die_with_caller && ::getppid() != starter;
   if (made && !orphan) WaitForTheEnd(ends);
   SignalProcessesOfLab(token, SIGKILL, 0);
   std::error_code ignored;
@@ -200,7 +200,7 @@ Result<pid_t> ParseStatus(const std::string& text) {
 
 }  // namespace
 
-Result<LabHolder> LabHolder::Start(const LabLayout& plan, const std::string& folder,
+Result<LabHolder> LabHolder::Start(const LabLayout& layout, const std::string& folder,
                                    const std::string& token) {
   Result<Pipe> status = MakePipe();
   if (!status) return Propagate(status);
@@ -210,11 +210,11 @@ Result<LabHolder> LabHolder::Start(const LabLayout& plan, const std::string& fol
   const pid_t child = ::fork();
   if (child < 0) return FailErrno("fork", errno);
   if (child == 0) {
-    const pid_t holder = plan.options().die_with_caller ? 0 : ::fork();
+    const pid_t holder = layout.options().die_with_caller ? 0 : ::fork();
     if (holder != 0) ::_exit(holder < 0 ? 1 : 0);
-    HolderMain(plan, folder, token, status->write.get(), go->read.get(), starter);
+    HolderMain(layout, folder, token, status->write.get(), go->read.get(), starter);
   }
-  if (!plan.options().die_with_caller) ::waitpid(child, nullptr, 0);
+  if (!layout.options().die_with_caller) ::waitpid(child, nullptr, 0);
   status->write.Close();
   Result<pid_t> pid = ParseStatus(ReadStatus(status->read.get()));
   if (!pid) return Propagate(pid);

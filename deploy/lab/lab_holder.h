@@ -18,7 +18,7 @@ class LabHolder {
  public:
   // Starts the process and waits until the empty namespaces exist.
   // Errors: kPermissionDenied, kUnsupported if this machine allows no namespaces.
-  static Result<LabHolder> Start(const LabLayout& plan, const std::string& folder,
+  static Result<LabHolder> Start(const LabLayout& layout, const std::string& folder,
                                  const std::string& token);
 
   pid_t pid() const { return pid_; }

@@ -312,7 +312,7 @@ std::string LabLayout::ShaperScript(const LabNode& node) const {
 std::string LabLayout::CounterRules() {
   // One rule per address family counts packets to the RoCEv2 port by protocol, addresses and source
   // port on arrival, before routing, and therefore also probes that end here.
-  return R"(table inet judge {
+  return R"(table inet ground_truth {
   set flows4 {
     type inet_proto . ipv4_addr . ipv4_addr . inet_service
     size 1048576; flags dynamic; counter

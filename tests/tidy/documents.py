@@ -97,7 +97,7 @@ def count_words(sentence):
 
 
 def slug(heading):
-    """The anchor that a heading gets on a forge (and on the site, whose tool is told so)."""
+    """The anchor of a heading on a code host, and on the site, whose tool is configured alike."""
     heading = LINK.sub(r"\1", heading)
     heading = re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower())
     return heading.strip().replace(" ", "-")

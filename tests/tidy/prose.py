@@ -58,7 +58,7 @@ class Report:
             self.failures.append(f"{check}: {number}, and its limit is {limit}")
 
     def take_documents(self, check, numbers, aim, places):
-        """A number of each document; one without a limit of its own has the aim."""
+        """A number of each document; a document without its own limit has the aim."""
         limits = numbers if self.limits is None else self.limits.get(check, {})
         worst = max(numbers.values(), default=0)
         above = sorted((name for name in numbers if numbers[name] > aim), key=lambda name: -numbers[name])

@@ -32,7 +32,7 @@ def document_lines(root):
 
 
 def said_lines(root):
-    """Texts in quotes of the programs that have the look of a sentence: help, errors, help of metrics."""
+    """Quoted texts of the programs that look like sentences: help, errors, help of metrics."""
     names = subprocess.run(["git", "ls-files", *(f"{folder}/*.{end}" for folder in SOURCES for end in ("cc", "h"))],
                            cwd=root, check=True, capture_output=True, text=True).stdout.split()
     for name in names:

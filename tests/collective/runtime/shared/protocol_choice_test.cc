@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
+#include "collective/runtime/shared/shared_protocol_kind.h"
 #include "tests/collective/runtime/shared/two_contexts.h"
 
 namespace espalier::runtime {
@@ -97,6 +100,18 @@ TEST_F(ProtocolChoiceTest, UsesSingleCopyOnlyIfAllRanksCan) {
   EXPECT_EQ(ProtocolOf(Kind::kAllGather, slots), SharedProtocolKind::kStaged);
   EXPECT_EQ(ProtocolOf(Kind::kBroadcast, slots),
             SharedProtocolKind::kSingleCopy);  // rank 1 chooses
+}
+
+// Those of the release before, which are deprecated.
+TEST(SharedProtocol, FormerNamesAreAcceptedBesideTheNewOnes) {
+  for (const auto& [name, former] :
+       {std::pair("staged", "slots"), {"staged-streaming", "streamed"}, {"single-copy", "read"}}) {
+    const auto kind = FindSharedProtocol(name);
+    ASSERT_TRUE(kind) << name;
+    EXPECT_EQ(SharedProtocolName(*kind), name);
+    EXPECT_EQ(FindSharedProtocol(former), kind);
+  }
+  EXPECT_FALSE(FindSharedProtocol("direct"));
 }
 
 }  // namespace
